@@ -1,12 +1,7 @@
-"""When a commit may begin beside those in flight.
+"""Pace of overlapping group commits.
 
-Rules of this file: it is pure, times are passed in. One commit at a time makes the largest groups, so it suits storage
-that is fast. Slow storage leaves half of the clients waiting for a commit that has not begun; there the next one begins
-before the last one ended. Commits that begin a little apart stay apart: the clients of a commit are answered together,
-send their next requests together, and these find the place of that commit free again.
-
-Where each commit costs money, as a request to a store does, there are so many a second and no more, but for a burst
-after a rest, and for large ones, of which there cannot be many: their bytes cost more than their number.
+Fast storage runs one commit at a time, which makes the largest groups. On slow storage half of the clients would wait
+for a commit that has not started, so the next one starts before the last one ends.
 """
 
 from collections import deque
@@ -14,29 +9,32 @@ from collections import deque
 __all__ = ["COMMITS_IN_FLIGHT_MAX", "SLOW_GROUP_NS", "SLOW_REQUEST_NS", "CommitPace", "PaidCommitPace"]
 
 COMMITS_IN_FLIGHT_MAX = 8
-"""Group commits that run at once unless the user says otherwise."""
+"""Default maximum of concurrent group commits."""
 SLOW_GROUP_NS = 1_000_000
-"""A group commit that takes so long costs clients more than a thread costs that begins another one meanwhile."""
+"""Duration of a group commit at which waiting for it costs clients more than running another thread beside it."""
 SLOW_REQUEST_NS = 500_000
-"""The same of a commit per request, of which there are more: one after the other they are 2,000 a second then.
+"""The same for commits per request, which are more frequent: run serially they reach 2,000 per second at this duration.
 
-Of eight commits of a disk that syncs in 0.15 ms the fastest took 0.35 ms at most, one after the other; with eight at
-once it took less than 0.45 ms nine times of ten, so that the pace is found again after a time of slow ones.
+On a disk that syncs in 0.15 ms, the fastest of eight serial commits took at most 0.35 ms. With eight at once it took
+less than 0.45 ms in nine of ten cases, so commits become serial again after a slow phase.
 """
 COMMITS_REMEMBERED = 8
-"""Storage is slow when all of so many commits were: a single pause of a fast disk does not make it so."""
+"""Commits in a row that must be slow before the storage counts as slow; a fast disk may pause once."""
 PAID_BURST = 4
 PAID_LARGE_BYTES = 4 << 20
 
 
 class CommitPace:
-    """Learns how fast commits are, and spreads those in flight over that time.
+    """A pace that learns the duration of commits and spreads concurrent ones evenly over it.
+
+    Commits that start a little apart stay apart. The clients of one commit are answered together and send their next
+    requests together, which then find the slot of that commit free again.
 
     Args:
-        slow_ns: storage is slow from so long a commit on.
+        slow_ns: duration of a commit, in nanoseconds, from which the storage counts as slow.
 
     Attributes:
-        counts_bytes: whether `wait_ns` must know how much waits.
+        counts_bytes: whether `wait_ns` uses `waiting_bytes`.
     """
 
     counts_bytes = False
@@ -47,40 +45,41 @@ class CommitPace:
         self._spacing_ns: int | None = None
 
     def commit_ended(self, duration_ns: int) -> None:
-        """Take note of a commit that ended well, from its begin until it was durable."""
+        """Record the duration of a successful commit, from its start until it was durable."""
         self._durations_ns.append(duration_ns)
+        # The fastest, because a single slow commit says little about the disk.
         fastest_ns = min(self._durations_ns)
         self._spacing_ns = fastest_ns // COMMITS_IN_FLIGHT_MAX if fastest_ns >= self._slow_ns else None
 
     def next_begin_ns(self, last_begin_ns: int) -> int | None:
-        """When a further commit may begin.
+        """Return the earliest start of another commit while one is in flight.
 
         Args:
-            last_begin_ns: when the last one began.
+            last_begin_ns: start of the last commit.
 
         Returns:
-            nanoseconds on the same clock; None: not before those in flight ended.
+            nanoseconds on the clock of `last_begin_ns`, or None if the next commit must wait until those in flight end.
         """
         return None if self._spacing_ns is None else last_begin_ns + self._spacing_ns
 
     def commit_began(self, now_ns: int) -> None:
-        """Take note of a commit that begins."""
+        """Record that a commit starts."""
 
     def wait_ns(
         self,
         now_ns: int,
         last_begin_ns: int | None,
-        waiting_bytes: int,  # noqa: ARG002 - for those that count bytes
+        waiting_bytes: int,  # noqa: ARG002 - used by subclasses that count bytes
     ) -> int | None:
-        """How long what waits must wait.
+        """Return how many nanoseconds the waiting submissions must wait for their commit.
 
         Args:
-            now_ns: the clock.
-            last_begin_ns: when the last commit began, of those in flight; None when there are none.
-            waiting_bytes: how much waits; only looked at where `counts_bytes`.
+            now_ns: current time.
+            last_begin_ns: start of the last commit in flight; None if no commit is in flight.
+            waiting_bytes: size of the waiting submissions; ignored unless `counts_bytes`.
 
         Returns:
-            nanoseconds; None: until those in flight ended.
+            0 to start now, or None to wait until the commits in flight end.
         """
         if last_begin_ns is None:
             return 0
@@ -89,12 +88,12 @@ class CommitPace:
 
 
 class PaidCommitPace(CommitPace):
-    """So many group commits a second, on average.
+    """A token bucket for storage that charges for each commit, such as an object store.
 
     Args:
-        commits_per_second: how many.
-        burst: how many may begin at once after a rest.
-        large_bytes: what waits begins at once when it is so much.
+        commits_per_second: average rate of group commits; above 0.
+        burst: commits that may start at once after a rest.
+        large_bytes: submissions of this total size start at once, because their bytes cost more than one more commit.
     """
 
     counts_bytes = True
@@ -104,7 +103,7 @@ class PaidCommitPace(CommitPace):
         assert commits_per_second > 0
         self._token_ns = int(1e9 / commits_per_second)
         self._burst, self._large_bytes = burst, large_bytes
-        self._paid_until_ns = 0  # when the tokens are all there again, but for the burst
+        self._paid_until_ns = 0  # time at which all started commits are paid for; the bucket holds `burst` tokens
 
     def commit_began(self, now_ns: int) -> None:
         self._paid_until_ns = max(self._paid_until_ns, now_ns) + self._token_ns

@@ -1,12 +1,7 @@
-"""Where the next commit runs: on the event loop or in a thread, and what a commit on the loop waits for.
+"""Choice of the place of a commit: the event loop or a thread.
 
-Rules of this file: pure; it looks at commits that ended, and at how much waits. A thread and the event loop wait for
-each other's hold of Python's lock, several times for a commit, which takes longer than a fast disk's sync; so such a
-commit runs on the loop, and everything else waits for that sync. What a thread measures has those waits in it, three
-times the sync where the loop is busy; so a commit on the loop is tried where the sync may be fast, and decides.
-
-A group commit on the loop waits until the handlers have handled what waits, so that all share its sync. A commit per
-request runs there if others were alone too: else a thread hands over some at once.
+A commit in a thread hands Python's lock back and forth several times. On a fast disk that takes longer than the sync,
+so the commit runs on the event loop, and everything else waits for the sync.
 """
 
 from __future__ import annotations
@@ -18,34 +13,38 @@ from stages.mode import Batching, CommitOn
 
 __all__ = ["CommitPlace"]
 
-COMMITS_LOOKED_AT: Final = 8
+COMMITS_REMEMBERED: Final = 8
+# A thread's time includes its waits for Python's lock, three times the sync when the loop is busy. So this bound is
+# generous: it only decides to try the loop, whose own times then decide.
 THREAD_NS_MAX: Final = 1_000_000
-"""The fastest of so many commits by threads took no longer: the next one runs on the loop."""
+"""The next commit runs on the loop if the fastest of the last COMMITS_REMEMBERED in threads took at most this."""
 LOOP_NS_MAX: Final = 200_000
-"""The first commit on the loop, or each of so many, took longer: the next ones run in a thread.
+"""Commits move to threads if the first commit on the loop, or each of the last COMMITS_REMEMBERED, took longer.
 
-With a sync of 0.1 ms the loop has 1.12 times the rate of threads with 16 connections and 16 requests in flight on each,
-with 0.16 ms 1.07, with 0.25 ms 1.03, with 0.4 ms 0.93 (see docs/performance.md, 2026-11-27).
+With 16 connections and 16 requests in flight on each, the loop reaches 1.12 times the rate of threads if a sync takes
+0.1 ms, 1.07 times for 0.16 ms, 1.03 times for 0.25 ms and 0.93 times for 0.4 ms (docs/performance.md, 2026-11-27).
 """
 PAUSE_NS: Final = 1_000_000
-"""One commit on the loop took longer: so do the next ones, perhaps, and threads wait for them."""
+"""Commits move to threads after a single commit on the loop that took longer, because the next ones may too."""
 GATHERED_TURNS_MAX: Final = 8
-"""Turns of handlers that a group commit on the loop waits for."""
+"""Turns of handlers that a group commit on the loop waits for, so that their entries share its sync."""
 ALONE_REQUESTS_MAX: Final = 32
-"""A single connection with more in flight sends some while others are synced: threads have 1.02 to 1.07 of the rate."""
+"""A single connection with more requests in flight sends some of them during a sync. Threads then reach 1.02 to 1.07
+times the rate of the loop."""
 ALONE_COMMITS_MIN: Final = 16
-"""So many commits per request in a row have found no other: the next one will not keep others either."""
+"""Commits per request in a row that found no other waiting, after which the next one is expected to delay no other."""
 
 
 class CommitPlace:
-    """See the rules of the file.
+    """Decides from finished commits, and from the number of waiting ones, where the next commit runs.
 
     Args:
-        batching: what one commit holds.
-        commit_on: what runs a commit; not AUTO: whatever was measured.
+        batching: scope of one commit.
+        commit_on: fixes the place; AUTO follows the measurements.
 
     Attributes:
-        suits_loop: what waited when `must_gather` was asked last is to be committed on the loop.
+        suits_loop: whether the last call of `must_gather` found that the waiting submissions should be committed on the
+            event loop.
     """
 
     __slots__ = (
@@ -63,25 +62,28 @@ class CommitPlace:
         self._commit_on = commit_on
         self._is_group = batching is Batching.GROUP
         self._is_fast = False
-        self._durations_ns: deque[int] = deque(maxlen=COMMITS_LOOKED_AT)  # of commits where they run now
+        self._durations_ns: deque[int] = deque(maxlen=COMMITS_REMEMBERED)  # of commits in the current place
         self._is_busy_alone = False  # a single connection has more than ALONE_REQUESTS_MAX in flight
         self._alone_commits = self._gathered_turns = 0
         self.suits_loop = False
 
     def must_gather(self, waiting: int, following: int, *, is_in_flight: bool, is_synced: bool = True) -> bool:
-        """Decide where the next commit runs.
+        """Decide where the next commit runs, and return whether it should wait for more requests.
 
         Args:
-            waiting: submissions that it could take.
-            following: requests that are about to be handled.
-            is_in_flight: whether a commit has not ended yet.
-            is_synced: whether storage syncs what is written; where it does not, every commit suits the loop.
+            waiting: number of submissions that the commit could take.
+            following: number of requests that will be handled shortly.
+            is_in_flight: whether an earlier commit has not completed.
+            is_synced: whether the storage syncs its writes; without a sync every commit suits the loop.
 
         Returns:
-            whether it is not to begin before more is handled; False after some turns in any case.
+            True for at most GATHERED_TURNS_MAX calls in a row, then False.
         """
         is_alone = waiting == 1 and not following and not is_in_flight
         self._alone_commits = self._alone_commits + 1 if is_alone else 0
+        # A thread hands over several commits per request at once; the loop does not. So a commit per request moves to
+        # the
+        # loop only if the last ones ran alone.
         can_share = not self._is_busy_alone if self._is_group else self._alone_commits >= ALONE_COMMITS_MIN
         self.suits_loop = not is_synced or (self._is_fast and can_share)
         if self._commit_on is not CommitOn.AUTO:
@@ -94,21 +96,22 @@ class CommitPlace:
         return False
 
     def commit_ended(self, duration_ns: int, *, was_on_loop: bool, alone_requests: int) -> None:
-        """Take note of a commit that ended well.
+        """Record a successful commit.
 
         Args:
-            duration_ns: from its begin until it was durable.
-            alone_requests: how many requests it held, of a single connection; 0 where of several.
+            duration_ns: time from its start until it was durable.
+            was_on_loop: whether it ran on the event loop.
+            alone_requests: number of its requests if one connection sent them all, else 0.
         """
         self._is_busy_alone = alone_requests > ALONE_REQUESTS_MAX
-        if was_on_loop is not self._is_fast:  # it began before the last change
+        if was_on_loop is not self._is_fast:  # started before the last change, so it measures the other place
             return
         durations_ns = self._durations_ns
         durations_ns.append(duration_ns)
         if self._is_fast:
             if duration_ns > PAUSE_NS or min(durations_ns) > LOOP_NS_MAX:
                 self._change()
-        elif len(durations_ns) == COMMITS_LOOKED_AT and min(durations_ns) <= THREAD_NS_MAX:
+        elif len(durations_ns) == COMMITS_REMEMBERED and min(durations_ns) <= THREAD_NS_MAX:
             self._change()
 
     def _change(self) -> None:

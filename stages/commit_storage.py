@@ -1,8 +1,4 @@
-"""What a committer asks of the place where entries become durable.
-
-Rules of this room: it is an interface; entries are opaque here. A class that derives from it writes, syncs and
-measures entries; what is said of waiting has answers that are never wrong.
-"""
+"""The interface of the storage that makes entries durable."""
 
 from __future__ import annotations
 
@@ -13,32 +9,36 @@ __all__ = ["CommitStorage"]
 
 
 class CommitStorage(Protocol):
-    """Where entries become durable; `write` and `sync` are called by the committer's threads, several at once."""
+    """The storage of a committer; entries are opaque to `stages`.
+
+    The committer's threads call `write` and `sync`, several at the same time. Subclasses implement `write`, `sync`,
+    `key_of` and `size_of`; the defaults of the others are correct for every storage.
+    """
 
     @property
     def is_synced(self) -> bool:
-        """Whether `sync` may wait for a disk; where it does not, what is written is as durable as it gets."""
+        """Whether `sync` may wait for a disk; without that, a write is as durable as it gets."""
         return True
 
     def write(self, entries: Sequence[Any]) -> Any:
-        """Write entries in order; calls of different commits come in the order in which these began.
+        """Write entries in order. The committer calls this in the order in which its commits start.
 
         Returns:
             a ticket for `sync`.
         """
 
-    def write_nowait(self, entries: Sequence[Any]) -> Any | None:  # noqa: ARG002 - for those that can
-        """`write` on the event loop; returns None, with nothing done, where that might wait or takes long."""
+    def write_nowait(self, entries: Sequence[Any]) -> Any | None:  # noqa: ARG002 - used by subclasses that can
+        """Write entries from the event loop, or return None without writing if that might block or take long."""
         return None
 
     def sync(self, ticket: Any) -> None:
-        """Return when what the ticket stands for is durable."""
+        """Block until the write of `ticket` is durable."""
 
     def key_of(self, entry: Any) -> Hashable:
-        """What commits per request are serial for."""
+        """Return the key (for example the partition) whose commits per request must not overlap."""
 
     def size_of(self, entry: Any) -> int:
-        """Bytes of an entry."""
+        """Return the size of an entry in bytes."""
 
     def stop_waiting(self) -> None:
-        """The server ends: a write that waits for room fails, now and from here on. Does not block."""
+        """Make writes that wait for space fail, now and in future, because the server stops. Never blocks."""

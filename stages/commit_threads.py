@@ -1,18 +1,7 @@
 """The threads that run commits.
 
-Rules of this room: a thread takes the next commit itself as soon as it is done with one, so that the disk never waits
-for the event loop; it hands ended commits to the loop by `run_sync_soon`; it owns nothing else. To hand something over
-between threads costs more than to commit it, so a thread is woken only for what none will find that is awake, and the
-loop is called once for all commits that ended since it last looked; where commits per request on fast storage have a
-backlog, for some together, unless the next one would have to wait for anything but its sync.
-
-A commit that suits the loop runs there, as long as no thread has one; a thread whose commit ended leaves it the next.
-What follows a commit on the loop ends its turn after COMPLETED_NS_MAX.
-
-Each thread says what it does, and each place has one writer. One that finds nothing says that it is idle and looks once
-more before it waits: the loop, when it submits meanwhile, either sees an idle thread, and wakes it, or is seen by that
-last look. A thread that finds something whose time has not come waits for that time, one for all. Threads are made when
-they are needed: a fast disk never needs a second one for group commits.
+A thread that has finished a commit takes the next one itself, so the disk never waits for the event loop. Handing a
+commit over between threads costs more than the commit itself, so hand-overs are batched and wake-ups are rare.
 """
 
 from __future__ import annotations
@@ -33,52 +22,58 @@ from stages.timeline import now_ns
 __all__ = ["CommitThreads"]
 
 HAND_OVER_MAX: Final = 8
-"""Commits per request that a thread hands over at once, of a backlog, if it finds the next one each time.
+"""Commits per request of a backlog that a thread hands over to the event loop together.
 
-A hand-over costs both threads more than the commit does that runs meanwhile: each by itself takes 1.6 times the
-processor time, and has 0.92 of the rate. Without a backlog a client would wait for the commits of others: at half of
-what the storage can do, the 99th percentile was three times as long.
+Handing over each one by itself takes 1.6 times the processor time and reaches 0.92 of the rate. Without a backlog each
+commit is handed over at once, because its client would wait for the commits of others: at half of the storage's
+capacity the 99th percentile was three times as long.
 """
 
 COMPLETED_NS_MAX: Final = 3_000_000
-"""Others have a turn after so long; sending the answers comes on top, and a handler's turn may come before it."""
+"""Time after which the completion of commits ends its turn of the event loop; sending the responses is not included."""
 
 
 ENDED_BETWEEN_LOOKS: Final = 8
-"""To look at the time after each submission takes 4 % of a loaded broker's."""
+"""Submissions completed between two readings of the clock; a reading for each takes 4 % of a loaded broker's time."""
 
 
 class _State(enum.Enum):
-    """What a thread does."""
+    """Current activity of a thread, written by that thread only."""
 
+    # The thread waits for a wake-up, or is about to.
     IDLE = enum.auto()
-    """It waits to be woken, or is about to."""
+    # The thread will look for work and find everything submitted by now.
     LOOKING = enum.auto()
-    """It has not yet begun to look, and will find what waits."""
+    # The thread waits until the next commit may start beside others, then looks for work.
     WAITING = enum.auto()
-    """It waits until the next commit may begin beside others, and will look then."""
+    # The thread looks for work now, or runs a commit and looks for work after it.
     COMMITTING = enum.auto()
-    """It looks, or commits and looks again after that."""
 
 
 class CommitThreads:
-    """Runs the commits of one committer in threads of its own; see `stages.committer.CommitExecutor`.
+    """A `CommitExecutor` with threads of its own, created when they are needed.
 
-    A private thread with `run_sync_soon` takes 56 us for a round trip where `trio.to_thread` takes 80.
+    A commit that suits the event loop (`stages.commit_place`) runs there, as long as no thread runs one.
 
     Args:
-        turns: takes note of commits whose completion keeps the loop for long.
+        turns: records completions that block the event loop for long.
     """
 
     def __init__(self, turns: LoopTurns) -> None:
         self.ended_between_looks = ENDED_BETWEEN_LOOKS
         self._turns = turns
         self._threads: list[threading.Thread] = []
-        self._states: list[_State] = []  # each written by its thread
+        # No wake-up is lost: a thread sets IDLE and then looks for work once more before it waits. The event loop
+        # submits
+        # first and reads the states afterwards. So either the loop sees IDLE and wakes the thread, or that last look
+        # finds
+        # the submission.
+        self._states: list[_State] = []
+        # A queue and `run_sync_soon` take 56 us for a round trip, `trio.to_thread` 80 us.
         self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._ended: deque[Commit] = deque()
         self._is_loop_called = False
-        self._is_left_to_loop = False  # a thread does not look for what is next
+        self._is_left_to_loop = False  # a thread left the next commit to the event loop
         self._is_stopping = False
         self._is_completing = False
         self._completing_until_ns = 0
@@ -86,7 +81,7 @@ class CommitThreads:
         self._token: trio.lowlevel.TrioToken | None = None
 
     def start(self, committer: Committer) -> None:
-        """See CommitExecutor; inside `trio.run`."""
+        """Start the first thread; call this inside `trio.run`."""
         self._committer, self._token = committer, trio.lowlevel.current_trio_token()
         self._add_thread()
 
@@ -103,6 +98,9 @@ class CommitThreads:
         states, is_backlogged = self._states, False
         while True:
             states[index] = _State.COMMITTING
+            # While the loop does not know of some finished commits, their clients wait for this thread. So it must not
+            # wait for
+            # anything but a sync before it hands them over.
             has_unannounced = is_backlogged and self._has_unannounced
             commit = committer.begin_commit(may_wait=not has_unannounced)
             if commit is None:
@@ -118,7 +116,9 @@ class CommitThreads:
                     is_backlogged = committer.is_backlogged
                 is_loops_turn = committer.place.suits_loop and not self._is_stopping
                 states[index] = _State.LOOKING
-                if is_loops_turn:  # noted before the loop is called, which may find by then that it does not suit it
+                # Set before the hand-over: `_complete` must see it, and a commit that does not suit the loop after all
+                # needs an idle thread to wake.
+                if is_loops_turn:
                     states[index], self._is_left_to_loop = _State.IDLE, True
                 self._ended.append(commit)
                 is_enough = not is_backlogged or is_loops_turn or len(self._ended) >= HAND_OVER_MAX
@@ -130,13 +130,14 @@ class CommitThreads:
                 return
 
     def _rest(self, index: int, committer: Committer) -> bool:
-        """Wait to be woken, or for the time of the next commit; whether to look again."""
+        """Wait for a wake-up, or for the start of the next commit; return False if the thread should end."""
         states = self._states
+        # One thread waits for the start of the next commit; the others sleep.
         seconds = None if _State.WAITING in states else committer.seconds_to_begin()
         if seconds is not None:
             states[index] = _State.WAITING
         elif self._is_stopping:
-            self._wakeups.put(None)  # for the next one: a thread that waits for a time takes any number of them
+            self._wakeups.put(None)  # for the next thread: one that waits for a start time may have taken its wake-up
             return False
         with suppress(queue.Empty):
             self._wakeups.get(timeout=seconds)
@@ -145,15 +146,14 @@ class CommitThreads:
 
     @property
     def _has_unannounced(self) -> bool:
-        """Whether there are ended commits that the loop was not called for."""
         return bool(self._ended) and not self._is_loop_called
 
     def _hand_over(self, committer: Committer, token: trio.lowlevel.TrioToken) -> bool:
-        """Have the loop complete what ended; whether it is still there: else nothing waits for an answer."""
+        """Let the event loop complete the finished commits; return False if the loop has ended."""
         return not self._has_unannounced or self._call_loop(committer, token)
 
     def _call_loop(self, committer: Committer, token: trio.lowlevel.TrioToken) -> bool:
-        """Have the loop look at what there is to complete; whether it is still there."""
+        """Schedule `_complete` on the event loop; return False if the loop has ended."""
         self._is_loop_called = True
         try:
             token.run_sync_soon(self._complete, committer)
@@ -162,7 +162,7 @@ class CommitThreads:
         return True
 
     def _complete(self, committer: Committer) -> None:
-        """On the loop: what ends from here on calls it again, so that others have their turns."""
+        # Cleared first: a commit that ends from now on schedules another call, so that other tasks have their turns.
         self._is_loop_called = False
         self._complete_all(committer, [self._ended.popleft() for _ in range(len(self._ended))])
         if self._is_left_to_loop:
@@ -180,7 +180,6 @@ class CommitThreads:
             self._turns.note(COMMIT, seconds)
 
     def leaves_rest(self) -> bool:
-        """See CommitExecutor."""
         if now_ns() < self._completing_until_ns:
             return False
         assert self._token is not None
@@ -188,7 +187,8 @@ class CommitThreads:
         return self._is_loop_called or self._call_loop(self._committer, self._token)
 
     def _commit_on_loop(self, committer: Committer) -> bool:
-        """Whether nothing is left for a thread; what a completing commit submits must not overtake its rest."""
+        """Run commits on the event loop if they suit it, and return True if none is left for a thread."""
+        # A completing commit may submit entries. Committing those here would overtake the rest of its completion.
         if not committer.place.suits_loop or self._is_completing:
             return False
         while not committer.is_in_flight and (commit := committer.commit_nowait()) is not None:
@@ -196,13 +196,15 @@ class CommitThreads:
         return committer.is_idle
 
     def wake(self, count: int = 1) -> None:
-        """See CommitExecutor; a token too many costs a thread one look, one too few would lose a commit."""
         assert self._committer is not None
         if self._commit_on_loop(self._committer):
             return
         states, called = self._states, self._wakeups.qsize()
         asleep = states.count(_State.WAITING)
         is_called_early = self._committer.is_large
+        # A wake-up too many costs a thread one look. One too few would lose a commit, so all counts are estimates in
+        # that
+        # direction.
         missing = count - called - states.count(_State.LOOKING) - (0 if is_called_early else asleep)
         idle = states.count(_State.IDLE) - called + (asleep if is_called_early else 0)
         for _ in range(missing):
@@ -213,7 +215,7 @@ class CommitThreads:
                 self._add_thread()
 
     def stop(self) -> None:
-        """Let the threads end when nothing is left to take, and wait for them."""
+        """Wait until the threads have committed everything submitted, and end them."""
         self._is_stopping = True
         self._wakeups.put(None)
         for thread in self._threads:

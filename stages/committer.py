@@ -1,18 +1,9 @@
-"""Batched persistence: group commit, or a commit per request.
+"""Batched persistence: group commit, or one commit per request.
 
-Rules of this room: the event loop submits, threads write and sync, and one callback per commit comes back to the loop.
-Commits complete in the order in which they began, whatever order their threads end in; a failed one fails everything
-behind it, once, and nothing is ever written after it. The callback lets nothing escape: an exception in it would end
-the event loop. What it has to end may take longer than a turn; then the rest is left for a later turn of the loop, and
-every later commit waits for that.
+The event loop submits entries. An executor writes and syncs them, and one callback per commit returns to the loop.
+Commits complete in the order in which they started, whatever order they end in.
 
-Group commit takes all that was submitted since the last commit began; commits per request are serial per key (a
-partition), as Apache Kafka's are. Where storage is slow, up to `commits_in_flight` of either run at once, group commits
-at the pace of `stages.commit_pace`. Where it is fast one runs after the other: threads that wait for Python's lock, and
-for each other, would cost more than the disk. Where it is faster than that, a commit runs on the loop
-(`stages.commit_place`).
-
-Longer than most files: both kinds of commit go from one line of submissions through the same states.
+Longer than most files: both kinds of commit take from one queue of submissions and pass through the same states.
 """
 
 from __future__ import annotations
@@ -44,10 +35,10 @@ __all__ = [
 ]
 
 COMMIT_BYTES_MAX: typing.Final = 8 * 1024 * 1024
-"""A group commit takes no further entry beyond this, so that one huge backlog does not become one huge write."""
+"""Size at which a group commit takes no further submission, so that a huge backlog does not become one huge write."""
 
 BACKLOG_MIN: typing.Final = 3
-"""With fewer commits behind one, its client waits for nothing else: see `stages.commit_threads`."""
+"""Waiting submissions that make a backlog, whose commits are handed over together (`stages.commit_threads`)."""
 
 
 class CommitFailedError(Exception):
@@ -55,7 +46,7 @@ class CommitFailedError(Exception):
 
 
 class Submission:
-    """The entries of one request, or of none, and what is to be done when they are durable."""
+    """The entries of one request, or of a task, and the callbacks to run once they are durable."""
 
     __slots__ = ("entries", "on_durable", "on_ended", "request", "result", "submitted_ns")
 
@@ -77,7 +68,7 @@ class Submission:
 
 
 class Commit:
-    """What one write and one sync make durable."""
+    """The submissions that one write and one sync make durable."""
 
     __slots__ = (
         "completed_ns",
@@ -105,16 +96,16 @@ class Commit:
 
 
 class CommitterStatistics(NamedTuple):
-    """The committer as it stands.
+    """Statistics of a committer.
 
     Attributes:
-        commits: commits that ended.
-        entries, size_bytes: entries and bytes in them.
-        duration_ns: how long they took together, each from its begin until it was durable.
-        waiting: submissions that no commit took yet.
-        in_flight: commits that began and did not end.
-        entries_max: the most entries in one commit.
-        has_failed: nothing is committed any more.
+        commits: completed commits.
+        entries, size_bytes: entries in completed commits, and their bytes.
+        duration_ns: sum of the times of completed commits, each from its start until it was durable.
+        waiting: submissions that no commit has taken.
+        in_flight: commits that started and have not completed.
+        entries_max: most entries in one commit.
+        has_failed: whether a commit failed, after which nothing is committed.
     """
 
     commits: int
@@ -128,49 +119,66 @@ class CommitterStatistics(NamedTuple):
 
 
 class CommitExecutor(Protocol):
-    """What runs commits: threads, or in tests a script.
+    """Runs commits: in threads, or from a script in tests.
 
     Attributes:
-        ended_between_looks: after so many submissions were ended, `leaves_rest` is asked.
+        ended_between_looks: completed submissions between two calls of `leaves_rest`.
     """
 
     ended_between_looks: int
 
     def start(self, committer: Committer) -> None:
-        """Run the commits of this committer from here on, at most its `commits_in_flight` at once."""
+        """Run the commits of this committer from now on, at most `committer.commits_in_flight` at once."""
 
     def wake(self, count: int = 1) -> None:
-        """So many commits could begin; called on the event loop.
+        """Start up to `count` commits; called on the event loop.
 
-        Whoever ended a commit looks again by itself: what waited for a key of that commit is its to take.
+        After a commit its executor looks for work without being woken: submissions that wait for a key of that commit
+        are
+        taken then.
         """
 
     def leaves_rest(self) -> bool:
-        """Whether `Committer.complete` has kept the loop for long; if so, it is called for the rest in a later turn."""
+        """Return True if `Committer.complete` has blocked the event loop for long and should stop here.
+
+        The executor then calls `complete` again in a later turn, for the rest.
+        """
 
     def stop(self) -> None:
-        """Commit what was submitted and end; nothing is submitted any more. Blocks until then."""
+        """Block until everything submitted is committed, and end. Nothing may be submitted after this call."""
 
 
 class Committer:
     """Collects submissions on the event loop and hands them out as commits.
 
+    Commits per request are serial per key (a partition), as in Apache Kafka. On slow storage, up to `commits_in_flight`
+    commits of either kind run at once, group commits at the pace of `stages.commit_pace`. On fast storage they run one
+    after the other: threads that wait for Python's lock, and for each other, would cost more than the disk.
+
+    Invariants:
+
+    * A failed commit fails all later ones, once, and nothing is written after it.
+    * No exception escapes from `complete`: it runs as a callback of the event loop, which would end.
+    * Completing a commit may take several turns; all later commits wait for its rest.
+
     Args:
         storage: makes entries durable.
-        batching: what one commit holds.
-        commit_on: what runs a commit.
-        sender: sends what commits that ended together released.
+        batching: scope of one commit.
+        commit_on: place where commits run.
+        sender: sends the responses that a call of `complete` has released.
         on_commit: called on the loop with each durable commit, before its submissions end.
-        on_failure: called on the loop, once, with the error of the first commit that failed.
-        commits_in_flight: how many run at once, at most; may be raised later.
-        pace: when a commit may begin beside others.
-        delay_seconds: an injected delay, for experiments: a commit is durable no earlier than this after it was
-            submitted (per request) or began (group); delays of concurrent commits overlap.
-        on_completed: called on the loop with each durable commit when its submissions have ended and it has all stamps.
-        on_idle: called on the loop whenever all that was submitted has ended.
+        on_failure: called on the loop, once, with the error of the first failed commit.
+        commits_in_flight: maximum of concurrent commits; may be raised later.
+        pace: decides when a commit starts beside others; learned from commit times by default.
+        delay_seconds: injected delay for experiments. A commit is durable no earlier than this after its submission
+            (per
+            request) or its start (group). Delays of concurrent commits overlap.
+        on_completed: called on the loop with each durable commit once its submissions have ended and all its stamps are
+            set.
+        on_idle: called on the loop whenever everything submitted has ended.
 
     Attributes:
-        place: where the next commit runs.
+        place: decides where the next commit runs.
     """
 
     def __init__(
@@ -194,7 +202,7 @@ class Committer:
         self.delay_ns = int(delay_seconds * 1e9)
         self.pace = pace or CommitPace(SLOW_GROUP_NS if batching is Batching.GROUP else SLOW_REQUEST_NS)
         self._counts_bytes = self.pace.counts_bytes and batching is Batching.GROUP
-        self._submitted_bytes = self._taken_bytes = 0  # the first is written on the loop, the other with the turn
+        self._submitted_bytes = self._taken_bytes = 0  # written by the event loop, and by the holder of `_turn`
         self.error: BaseException | None = None
         self._sender = sender
         self._on_commit, self._on_failure, self._on_idle = on_commit, on_failure, on_idle
@@ -202,22 +210,21 @@ class Committer:
         self._executor: CommitExecutor | None = None
         self._waiting: deque[Submission] = deque()
         self._turn = threading.Lock()  # held from taking a commit until it is written: write order = commit order
-        self._is_poisoned = False  # a thread saw a failure that the loop may not know of yet
+        self._is_poisoned = False  # a thread saw a failure that the event loop may not know of yet
         self.place = CommitPlace(batching, commit_on)
-        self._is_taking = False  # a commit is between the submissions that wait and those in flight
+        self._is_taking = False  # a commit has left `_waiting` and is not in `_running` yet
         self._busy_keys: set[Hashable] = set()
-        self._running: set[int] = set()  # numbers of commits in flight; each is added and removed by its thread
+        self._running: set[int] = set()  # numbers of commits in flight; its thread adds and removes each
         self._last_begin_ns = 0
         self._next_number = self._next_completed = 0
         self._ended: dict[int, Commit] = {}
-        self._rest: Commit | None = None  # of which some submissions have ended
+        self._rest: Commit | None = None  # the commit whose completion continues in a later turn
         self._rest_begin = 0
         self._rest_error: BaseException | None = None
         self._ended_between_looks = self._ended_until_look = 1
         self._commits = self._entries = self._bytes = self._entries_max = self._duration_ns = 0
 
     def start(self, executor: CommitExecutor) -> None:
-        """Use `executor` from here on."""
         self._executor = executor
         self._ended_between_looks = self._ended_until_look = executor.ended_between_looks
         executor.start(self)
@@ -225,7 +232,7 @@ class Committer:
     # On the event loop
 
     def submit(self, submission: Submission) -> None:
-        """Add entries behind all that were submitted; call `start_commit` when the burst at hand is complete."""
+        """Append a submission; call `start_commit` once the current burst of submissions is complete."""
         if self.error is not None:
             self._end(submission, self.error)
             return
@@ -234,10 +241,12 @@ class Committer:
         self._waiting.append(submission)
 
     def start_commit(self, following: int = 0) -> None:
-        """Let a commit begin, if there is something to commit.
+        """Start a commit if submissions wait.
 
         Args:
-            following: requests that wait to be handled; with any, it is called again when some of them were.
+            following: number of requests that will be handled shortly. If it is not 0, the caller must call this again
+                after
+                handling some, because a group commit may wait for their entries.
         """
         if not self._waiting or self._executor is None:
             return
@@ -248,8 +257,9 @@ class Committer:
             self._executor.wake(count)
 
     def _takeable(self) -> int:
-        """How many commits could begin now; what waits for a key is taken by the thread that frees it."""
-        # The thread of a commit looks again when that has ended, so a further one is needed only beside it.
+        """Return how many commits could start now."""
+        # The thread of a running commit looks for work after it, so another thread is needed only to run beside it.
+        # The thread that frees a key takes the submissions that wait for the key.
         is_slow = self.pace.next_begin_ns(0) is not None
         if not is_slow and (self._running or self._is_taking):
             return 0
@@ -266,22 +276,25 @@ class Committer:
 
     @property
     def is_backlogged(self) -> bool:
-        """Commits per request run one after the other, because the storage is fast, and at least BACKLOG_MIN wait."""
+        """Whether commits per request run serially, on fast storage, and at least BACKLOG_MIN of them wait."""
         is_serial = self.batching is Batching.REQUEST and self.pace.next_begin_ns(0) is None
         return is_serial and len(self._waiting) >= BACKLOG_MIN
 
     @property
     def is_in_flight(self) -> bool:
-        """A commit has begun and is not completed."""
+        """Whether a commit has started and has not completed."""
         return self._is_taking or self._rest is not None or self._next_completed != self._next_number
 
     @property
     def is_idle(self) -> bool:
-        """Nothing waits and nothing is in flight."""
+        """Whether every submission has ended."""
         return not self._waiting and not self.is_in_flight
 
     def complete(self, *commits: Commit) -> None:
-        """Take note that commits ended; end all whose turn has come, in order, and send the responses. Never raises."""
+        """Complete finished commits in the order in which they started, and send the responses they release.
+
+        Without commits, complete the rest of an earlier call. Never raises.
+        """
         self._sender.begin_burst()
         for commit in commits:
             self._ended[commit.number] = commit
@@ -298,12 +311,12 @@ class Committer:
             self._on_idle()
 
     def _finish(self, commit: Commit, begin: int = 0) -> None:
-        """End the submissions of a commit from one on, as far as a turn allows: the executor asks for the rest."""
+        """End the submissions of a commit from index `begin`, until `leaves_rest` asks to stop."""
         error = self._rest_error if begin else self._begin_to_finish(commit)
         self._rest = self._rest_error = None
         for submission in commit.submissions[begin:] if begin else commit.submissions:
             request = submission.request
-            if request is not None and request.enqueued_ns:  # somebody observes it
+            if request is not None and request.enqueued_ns:  # the request is timed
                 request.commit = commit.number
                 request.submitted_ns = submission.submitted_ns
                 request.durable_ns = commit.durable_ns
@@ -320,16 +333,16 @@ class Committer:
         if error is None and self.on_completed is not None:
             try:
                 self.on_completed(commit)
-            except Exception as problem:  # noqa: BLE001 - an observer's bug must not end the event loop from in here
+            except Exception as problem:  # noqa: BLE001 - a bug of an observer must not end the event loop
                 self._fail(problem)
 
     def _begin_to_finish(self, commit: Commit) -> BaseException | None:
-        """Show what is durable; why it is not."""
+        """Make the entries visible; return the error if they are not durable."""
         error = self.error or commit.error
         if error is None:
             try:
                 self._on_commit(commit)
-            except Exception as problem:  # noqa: BLE001 - nothing may escape; a half-done callback acknowledges nothing
+            except Exception as problem:  # noqa: BLE001 - nothing may escape, and a callback that failed halfway must acknowledge nothing
                 error = problem
         if error is not None:
             self._fail(error)
@@ -350,7 +363,9 @@ class Committer:
             return
         self.error = error
         self.storage.stop_waiting()
-        with self._turn:  # a thread may be taking from what waits; a write at hand is the longest that this blocks
+        # A thread may be taking submissions. The longest wait for the lock is one write, since `stop_waiting` makes
+        # writes that wait for space fail.
+        with self._turn:
             waiting = list(self._waiting)
             self._waiting.clear()
         self._on_failure(error)
@@ -373,14 +388,15 @@ class Committer:
     # In the executor's threads
 
     def begin_commit(self, *, may_wait: bool = True) -> Commit | None:
-        """Take the next commit and write it; `end_commit` comes next.
+        """Take the next commit and write it; the caller must pass it to `end_commit` next.
 
         Args:
-            may_wait: whether it may wait for other threads, and its write for a disk with room, say; else None comes in
-                place of that.
+            may_wait: whether this may wait for other threads and for the storage (a full disk, for example); if not, it
+                returns
+                None instead.
 
         Returns:
-            the commit, written well or not; None when there is nothing to take, or it is not yet its time.
+            the commit, whether its write succeeded or not; None if no commit may start now.
         """
         if not self._turn.acquire(blocking=may_wait):
             return None
@@ -398,10 +414,10 @@ class Committer:
         return commit
 
     def commit_nowait(self) -> Commit | None:
-        """Write and sync the next commit on the event loop; `complete` comes next.
+        """Write and sync the next commit on the event loop; the caller must pass it to `complete` next.
 
         Returns:
-            None where nothing can be taken now, or its write might wait: then a thread is to do it.
+            None if no commit may start now, or if its write might block and needs a thread.
         """
         commit = None if self.delay_ns else self.begin_commit(may_wait=False)
         if commit is not None:
@@ -415,22 +431,25 @@ class Committer:
             self.pace.commit_began(commit.started_ns)
 
     def _put_back(self, commit: Commit) -> None:
-        self._waiting.extendleft(reversed(commit.submissions))  # first: at no time it seems that nothing is left
+        self._waiting.extendleft(reversed(commit.submissions))  # first, so that the committer never seems idle
         self._next_number -= 1
         self._running.discard(commit.number)
         if self.batching is Batching.REQUEST:
             self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
 
     def seconds_to_begin(self) -> float | None:
-        """How long what waits must wait before it is committed beside others; None: until those end, or for nothing."""
+        """Return how long the next commit must wait before it may start beside others.
+
+        Returns None if no submission waits, or if the commits in flight must end first.
+        """
         if not self._waiting or self._is_poisoned or self.batching is Batching.REQUEST:
-            return None  # what waits for a key is taken by the thread that frees it
+            return None  # the thread that frees a key takes the submissions that wait for it
         wait_ns = self._wait_ns()
         return None if wait_ns is None else wait_ns / 1e9
 
     @property
     def is_large(self) -> bool:
-        """So much waits that a thread should not sleep until its time comes, but look now."""
+        """Whether the waiting submissions are large enough to commit now, without waiting for the pace."""
         return self._counts_bytes and self._wait_ns() == 0
 
     def _wait_ns(self) -> int | None:
@@ -446,16 +465,16 @@ class Committer:
                 self.storage.sync(commit.ticket)
             except BaseException as error:  # noqa: BLE001 - any failure fails the commit, an interrupt included
                 commit.error = error
-                self._is_poisoned = True  # at once, without the lock, which others hold to take and write more
+                self._is_poisoned = True  # at once: waiting for `_turn` would let other threads write more
         if self.delay_ns and commit.error is None:
             self._wait_for_delay(commit, sleep)
         commit.durable_ns = now_ns()
-        if self.batching is Batching.REQUEST and commit.error is None:  # else nothing is taken any more
+        if self.batching is Batching.REQUEST and commit.error is None:  # after a failure no commit is taken
             self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
         self._running.discard(commit.number)
 
     def _write(self, commit: Commit, write: Callable[[Sequence[Any]], Any]) -> bool:
-        """Whether it was written, or failed."""
+        """Return whether the write is over; False if `write` refused to block."""
         commit.started_ns = self._last_begin_ns = now_ns()
         try:
             commit.ticket = write(commit.entries)
@@ -481,7 +500,7 @@ class Committer:
                 self._take_group(commit)
             else:
                 self._take_one(commit)
-        except Exception as error:  # noqa: BLE001 - entries that the storage does not know must not end the thread
+        except Exception as error:  # noqa: BLE001 - entries that the storage cannot handle must not end the thread
             commit.error = error
             self._is_poisoned = True
             if not commit.submissions:
@@ -505,8 +524,10 @@ class Committer:
         commit.size_bytes = size_bytes
 
     def _take_one(self, commit: Commit) -> None:
-        """The oldest submission none of whose keys is busy or wanted by an older one; an empty one waits for all."""
         key_of = self.storage.key_of
+        # The oldest submission none of whose keys is busy or wanted by an older one. A submission without entries waits
+        # for
+        # all older ones, as if it wanted every key.
         wanted = set(self._busy_keys)
         for index in range(len(self._waiting)):
             submission = self._waiting[index]
@@ -536,7 +557,7 @@ class Committer:
 
 
 def _requests_of_one_connection(submissions: Sequence[Submission]) -> int:
-    """How many there are; 0 where not all are requests of the same connection."""
+    """Return the number of requests, or 0 if they do not all belong to one connection."""
     request = submissions[0].request
     if request is None:
         return 0

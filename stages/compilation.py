@@ -1,7 +1,4 @@
-"""What modules say to the compiler that may compile them; see hatch_build.py.
-
-Rules of this file: it is not compiled itself, and at work nothing needs the package that mypyc reads these names from.
-"""
+"""Decorators for mypyc, usable without `mypy_extensions` at run time; see hatch_build.py."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +9,7 @@ else:
     T = TypeVar("T")
 
     def mypyc_attr(**_: Any) -> Callable[[T], T]:
-        """Change nothing where nothing is compiled."""
+        """Return a decorator that changes nothing, since the class is not compiled."""
         return lambda compiled: compiled
 
 

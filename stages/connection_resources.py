@@ -1,7 +1,4 @@
-"""What the connections of one processor share.
-
-Rules of this room: types only; the processor has them.
-"""
+"""The resources that all connections of one processor share."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ __all__ = ["ConnectionResources"]
 
 
 class ConnectionResources(Protocol):
-    """See the rules of the room."""
+    """The attributes of a processor that its connections use."""
 
     channel: RequestChannel
     limits: ConnectionLimits

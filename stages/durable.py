@@ -1,7 +1,4 @@
-"""Commits that belong to no request, for tasks that wait for them.
-
-Rules of this file: one function, on the event loop.
-"""
+"""Commits of tasks rather than of requests."""
 
 from __future__ import annotations
 
@@ -16,10 +13,8 @@ __all__ = ["wait_durable"]
 
 
 class Submits(Protocol):
-    """What is asked of a `stages.socket_server.SocketServer`."""
-
     def submit(self, submission: Submission) -> None:
-        """Commit entries that belong to no request."""
+        ...
 
 
 async def wait_durable(
@@ -28,12 +23,12 @@ async def wait_durable(
     """Submit entries and wait for their commit.
 
     Args:
-        server: commits them.
-        entries: as its storage knows them; there may be none.
-        on_durable: called when they are durable, before this returns.
+        server: a `SocketServer`.
+        entries: entries in the form of the server's storage; may be empty.
+        on_durable: called once the entries are durable, before this function returns.
 
     Returns:
-        why they are not durable; None: they are.
+        None, or the error of the failed commit.
     """
     ended = trio.Event()
     errors: list[BaseException | None] = []

@@ -1,14 +1,13 @@
-"""The modes: frozen presets over three independent axes.
-
-Rules of this room: it imports nothing of ours and decides nothing; the rooms that act read one field each.
+"""Modes of the request path: frozen presets over three independent axes.
 
 | axis | classic | pipelined |
 |---|---|---|
 | queues and handlers | 1 queue, M handlers | N queues, 1 handler each |
-| in flight per connection | 1: muted until answered | 64, resume below |
-| persistence | a commit per request, which its handler waits for | one commit for all that waits |
+| in flight per connection | 1: muted until answered | 64, read again below that |
+| persistence | one commit per request; its handler waits for it | one commit for all waiting submissions |
 
-Both decide from the speed of the disk where a commit runs; experiments may fix it.
+Both modes decide from the measured speed of the disk whether a commit runs on the event loop or in a thread;
+experiments may fix that.
 """
 
 import enum
@@ -18,46 +17,47 @@ import attrs
 __all__ = ["CLASSIC", "MODES", "PIPELINED", "SHARED_QUEUE", "Batching", "CommitOn", "Mode"]
 
 SHARED_QUEUE = 0
-"""The number of queues that stands for "one queue, shared by all handlers"."""
+"""The number of queues that means "one queue, shared by all handlers"."""
 
 IN_FLIGHT_MAX = 64
-"""AutoMQ's bound of unanswered requests of one connection; its first version had none and risked the memory."""
+"""Maximum of unanswered requests of one connection, as in AutoMQ, whose first version had no bound and could run out
+of memory."""
 
 HANDLERS = 8
 """Kafka's default of `num.io.threads`: N in pipelined mode, M in classic mode."""
 
 
 class Batching(enum.Enum):
-    """What one commit holds."""
+    """The scope of one commit."""
 
     REQUEST = "request"
-    """The entries of one request; its handler waits for it."""
+    """One commit per request; its handler waits for it."""
     GROUP = "group"
-    """All entries that were submitted since the last commit began."""
+    """One commit for all entries submitted since the last commit began."""
 
 
 class CommitOn(enum.Enum):
-    """The runner of commits."""
+    """The place where commits run."""
 
     AUTO = "auto"
-    """The event loop where the sync is fast, else a thread (`stages.commit_place`)."""
+    """The event loop if syncs are fast, else a thread (`stages.commit_place`)."""
     LOOP = "loop"
-    """The event loop; a thread where a write might wait."""
+    """The event loop, or a thread if a write might block."""
     THREAD = "thread"
-    """A thread: the next request is parsed and handled while one is synced."""
+    """A thread, so that the next requests are parsed and handled during a sync."""
 
 
 @attrs.frozen
 class Mode:
-    """One point in the space of the three axes.
+    """A point in the space of the three axes.
 
     Attributes:
-        name: what the ready line, the traces and the report call it.
+        name: shown in the ready line, traces and the report.
         queues: number of request queues; SHARED_QUEUE is one queue for all handlers.
-        handlers: number of handlers on a shared queue; with own queues each has exactly one.
-        in_flight_max: unanswered requests of one connection at which it is muted.
-        batching: what one commit holds.
-        commit_on: what runs a commit.
+        handlers: number of handlers of a shared queue; otherwise each queue has exactly one.
+        in_flight_max: unanswered requests at which a connection is muted.
+        batching: scope of one commit.
+        commit_on: place where commits run.
     """
 
     name: str
@@ -69,12 +69,10 @@ class Mode:
 
     @property
     def is_shared_queue(self) -> bool:
-        """Whether all handlers take from one queue."""
         return self.queues == SHARED_QUEUE
 
     @property
     def is_group_commit(self) -> bool:
-        """Whether one commit holds all that waits."""
         return self.batching is Batching.GROUP
 
 

@@ -1,8 +1,4 @@
-"""Why a connection is not read.
-
-Rules of this room: sans-IO; the reasons are independent of each other; reading resumes exactly when the last one is
-gone, whichever it was (AutoMQ's single throttle bit let the first of two throttles end both).
-"""
+"""The reasons for which a connection is not read (Kafka's muted channel, with more reasons)."""
 
 import enum
 
@@ -10,31 +6,35 @@ __all__ = ["Mute", "MuteReason"]
 
 
 class MuteReason(enum.IntEnum):
-    """A reason not to read; the values are those in traces."""
+    """A reason not to read a connection; its value appears in traces."""
 
     IN_FLIGHT = 0
-    """As many unanswered requests as the mode allows."""
+    """The connection has the maximum of unanswered requests of its mode."""
     QUEUE_FULL = 1
-    """The request queue of this connection has no room."""
+    """The request queue of the connection is full."""
     QUEUED_BYTES = 2
-    """All requests in the broker hold as many bytes as they may."""
+    """The unanswered requests of all connections have used up their byte budget."""
     UNSENT_BYTES = 3
     """The client does not read its responses."""
     THROTTLED = 4
     """A quota was exceeded (KIP-219)."""
     REAUTHENTICATION = 5
-    """Requests in flight are drained before the principal may change."""
+    """The connection answers its requests in flight before its principal may change."""
     DRAINING = 6
-    """The server or the connection stops; never lifted again."""
+    """The server or the connection is closing; never lifted."""
     PARTIAL_BYTES = 7
-    """The large frames that are arriving hold as many bytes as they may."""
+    """The large frames that are still arriving have used up their byte budget."""
 
 
 class Mute:
-    """The set of reasons why one connection is not read.
+    """The set of reasons for which one connection is not read; reading resumes when the last one is removed.
+
+    Reasons are independent of each other. AutoMQ's single throttle bit let the first of two throttles end both.
 
     Attributes:
-        reasons: the reasons as they stand: always the same set, which only this room changes.
+        reasons: the current reasons, always the same set object, so callers may keep a reference. Only this class
+            changes
+            it.
     """
 
     __slots__ = ("_throttled_until", "reasons")
@@ -44,30 +44,30 @@ class Mute:
         self._throttled_until = float("-inf")
 
     def __bool__(self) -> bool:
-        """Whether the connection is not read."""
+        """Return whether the connection is muted."""
         return bool(self.reasons)
 
     def __contains__(self, reason: MuteReason) -> bool:
         return reason in self.reasons
 
     def add(self, reason: MuteReason) -> bool:
-        """Add a reason; True when it was not there before."""
+        """Add a reason, and return True if it is new."""
         if reason in self.reasons:
             return False
         self.reasons.add(reason)
         return True
 
     def discard(self, reason: MuteReason) -> bool:
-        """Take a reason away; True when that was the last one, so that reading resumes now."""
+        """Remove a reason, and return True if it was the last one, so that reading resumes."""
         if reason not in self.reasons:
             return False
         self.reasons.remove(reason)
         return not self.reasons
 
     def throttle(self, until: float) -> bool:
-        """Throttle until a time in seconds; True when this throttle ends later than any before it.
+        """Throttle until `until` (seconds), and return True if that is later than every earlier deadline.
 
-        One that ends no later adds nothing: the earlier one still mutes, or both are over already.
+        A throttle that ends no later changes nothing: the earlier one still mutes, or both are over.
         """
         if until <= self._throttled_until:
             return False
@@ -76,7 +76,7 @@ class Mute:
         return True
 
     def throttle_ended(self, now: float) -> bool:
-        """End the throttle if its latest deadline has passed; True when reading resumes now."""
+        """End the throttle if its latest deadline has passed, and return True if reading resumes."""
         if now < self._throttled_until:
             return False
         return self.discard(MuteReason.THROTTLED)

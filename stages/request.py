@@ -1,11 +1,8 @@
-"""A request, and the one result that its slot gets.
-
-Rules of this room: of ours it imports the stamps only; it does no I/O; a request is completed exactly once, by whoever
-has it.
+"""A request and the results of its handler.
 
 A handler returns one of six results. `Send`, `NoOp` and `Close` end the slot. `Pending` carries entries that must be
-durable first. `Parked` says that the slot is completed later, by `Request.complete` or by the work it carries.
-`Unfinished` carries work that takes longer than a turn; other requests get their turns between its steps.
+durable first. `Parked` leaves the slot open until `Request.complete` is called or the work that it carries returns.
+`Unfinished` carries work that takes longer than a turn; other requests have their turns between its steps.
 """
 
 from __future__ import annotations
@@ -44,34 +41,36 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class Deferral(Protocol):
-    """Where handlers leave requests that must wait until earlier responses have left.
+    """Requests of a connection that must wait until its earlier responses have left.
 
     Attributes:
-        must_wait: a request is not started now.
-        size_bytes: of the responses that have not left.
+        must_wait: whether a request must not start now.
+        size_bytes: bytes of the responses that have not left.
     """
 
     must_wait: bool
     size_bytes: int
 
     def defer(self, request: Request) -> None:
-        """Keep a request until `ConnectionHandle.take_deferred` gives it back."""
+        """Keep a request until `ConnectionHandle.take_deferred` returns it."""
 
 
 class ConnectionHandle(Protocol):
-    """What an application may know of the connection a request came on.
+    """The connection of a request, as seen by the application.
 
     Attributes:
-        id: unique among the connections of a server; decides the queue.
+        id: unique among the connections of a server; selects the queue.
         index: number of the connection, from 0, for traces.
-        peer: the client's address.
-        listener: name of the listener it came by.
-        session: the application's own state of this connection; None until it sets one.
-        response_room_bytes: what a response should take at most now, because clients have not taken what they were
-            sent; one that takes more is sent all the same. 0 asks for an answer without payload; a connection that
-            took all it was sent is always left something.
-        unsent: for handlers, whether clients take what they were sent.
-        closed: no response can be sent any more.
+        peer: address of the client.
+        listener: name of the listener that accepted the connection.
+        session: state of the connection that belongs to the application; None until it is set.
+        response_room_bytes: maximum size of a response, which shrinks while clients do not read their responses. A
+            larger
+            response is sent nevertheless. 0 requests a response without payload. A connection without unsent bytes
+            always
+            has at least 1.
+        unsent: for handlers: tells whether requests must wait for the client to read.
+        closed: whether the connection can send no more responses.
     """
 
     id: str
@@ -88,38 +87,41 @@ class ConnectionHandle(Protocol):
     def response_room_bytes(self) -> int: ...
 
     def take_deferred(self) -> Request | None:
-        """For handlers: the next request that had to wait until earlier responses left."""
+        """Return the next request that had to wait for earlier responses; for handlers."""
 
     def complete(self, request: Request, result: Result) -> None:
-        """Give `request` its result."""
+        ...
 
     def begin_work(self, abandon: Callable[[], None]) -> None:
-        """Start no later request of the connection until `end_work`: a request takes several turns.
+        """Start no later request of the connection until `end_work`, because a request takes several turns.
 
         Args:
-            abandon: called when the connection is closed before that.
+            abandon: called if the connection is closed before `end_work`.
         """
 
     def end_work(self, abandon: Callable[[], None]) -> None:
-        """That request is finished; called once for each `begin_work`, with the same argument."""
+        """End the work that `begin_work` started with the same `abandon`; call this exactly once."""
 
     def throttle(self, seconds: float) -> None:
-        """Stop reading from the connection for so many seconds; overlapping throttles end with the later one."""
+        """Stop reading from the connection for `seconds`; of overlapping throttles the latest end counts."""
 
     def call_back(self, request: Request, callback: Callable[[], Result]) -> None:
-        """Have `callback` run as a handler's work, on the queue of the connection and before requests that wait there.
+        """Run `callback` in a handler of the connection's queue, before the requests waiting there.
 
-        Its result is treated as that of `handle`, its exception too; its time counts as local time of `request`, which
-        must be parked and may have one callback waiting at a time. Within `handle` of the same request it runs at once.
-        The callback runs even if the connection is closed by then: what it appends stays, as that of a request does.
+        The server treats its result or exception like that of `handle` and counts its time as local time of `request`.
+        During `handle` of the same request the callback runs immediately. It also runs if the connection is closed by
+        then: entries it appends stay, like those of a request.
+
+        Args:
+            request: a parked request; it may have one waiting callback at a time.
 
         Raises:
-            RuntimeError: the request has a callback waiting already.
+            RuntimeError: if the request already has a waiting callback.
         """
 
 
 class Send:
-    """Write a response; the 4-byte length in front of it is added by the connection."""
+    """A response; the connection adds the 4-byte length."""
 
     __slots__ = ("parts",)
 
@@ -131,7 +133,7 @@ class Send:
 
 
 class NoOp:
-    """Release the slot without bytes (a produce request with acks=0)."""
+    """A slot that ends without a response (a produce request with acks=0)."""
 
     __slots__ = ()
 
@@ -141,7 +143,7 @@ class Close:
 
     Args:
         reason: for people.
-        last_bytes: sent before that as they are, without a length: the beginning of a response that is cut short.
+        last_bytes: sent before closing, without a length: the beginning of a response that is cut short.
     """
 
     __slots__ = ("last_bytes", "reason")
@@ -155,13 +157,14 @@ class Close:
 
 
 class Pending:
-    """Complete the slot with `result` when all `entries` are durable.
+    """Complete the slot with `result` once all `entries` are durable.
 
     Args:
-        entries: what the committer's storage writes, in order; opaque here.
-        result: the slot's result after that.
-        on_durable: called on the event loop when the entries are durable, in the order of the commits, just before
-            the slot is completed; it must not raise.
+        entries: written by the committer's storage in this order; opaque to `stages`.
+        result: result of the slot after the commit.
+        on_durable: called on the event loop once the entries are durable, in the order of the commits and just before
+            the
+            slot is completed. It must not raise.
     """
 
     __slots__ = ("entries", "on_durable", "result")
@@ -173,18 +176,18 @@ class Pending:
 
 
 class Parked:
-    """The slot is completed later.
+    """Complete the slot later, from `work` or by `Request.complete`.
 
     Args:
-        work: blocking work that the server runs in a thread; what it returns completes the slot. Without it whoever
-            parked the request calls `Request.complete`.
-        response_bytes: about how large the response will be, where that is known: it counts as unsent from here on,
-            so that what is asked behind it does not take the same room.
-        then: called on the event loop with what the work returned, for work that is only a part of the answer: the
-            result of this completes the slot. It is called even if the connection is closed by then, but not where
-            the work has failed.
-        needs_frame: false where the application has read the frame and counts what it keeps of it: a long frame is cut
-            to its beginning, and what is cut holds nothing of the byte budget any more.
+        work: blocking work that the server runs in a thread; its return value completes the slot. Without it the
+            application must call `Request.complete`.
+        response_bytes: approximate size of the response, if known. It counts as unsent from now on, so that later
+            requests of the connection do not use the same budget.
+        then: called on the event loop with the return value of `work`; its own result completes the slot. It is called
+            even if the connection is closed by then, but not if `work` raises.
+        needs_frame: False if the application has read the frame and accounts for the parts it keeps. A long frame is
+            then
+            cut to its first FRAME_KEPT_BYTES, and the rest leaves the byte budget.
     """
 
     __slots__ = ("needs_frame", "response_bytes", "then", "work")
@@ -204,11 +207,12 @@ class Parked:
 
 
 class Waiting:
-    """Yielded by the steps of an `Unfinished` request: go on when another request, or the application, says so.
+    """Yielded by the steps of an `Unfinished` request to continue when another request, or the application, says so.
 
     Args:
-        when_over: called once with what lets the steps go on; that must be called on the event loop, and has no effect
-            once the steps were closed.
+        when_over: called once with a callback that continues the steps. Call that on the event loop; it has no effect
+            once
+            the steps are closed.
     """
 
     __slots__ = ("when_over",)
@@ -218,17 +222,18 @@ class Waiting:
 
 
 class Unfinished:
-    """Go on with `steps` in later turns, and let other requests have theirs in between; see `stages.unfinished`.
+    """Continue with `steps` in later turns and let other requests have their turns in between (`stages.unfinished`).
 
-    Requests that the connection sent after this one are not started before it has its result.
+    Later requests of the connection do not start before this one has its result.
 
     Args:
-        steps: the work that is left. It yields where it may be interrupted, and returns the result of the slot.
-            Whatever it appended must be submitted by then: it yields a `Pending` for that, whose own `result` is
-            ignored, and goes on when the entries are durable. It yields a `Parked` with `work` to go on with what the
-            work returned, and a `Waiting` to go on when somebody else says so. It is closed at a yield when the
-            connection is closed, a commit fails, or the server ends.
-        first: what it yielded last.
+        steps: the remaining work. It yields wherever it may be interrupted and returns the result of the slot. It must
+            submit everything it has appended before it yields, by yielding a `Pending`, whose own `result` is ignored.
+            It
+            yields a `Parked` to continue with the return value of its `work`, and a `Waiting` to continue on a
+            callback. It
+            is closed at a yield if the connection is closed, a commit fails, or the server stops.
+        first: the value that it yielded last.
     """
 
     __slots__ = ("first", "steps")
@@ -239,34 +244,34 @@ class Unfinished:
 
 
 def go_on(steps: Steps, value: Any = None, error: Exception | None = None) -> Result:
-    """Run the next step: the result if it was the last one, else `Unfinished`.
+    """Run the next step of a generator, and return its result, or `Unfinished` if it yields.
 
     Args:
         steps: see Unfinished.
-        value: what the work of a `Parked` returned; None for the first step, and after any other.
-        error: what the work raised; it is raised in the steps.
+        value: return value of the work of a yielded `Parked`; None otherwise.
+        error: exception of that work, to be raised in the steps.
 
     Raises:
-        TypeError: the last step returned no result.
+        TypeError: if the generator returns a value that is not a result.
     """
     try:
         first = steps.send(value) if error is None else steps.throw(error)
     except StopIteration as end:
         if type(end.value) not in RESULTS:
-            raise TypeError(f"the steps returned {end.value!r}, which is no result") from None
+            raise TypeError(f"the steps returned {end.value!r}, which is not a result (see RESULTS)") from None
         result: Result = end.value
         return result
     return Unfinished(steps, first)
 
 
 class QueueHeldError(Exception):
-    """Raised by `Application.handle`: the request is not started yet, and its queue stands still until then.
+    """Raised by `Application.handle` to hold its queue: the request has not started, and the queue stands still.
 
-    Nothing that waits in the queue is started meanwhile, so that requests start in their order. The application is
-    asked again for this request, first of all.
+    No other request of the queue starts until `when_over` ends the hold, so requests still start in their order.
+    `handle` is then called again for this request first.
 
     Args:
-        when_over: called once with what lets the queue go on; that must be called exactly once, on the event loop.
+        when_over: called once with a callback that releases the queue. Call that exactly once, on the event loop.
     """
 
     def __init__(self, when_over: Callable[[Callable[[], None]], None]) -> None:
@@ -275,49 +280,51 @@ class QueueHeldError(Exception):
 
 
 TURN_COST = 4_000
-"""What a request may cost in one turn before others have theirs: about so many microseconds of work."""
+"""Cost of a request in one turn before others have theirs, in microseconds of work, roughly."""
+# The same bound in two units: TURN_COST for steps that count their work, TURN_SECONDS_MAX for the handler's clock.
 TURN_SECONDS_MAX: typing.Final = 0.004
-"""A handler's turn also ends when what it has handled took so long."""
+"""Duration after which a handler's turn ends."""
 NOT_SET: typing.Final = -(2**15)
-"""The null of the small integers of a request: the lowest value of the 16 bits that they have in traces."""
+"""The null value of the small integers of a request: the lowest 16-bit integer, as in traces."""
 NO_QUEUE: typing.Final = -(2**31)
-"""The same of 32 bits."""
+"""The null value of a queue number: the lowest 32-bit integer, as in traces."""
 NO_OP: typing.Final = NoOp()
 PARKED: typing.Final = Parked()
 FRAME_KEPT_BYTES: typing.Final = 4096
-"""Of a request that is parked without its frame: for those who observe, its header and, mostly, all of it."""
+"""Bytes kept of a request that is parked without its frame. Observers see its header and, usually, all of it."""
 RESULTS: typing.Final = frozenset({Send, NoOp, Close, Pending, Parked, Unfinished})
 
 Final: TypeAlias = Send | NoOp | Close
 Result: TypeAlias = Send | NoOp | Close | Pending | Parked | Unfinished
 Steps: TypeAlias = Generator[Pending | Parked | Waiting | None, Any, Result]
-"""The work of one request, in steps; see `Unfinished`."""
+"""The steps of one request; see `Unfinished`."""
 
 
 class Request(Stamps):
-    """One frame of one connection, and its slot in the order of that connection's responses.
+    """A frame of a connection and its slot in the order of that connection's responses.
 
     Attributes:
-        connection: where it came from and where its response goes.
-        sequence: number of its slot within the connection, from 0; the server gives it, whatever ids the client uses.
+        connection: receives the response.
+        sequence: number of its slot in the connection, from 0. The server assigns it, whatever ids the client uses.
         frame: the bytes after the 4-byte length.
-        depth: unanswered requests of the connection when it was received, itself included.
-        result: what ended the slot; None while it is open.
-        api, version, correlation_id, acks: set by the application, for traces only; NOT_SET where it did not.
-        throttle_ms: the throttle that its answer tells, set by the application.
-        has_callback: a callback waits for its turn.
-        expected_bytes: of a response that counts as unsent before it is there.
-        size_bytes: that its frame holds of the byte budget.
-        is_cut: only the beginning of its frame is left.
-        answer: what its response says, as the application's own message; set by the application, for observers only.
-        before_answer: asked once, with the result that would end the slot: what it returns does so in its place. On
-            None the slot stays open, and whoever set this completes the request later; the response that was held
-            back counts as unsent meanwhile. Set by the application.
-        queue: where it waited; NO_QUEUE for none.
-        commit: which one made it durable; NO_STAMP for none.
+        depth: unanswered requests of the connection when this one arrived, itself included.
+        result: the result that ended the slot; None while it is open.
+        api, version, correlation_id, acks: set by the application, for traces only; NOT_SET if unknown.
+        throttle_ms: throttle time in its response, set by the application.
+        has_callback: whether a callback waits for its turn.
+        expected_bytes: expected size of its response, which counts as unsent before the response exists.
+        size_bytes: bytes of the budget that its frame holds.
+        is_cut: whether only the beginning of its frame is left.
+        answer: the response as a message of the application; set by the application, for observers only.
+        before_answer: called once with the result that would end the slot; its return value replaces that result. If it
+            returns None, the slot stays open, the application completes the request later, and the response that was
+            held
+            back counts as unsent until then. Set by the application.
+        queue: number of the queue where it waited; NO_QUEUE if none.
+        commit: number of the commit that made it durable; NO_STAMP if none.
     """
 
-    # One object is made per request: what most of them never change, or set later, stands in the class.
+    # Class attributes, because creating a request is on the hot path: most requests never set these, or set them later.
     depth: int = 0
     api: int = NOT_SET
     version: int = NOT_SET
@@ -339,14 +346,16 @@ class Request(Stamps):
         self.frame = frame
         self.size_bytes = len(frame)
         self.received_ns = received_ns
-        self.result: Final | None = None  # not in the class: mypyc would leave one of four types undefined
+        self.result: Final | None = None  # not a class attribute: mypyc cannot represent its type there
 
     def complete(self, result: Result | Any) -> None:
-        """Give a parked request its `Result`; on the event loop, exactly once. What is none closes the connection."""
+        """Complete a parked request; call this on the event loop, exactly once. A value that is not a result closes the
+        connection.
+        """
         self.connection.complete(self, result)
 
     def cut_frame(self) -> int:
-        """Keep the first FRAME_KEPT_BYTES of the frame; returns how many bytes are free now."""
+        """Keep the first FRAME_KEPT_BYTES of the frame, and return the number of freed bytes."""
         freed_bytes = self.size_bytes - FRAME_KEPT_BYTES
         if freed_bytes <= 0:
             return 0
@@ -356,13 +365,15 @@ class Request(Stamps):
         return freed_bytes
 
     def ask_before_answer(self, result: Final) -> Final | Parked:
-        """What becomes of `result`, see `before_answer`: the result that ends the slot, or that it is held back."""
+        """Call `before_answer`, and return the result that ends the slot, or a `Parked` if the application holds it
+        back.
+        """
         ask, self.before_answer = self.before_answer, None
         assert ask is not None
         try:
             changed = ask(self, result)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the slot must end
-            return Close(f"the answer was refused: {error!r}")
+        except Exception as error:  # noqa: BLE001 - the slot must end after any error
+            return Close(f"before_answer failed: {error!r}")
         if changed is not None:
             return changed
         return Parked(response_bytes=sum(map(len, result.parts)) if type(result) is Send else 0)

@@ -1,8 +1,7 @@
-"""Request queues and the handlers that take from them: one plane for data, one for administration.
+"""Planes of request handling: a request channel with its handlers, for data or for administration.
 
-Rules of this room: planes share the committer and the application, and nothing else; so what saturates one, full queues
-or handlers that wait, does not delay the other. The control plane exists once a listener asks for it. It is classic in
-both modes: one queue of CONTROL_REQUESTS_MAX requests, one handler.
+Planes share the committer and the application, and nothing else. Full queues or waiting handlers of one plane
+therefore do not delay the other.
 """
 
 from __future__ import annotations
@@ -24,24 +23,18 @@ from stages.timeline import Timeline
 __all__ = ["RequestPlane", "RequestPlaneStatistics", "control_plane", "data_plane"]
 
 CONTROL_REQUESTS_MAX = 20
-"""Capacity of the queue of the control plane, as Apache Kafka 3.9 had it."""
+"""Capacity of the control plane's queue, as in Apache Kafka 3.9."""
 CONTROL_QUEUE_INDEX = -1
-"""Its number in statistics and traces, where the queues of the data plane count from 0."""
+"""Number of the control plane's queue in statistics and traces; queues of the data plane count from 0."""
 
 
 class RequestPlaneStatistics(NamedTuple):
-    """One plane as it stands."""
-
     queues: tuple[RequestQueueStatistics, ...]
     handlers: RequestHandlerStatistics
 
 
 class RequestPlane:
-    """See the rules of the room.
-
-    Attributes:
-        handlers: who takes from them.
-    """
+    """A request channel and the handlers that take requests from it."""
 
     def __init__(self, mode: Mode, channel: RequestChannel, handlers: RequestHandlerPool) -> None:
         self.channel = channel
@@ -49,11 +42,10 @@ class RequestPlane:
         self._mode = mode
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hold the handlers until cancelled."""
+        """Run the handlers until cancelled."""
         await self.handlers.run(self._mode.handlers if self._mode.is_shared_queue else 1, task_status=task_status)
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to this timeline, or to nobody, from now on."""
         self.handlers.observe(timeline)
 
     def statistics(self) -> RequestPlaneStatistics:
@@ -68,7 +60,7 @@ def data_plane(
     turns: LoopTurns,
     limits: ServerLimits,
 ) -> RequestPlane:
-    """The plane of all listeners but those of the control plane: queues and handlers of the mode."""
+    """Create the plane of ordinary listeners, with the queues and handlers of `mode`."""
     channel = RequestChannel(mode, requests_max=limits.requests_max, bytes_max=limits.bytes_max)
     return RequestPlane(mode, channel, RequestHandlerPool(channel, application, committer, sender, turns))
 
@@ -82,7 +74,10 @@ def control_plane(
     limits: ServerLimits,
     timeline: Timeline | None = None,
 ) -> RequestPlane:
-    """The plane of administration; its byte budget is one of its own, as large as the data plane's."""
+    """Create the plane of administration, with one small queue and one handler in both modes.
+
+    Its byte budget is separate from the data plane's and has the same size.
+    """
     mode = attrs.evolve(mode, queues=SHARED_QUEUE, handlers=1)
     channel = RequestChannel(
         mode, requests_max=CONTROL_REQUESTS_MAX, bytes_max=limits.bytes_max, first_index=CONTROL_QUEUE_INDEX
