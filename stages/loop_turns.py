@@ -1,9 +1,4 @@
-"""Who keeps the event loop for long, while everybody else waits.
-
-Rules of this file: pure, times are passed in. Those who run on the loop read a clock anyway where a turn of theirs
-ends; of a short turn nothing is kept, so that to measure costs a comparison. What is kept is bounded, however turns are
-named.
-"""
+"""Records of long turns of the event loop, during which every other task waits."""
 
 from __future__ import annotations
 
@@ -12,23 +7,23 @@ from typing import Final, NamedTuple
 __all__ = ["COMMIT", "LONG_TURN_SECONDS", "NOTED_TURN_SECONDS", "LoopTurns", "TurnsOf"]
 
 NOTED_TURN_SECONDS: Final = 0.001
-"""A turn that took no longer is not noted."""
+"""Turns up to this length are not recorded, so that measuring a short turn costs one comparison."""
 LONG_TURN_SECONDS: Final = 0.005
-"""A turn is long from here on: what all requests should be answered in."""
+"""Turns above this length count as long: every request should be answered within it."""
 NAMES_MAX: Final = 128
-"""Clients name APIs by any number; what comes later than so many is noted together, as OTHERS."""
+"""Maximum of recorded names. Clients may send any number as an API key; further ones are recorded as OTHERS."""
 OTHERS: Final = "others"
 COMMIT: Final = "commit"
-"""What follows a commit: entries become visible, and requests are answered."""
+"""Name of the completion of commits, which makes entries visible and answers requests."""
 
 
 class TurnsOf(NamedTuple):
     """The turns of one kind.
 
     Attributes:
-        name: the API of the requests, as the application numbers it, or what else was done.
-        longest_seconds: the longest one.
-        long_count: how many were long.
+        name: API number of the requests, or name of other work.
+        longest_seconds: longest turn.
+        long_count: number of long turns.
     """
 
     name: int | str
@@ -37,13 +32,13 @@ class TurnsOf(NamedTuple):
 
 
 class LoopTurns:
-    """See the rules of the file; what follows commits is always there, and the rest where it took long."""
+    """The long turns of a server by name; COMMIT is always among them."""
 
     def __init__(self) -> None:
         self._turns: dict[int | str, TurnsOf] = {COMMIT: TurnsOf(COMMIT, 0.0, 0)}
 
     def note(self, name: int | str, seconds: float) -> None:
-        """Take note of a turn; worth a call from NOTED_TURN_SECONDS on."""
+        """Record a turn; call this for turns above NOTED_TURN_SECONDS."""
         if name not in self._turns and len(self._turns) >= NAMES_MAX:
             name = OTHERS
         before = self._turns.get(name) or TurnsOf(name, 0.0, 0)
@@ -51,5 +46,5 @@ class LoopTurns:
         self._turns[name] = TurnsOf(name, max(before.longest_seconds, seconds), before.long_count + is_long)
 
     def statistics(self) -> tuple[TurnsOf, ...]:
-        """Those that were noted, the longest first."""
+        """Return the recorded turns, the longest first."""
         return tuple(sorted(self._turns.values(), key=lambda turns: turns.longest_seconds, reverse=True))

@@ -1,7 +1,5 @@
-"""A nursery that owns the tasks of its connections.
-
-Rules of this room: new connections come through a queue of NEW_CONNECTIONS_MAX, which makes the acceptor wait when the
-processor is behind; a task for writing exists only while a client does not take what is sent.
+"""Processors, which own connections and their tasks. They correspond to Kafka's network threads, but are not
+threads.
 """
 
 from __future__ import annotations
@@ -34,10 +32,10 @@ logger = logging.getLogger(__name__)
 __all__ = ["NewConnection", "Processor", "ProcessorStatistics", "Shared"]
 
 NEW_CONNECTIONS_MAX: Final = 20
-"""Kafka's fixed size of a processor's queue of new connections."""
+"""Size of a processor's queue of new connections, fixed in Kafka, too. A full one makes the acceptor wait."""
 OVERDUE_CHECK_SECONDS: Final = 1.0
 OVERDUE_CHECKS_MAX: Final = 500
-"""Connections that are looked at before others get their turn."""
+"""Connections checked in one turn of the event loop."""
 
 
 @attrs.frozen
@@ -49,28 +47,28 @@ class NewConnection:
     peer: str
     listener: str
     index: int
-    is_counted: bool = True  # by the connection quotas
-    open_session: OpenSession | None = None  # in place of the listener's
+    is_counted: bool = True  # the connection quotas count it
+    open_session: OpenSession | None = None  # replaces the listener's
 
 
 @attrs.define
 class Shared:
-    """What all processors of a listener share.
+    """The objects that all processors of a listener share.
 
     Attributes:
         channel: the request queues.
-        handlers: carries out results that do not end a slot.
-        application: is told of closed connections.
+        handlers: carries out results that leave a slot open.
+        application: learns of closed connections.
         limits: bounds of each connection; may be replaced while they are served.
-        release: told, with listener and address, of each closed connection that the quotas counted.
-        changed: woken when a connection was closed.
-        timeline: observes, if anybody does.
-        response_order: makes the response order of a connection.
+        release: called with listener and address of each closed connection that the quotas counted.
+        changed: woken whenever a connection closes.
+        timeline: observer of the server, if any.
+        response_order: creates the response order of a connection.
         open_session: see `stages.listener.OpenSession`.
         handshake_failed: see `stages.listener.HandshakeFailed`.
-        sender: flushes connections that were marked.
+        sender: flushes marked connections.
         response_budget: bounds the unsent responses of all connections.
-        partial_frames: bounds the large frames of all connections that are still arriving.
+        partial_frames: bounds the arriving large frames of all connections.
     """
 
     channel: RequestChannel
@@ -89,18 +87,18 @@ class Shared:
 
 
 class ProcessorStatistics(NamedTuple):
-    """One processor as it stands.
+    """Statistics of one processor.
 
     Attributes:
-        id: its number in the server.
-        connections: open ones.
-        connections_total: all it ever had.
-        blocked: connections whose client does not take what is sent.
-        expired: connections closed for idleness or by the watchdog.
-        new_waiting: connections that were accepted and not begun.
-        listener: name of the listener that it serves.
+        id: number of the processor in the server.
+        connections: open connections.
+        connections_total: all connections so far.
+        blocked: connections whose client does not read its responses.
+        expired: connections closed because they were idle or kept a slot open for too long.
+        new_waiting: accepted connections that wait for the processor.
+        listener: name of its listener.
         counters: its sums.
-        unsent_responses: responses of timed requests that were released and did not leave yet.
+        unsent_responses: released responses of timed requests that have not left.
     """
 
     id: int
@@ -115,7 +113,11 @@ class ProcessorStatistics(NamedTuple):
 
 
 class Processor:
-    """See the rules of the room; it is the `ConnectionOwner` of its connections."""
+    """A nursery that owns the tasks of its connections; it is their `ConnectionOwner`.
+
+    Each connection has one task, which reads. A task that writes exists only while a client does not read its
+    responses.
+    """
 
     def __init__(self, processor_id: int, shared: Shared, listener: str = "") -> None:
         self.id = processor_id
@@ -138,7 +140,7 @@ class Processor:
         self._limits_changed = trio.lowlevel.ParkingLot()
         self._ended = trio.Event()
 
-    # What a connection asks of its owner
+    # ConnectionOwner
 
     def blocked(self, connection: Connection) -> None:
         if self._nursery is not None:
@@ -170,10 +172,9 @@ class Processor:
             try:
                 self._shared.application.connection_closed(connection.session)
             except Exception:
-                logger.exception("the end of connection %s was not taken note of", connection.id)
+                logger.exception("the application failed to clean up after the closed connection %s", connection.id)
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to this timeline, or to nobody, from now on."""
         self.timeline = timeline
         for connection in self.connections:
             connection.observe(timeline)
@@ -194,7 +195,7 @@ class Processor:
             self._ended.set()
 
     def _refuse_waiting(self) -> None:
-        """Close what was handed over and not begun, and take nothing more."""
+        """Close the connections that still wait for this processor, and accept no more."""
         with suppress(trio.WouldBlock):
             while True:
                 new = self._receive_new.receive_nowait()
@@ -204,7 +205,7 @@ class Processor:
         self._receive_new.close()
 
     def offer(self, new: NewConnection) -> bool:
-        """Hand over a new connection; False when the queue is full, or nobody takes from it any more."""
+        """Hand over a new connection; return False if the queue is full or the processor has ended."""
         try:
             self._send_new.send_nowait(new)
         except (trio.WouldBlock, trio.BrokenResourceError):
@@ -212,7 +213,7 @@ class Processor:
         return True
 
     async def put(self, new: NewConnection) -> bool:
-        """Hand over a new connection, waiting for room; False when nobody takes from the queue any more."""
+        """Hand over a new connection, waiting for room; return False if the processor has ended."""
         try:
             await self._send_new.send(new)
         except trio.BrokenResourceError:
@@ -221,11 +222,10 @@ class Processor:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it serves nothing any more and has let go of everything."""
+        """Whether the processor has stopped and closed all its connections."""
         return self._ended.is_set()
 
     async def wait_ended(self) -> None:
-        """Wait until `has_ended`."""
         await self._ended.wait()
 
     def _begin(self, new: NewConnection, nursery: trio.Nursery) -> None:
@@ -260,7 +260,7 @@ class Processor:
     @staticmethod
     async def _end_throttle(connection: Connection, until: float) -> None:
         with trio.move_on_at(until):
-            while not connection.closed:  # the end of one that is closed must not wait for that of its throttle
+            while not connection.closed:  # end this task with the connection, even if the throttle lasts longer
                 await connection.muting.wait()
             return
         try:
@@ -269,12 +269,12 @@ class Processor:
             connection.fail(error)
 
     def set_limits(self, limits: ConnectionLimits) -> None:
-        """Change the bounds of its connections; the size of frames counts for new ones."""
+        """Change the bounds of all connections; a new frame size applies to new connections only."""
         self.limits = limits
         self._limits_changed.unpark_all()
 
     async def _close_overdue(self) -> None:
-        """Idle expiry, and the watchdog against slots that nobody completes."""
+        """Close idle connections, and those whose oldest slot is never completed."""
         while True:
             if math.isinf(self.limits.idle_seconds_max) and math.isinf(self.limits.slot_seconds_max):
                 await self._limits_changed.park()
@@ -292,13 +292,13 @@ class Processor:
     # Ending
 
     def stop_reading(self) -> None:
-        """Admit nothing more: every connection answers what is in flight and closes."""
+        """Admit no more requests: each connection answers its requests in flight, then closes."""
         self._is_draining = True
         for connection in tuple(self.connections):
             connection.stop_reading()
 
     def end(self) -> None:
-        """End now: connections that are left are closed."""
+        """Close the remaining connections and end."""
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()
 

@@ -258,7 +258,7 @@ def go_on(steps: Steps, value: Any = None, error: Exception | None = None) -> Re
         first = steps.send(value) if error is None else steps.throw(error)
     except StopIteration as end:
         if type(end.value) not in RESULTS:
-            raise TypeError(f"the steps returned {end.value!r}, which is not a result (see RESULTS)") from None
+            raise TypeError(f"the steps returned {end.value!r}, which is not a result: return a Send, say") from None
         result: Result = end.value
         return result
     return Unfinished(steps, first)
@@ -281,9 +281,10 @@ class QueueHeldError(Exception):
 
 TURN_COST = 4_000
 """Cost of a request in one turn before others have theirs, in microseconds of work, roughly."""
-# The same bound in two units: TURN_COST for steps that count their work, TURN_SECONDS_MAX for the handler's clock.
 TURN_SECONDS_MAX: typing.Final = 0.004
 """Duration after which a handler's turn ends."""
+# One bound in two units: steps count TURN_COST themselves, handlers read a clock.
+assert TURN_COST == round(TURN_SECONDS_MAX * 1_000_000)
 NOT_SET: typing.Final = -(2**15)
 """The null value of the small integers of a request: the lowest 16-bit integer, as in traces."""
 NO_QUEUE: typing.Final = -(2**31)
@@ -346,7 +347,7 @@ class Request(Stamps):
         self.frame = frame
         self.size_bytes = len(frame)
         self.received_ns = received_ns
-        self.result: Final | None = None  # not a class attribute: mypyc cannot represent its type there
+        self.result: Final | None = None  # not a class attribute: mypyc would leave one of this union type undefined
 
     def complete(self, result: Result | Any) -> None:
         """Complete a parked request; call this on the event loop, exactly once. A value that is not a result closes the

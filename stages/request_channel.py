@@ -1,9 +1,7 @@
-"""The request queues between connections and handlers.
+"""Bounded request queues between connections and handlers.
 
-Rules of this room: nothing here waits for room. A connection that has a frame asks `has_room`; when there is none it
-leaves its name and stops reading, so that a full queue delays only the connections routed to it. A waiter that is
-resumed either puts a request or passes its turn on, so that no room stays unused. A request starts in the order in
-which it was put, per queue. A connection keeps its queue while it has requests in flight.
+A full queue never blocks the event loop. A connection that finds no room registers as a waiter and stops reading, so
+a full queue delays only the connections routed to it.
 """
 
 from __future__ import annotations
@@ -24,40 +22,40 @@ from stages.timeline import now_ns
 __all__ = ["RequestChannel", "RequestQueue", "RequestQueueStatistics", "shard_of"]
 
 REQUESTS_MAX: Final = 500
-"""Kafka's `queued.max.requests`; N queues get an N-th each."""
+"""Kafka's default of `queued.max.requests`, divided equally between the queues."""
 BYTES_MAX: Final = 100 * 1024 * 1024
-"""Bytes of all requests that are not answered (AutoMQ's `queued.max.requests.size.bytes`); what is parked without its
-frame, and one small request of each connection, need none."""
+"""Bytes of all unanswered requests (AutoMQ's `queued.max.requests.size.bytes`). Requests parked without their frame, and
+one small request of each connection, need no budget."""
 
 SMALL_PART: Final = 1600
-"""A request of so small a part of the byte budget (64 KiB of 100 MiB) is small."""
+"""A request is small up to this part of the byte budget: 64 KiB of 100 MiB."""
 
 
 class Waiter(Protocol):
-    """A connection that waits for room."""
+    """A connection that waits for room in a queue or in the byte budget."""
 
     def resume(self, reason: MuteReason) -> bool:
-        """Try again: the reason may be gone. False when the connection cannot use its turn now."""
+        """Remove `reason` and try again; return False if the connection cannot use its turn now."""
 
 
 def shard_of(connection_id: str, count: int) -> int:
-    """The queue of a connection: a hash that is stable over processes and Python versions, modulo `count`."""
+    """Return the queue of a connection: its hash modulo `count`, stable across processes and Python versions."""
     digest = hashlib.blake2b(connection_id.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % count
 
 
 @attrs.frozen
 class RequestQueueStatistics:
-    """One queue as it stands.
+    """Statistics of one queue.
 
     Attributes:
-        depth: requests that wait in it.
-        capacity: how many may.
-        connections: connections that are routed to it.
-        put: requests that were put so far.
-        depth_max: the most that ever waited.
-        waiting_for_room: connections that stopped reading because it is full.
-        callbacks: callbacks that wait in it.
+        depth: waiting requests.
+        capacity: maximum of `depth`.
+        connections: connections routed to the queue.
+        put: requests put so far.
+        depth_max: highest `depth` so far.
+        waiting_for_room: connections that stopped reading because the queue is full.
+        callbacks: waiting callbacks.
     """
 
     index: int
@@ -71,15 +69,18 @@ class RequestQueueStatistics:
 
 
 class RequestQueue:
-    """One bounded queue and the tasks that take from it.
+    """A bounded FIFO queue of requests, with its handlers and the connections that wait for room.
+
+    A resumed waiter either puts a request or passes its turn on, so no room stays unused.
 
     Attributes:
-        callbacks: what the handlers do before they take a request; bounded by the requests in flight, which have at
-            most one waiting each.
-        requests: what waits, oldest first; only handlers take from it.
-        waiters: connections in line for room, in their order; while there are some, others stand behind them.
-        is_held: nothing is taken from it now, see `stages.request.QueueHeldError`.
-        is_due: a handler that was woken, or goes on, has not begun its turn yet.
+        callbacks: callbacks that handlers run before they take a request. Bounded by the requests in flight, each of
+            which has at most one.
+        requests: waiting requests, oldest first; only handlers take from it.
+        waiters: connections that wait for room, in order. Other connections must wait after them, even if there is
+            room.
+        is_held: whether handlers must take nothing now; see `stages.request.QueueHeldError`.
+        is_due: whether a handler is scheduled and has not started its turn.
     """
 
     __slots__ = (
@@ -109,7 +110,7 @@ class RequestQueue:
         self.callbacks: deque[tuple[Request, Callable[[], Result] | None]] = deque()
         self.requests: deque[Request] = deque()
         self._idle = trio.lowlevel.ParkingLot()
-        self._has_idle = False  # whether it is worth a look: a handler parked since the last one
+        self._has_idle = False  # saves `put_nowait` a call for each request while no handler is parked
         self.waiters: deque[Waiter] = deque()
 
     def __len__(self) -> int:
@@ -117,14 +118,13 @@ class RequestQueue:
 
     @property
     def has_room(self) -> bool:
-        """Whether `put_nowait` is allowed."""
         return len(self.requests) < self.capacity
 
     def put_nowait(self, request: Request) -> None:
         """Append a request and wake an idle handler.
 
         Raises:
-            trio.WouldBlock: the queue is full; the caller should have asked.
+            trio.WouldBlock: if the queue is full; check `has_room` first.
         """
         requests = self.requests
         if len(requests) >= self.capacity:
@@ -139,7 +139,7 @@ class RequestQueue:
             self._wake_handler()
 
     def put_callback(self, request: Request, callback: Callable[[], Result] | None) -> None:
-        """Append a callback, or None to have the connection's next deferred request handled; wake an idle handler."""
+        """Append a callback and wake an idle handler; None makes it start the connection's next deferred request."""
         self.callbacks.append((request, callback))
         if self._has_idle:
             self._wake_handler()
@@ -151,33 +151,35 @@ class RequestQueue:
 
     @property
     def has_work(self) -> bool:
-        """Whether a callback or a request waits."""
         return bool(self.requests or self.callbacks)
 
     async def wait_not_empty_once(self) -> None:
-        """Wait until a request was put or the handlers were woken; one handler wakes for each request."""
+        """Wait until a request or callback was put, or `wake_handlers` was called. Each request wakes one handler."""
         self._has_idle = True
         await self._idle.park()
 
     def hold(self, request: Request, callback: Callable[[], Result]) -> None:
-        """Stand still; when that is over, begin with this callback."""
+        """Stop taking requests until `go_on`, and start with `callback` then."""
         self.is_held = True
         self.callbacks.appendleft((request, callback))
 
     def go_on(self) -> None:
-        """Stand still no longer."""
         self.is_held = False
         self.wake_handlers()
 
     def wait_for_room(self, waiter: Waiter, *, is_next: bool = False) -> None:
-        """Have `waiter.resume` called when there is room; one that was called in vain goes before all others."""
+        """Register a waiter to be resumed when the queue has room.
+
+        Args:
+            is_next: puts it first, for a connection that was resumed and still found no room.
+        """
         if is_next:
             self.waiters.appendleft(waiter)
         else:
             self.waiters.append(waiter)
 
     def room_was_made(self) -> None:
-        """Resume as many waiting connections as there is room for, oldest first."""
+        """Resume as many waiting connections as the queue has room for, oldest first."""
         room = self.capacity - len(self.requests)
         waiters = self.waiters
         while waiters and room > 0:
@@ -185,29 +187,29 @@ class RequestQueue:
                 room -= 1
 
     def stop_waiting(self, waiter: Waiter) -> None:
-        """A connection closes: forget it, or pass on the turn that it was given."""
+        """Remove the waiter of a closing connection, or pass on the turn it had."""
         try:
             self.waiters.remove(waiter)
         except ValueError:
             self.room_was_made()
 
     def pass_turn(self, waiter: Waiter) -> None:
-        """A connection cannot put its frame now: unless it waits for room, others have its turn."""
+        """Resume other waiters in place of a connection that cannot put its frame, unless that still waits."""
         if waiter not in self.waiters:
             self.room_was_made()
 
     def wake_handlers(self) -> None:
-        """Let idle handlers look whether they are still needed."""
+        """Wake idle handlers, so that they check whether they are still needed."""
         self._idle.unpark_all()
 
     def retire(self) -> None:
-        """Take nothing new from unrouted connections; handlers end when all is drained."""
+        """Close the queue to new connections; its handlers end once it is drained."""
         self.retired = True
         self._idle.unpark_all()
 
     @property
     def is_drained(self) -> bool:
-        """A retired queue that nothing is routed to and that holds nothing."""
+        """Whether the queue is retired, empty, and without routed connections."""
         return self.retired and not self.connections and not self.has_work
 
     def statistics(self) -> RequestQueueStatistics:
@@ -224,13 +226,15 @@ class RequestQueue:
 
 
 class RequestChannel:
-    """One shared queue, or N queues with `hash(connection id) % N`, and the byte budget over all of them.
+    """One shared queue, or N queues selected by `hash(connection id) % N`, and their common byte budget.
+
+    A connection keeps its queue while it has requests in flight, so its requests start in their order.
 
     Args:
-        mode: how many queues.
-        requests_max: capacity over all queues.
-        bytes_max: bytes of unanswered requests over all connections; the last one admitted may overshoot it, so a
-            single request above it still passes.
+        mode: number of queues.
+        requests_max: capacity of all queues together.
+        bytes_max: bytes of the unanswered requests of all connections. The last admitted request may exceed it, so a
+            request above the whole budget still passes.
         first_index: number of the first queue.
     """
 
@@ -256,7 +260,7 @@ class RequestChannel:
         return self.queues
 
     def route(self, connection_id: str, current: RequestQueue | None = None) -> RequestQueue:
-        """The queue of a connection that has nothing in flight; `current` is the one it leaves."""
+        """Return the queue of a connection without requests in flight; `current` is the queue that it leaves."""
         if current is not None:
             current.connections -= 1
             if current.retired:
@@ -267,23 +271,23 @@ class RequestChannel:
 
     @property
     def following(self) -> int:
-        """Requests that handlers take in this pass of the event loop, or in the next one."""
+        """Number of requests that handlers will take in this pass of the event loop or the next one."""
         return sum([len(queue.requests) for queue in self.queues if queue.is_due and not queue.is_held])
 
     def put_callback(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
-        """Append a callback to the queue that its request came by, or, if that one has ended, to the one after it."""
+        """Append a callback to the queue of its request, or to its successor if that queue has ended."""
         if queue.is_drained:
             queue = self.queues[shard_of(request.connection.id, len(self.queues))]
         queue.put_callback(request, callback)
 
     def leave(self, queue: RequestQueue) -> None:
-        """A connection that was routed to `queue` is closed."""
+        """Remove a closed connection from its queue."""
         queue.connections -= 1
         if queue.retired:
             queue.wake_handlers()
 
     def resize(self, count: int) -> list[RequestQueue]:
-        """Change the number of queues; connections move when they have nothing in flight.
+        """Change the number of queues; connections move once they have no requests in flight.
 
         Returns:
             the new queues, each of which needs a handler.
@@ -297,38 +301,38 @@ class RequestChannel:
         return self.queues
 
     def forget(self, queue: RequestQueue) -> None:
-        """Drop a queue that is drained."""
+        """Drop a drained queue."""
         self.retired.remove(queue)
 
     def set_bytes_max(self, bytes_max: int) -> None:
-        """Change the byte budget; what it holds already stays."""
+        """Change the byte budget; admitted requests keep their bytes."""
         self.bytes_max = bytes_max
         self._resume_for_bytes()
 
     @property
     def small_bytes_max(self) -> int:
-        """How large a request may be that is admitted though the budget is used up; asked only then."""
+        """Maximum size of a request that is admitted although the budget is used up."""
         return self.bytes_max // SMALL_PART
 
     def hold_bytes(self, count: int) -> None:
-        """A request of so many bytes was admitted."""
+        """Charge an admitted request to the byte budget."""
         self.bytes_held += count
 
     def release_bytes(self, count: int) -> None:
-        """A request of so many bytes was answered or dropped."""
+        """Return the bytes of an answered or dropped request to the budget."""
         self.bytes_held -= count
         if self._byte_waiters:
             self._resume_for_bytes()
 
     def _resume_for_bytes(self) -> None:
-        """Give the oldest waiting connection that can use it a turn; its own release gives the next one."""
+        """Resume the oldest waiter that can use the budget; the bytes it releases resume the next one."""
         while self._byte_waiters and self.bytes_held < self.bytes_max:
             if self._byte_waiters.popleft().resume(MuteReason.QUEUED_BYTES):
                 break
         self._note_depletion()
 
     def _note_depletion(self) -> None:
-        """The budget is depleted from the first connection that waits for it until none does."""
+        """Record when the budget becomes depleted (the first connection waits for it), and when no connection waits."""
         if bool(self._byte_waiters) == bool(self._depleted_since_ns):
             return
         at_ns = now_ns()
@@ -340,12 +344,12 @@ class RequestChannel:
 
     @property
     def depleted_ns(self) -> int:
-        """How long some connection waited for the byte budget, so far."""
+        """Total time during which connections waited for the byte budget."""
         since_ns = self._depleted_since_ns
         return self._depleted_ns + (now_ns() - since_ns if since_ns else 0)
 
     def leave_line(self, waiter: Waiter) -> bool:
-        """A connection waits for the byte budget no longer; whether it did."""
+        """Remove a waiter for the byte budget; return False if it did not wait."""
         try:
             self._byte_waiters.remove(waiter)
         except ValueError:
@@ -354,20 +358,20 @@ class RequestChannel:
         return True
 
     def stop_waiting_for_bytes(self, waiter: Waiter) -> None:
-        """A connection closes: forget it, or pass on the turn that it was given."""
+        """Remove the waiter of a closing connection, or pass on the turn it had."""
         if not self.leave_line(waiter):
             self._resume_for_bytes()
 
     def pass_turn_for_bytes(self, waiter: Waiter) -> None:
-        """A connection cannot use the budget now: unless it waits for it, the next one has its turn."""
+        """Resume the next waiter in place of a connection that cannot use the budget, unless that still waits."""
         if waiter not in self._byte_waiters:
             self._resume_for_bytes()
 
     def wait_for_bytes(self, waiter: Waiter) -> None:
-        """Have `waiter.resume` called when the budget allows another request."""
+        """Register a waiter to be resumed when the byte budget has room."""
         self._byte_waiters.append(waiter)
         self._note_depletion()
 
     def statistics(self) -> list[RequestQueueStatistics]:
-        """One entry per queue, retired ones included."""
+        """Return one entry for each queue, including retired ones."""
         return [queue.statistics() for queue in (*self.queues, *self.retired)]

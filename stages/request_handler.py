@@ -1,16 +1,10 @@
-"""The handlers: M on a shared queue, or one per queue.
+"""The handlers, which take requests from their queues and let the application decide them.
 
-Rules of this room: a handler takes all that waits in its queue, at most TURN_MAX requests a turn, for TURN_SECONDS_MAX,
-and no more after a large response or an unfinished request. The application decides each synchronously; so a request
-starts, and is sequenced, in the order of its queue. A handler never waits for a cold read, a throttle or a parked
-request. Where each request is its own commit the handler waits for it, as Apache Kafka's do; that waiting is the whole
-difference between the modes here.
+The application decides each request synchronously, so requests start and are sequenced in the order of their queue. A
+handler never waits for a cold read, a throttle or a parked request. In classic mode it waits for its own commit, as in
+Apache Kafka. That wait is the only difference between the modes here.
 
-Callbacks go before requests, count as work of the turn, and are handled like a request of their own from there on.
-A request that takes longer than a turn is left unfinished, and goes on between the turns (`stages.unfinished`).
-An application that raises, or returns no result, gets its request closed: no slot is left open by a bug.
-
-Longer than most files: turns, callbacks and work in threads share the same few counts.
+Longer than most files: turns, callbacks and work in threads share the same counters.
 """
 
 from __future__ import annotations
@@ -51,50 +45,50 @@ __all__ = ["Application", "RequestHandlerPool", "RequestHandlerStatistics"]
 logger = logging.getLogger(__name__)
 
 TURN_MAX: Final = 32
-"""Requests that one handler takes before others get their turn: the bound of what is done synchronously."""
+"""Requests and callbacks in one turn of a handler, at most."""
 TURN_RESPONSE_BYTES_MAX: Final = 1 << 20
-"""A turn also ends when a connection that it has served has so much to take: what follows is another large response."""
+"""Unsent bytes of a connection that end a handler's turn, because its next response is probably large, too."""
 BLOCKING_WORKS_MAX: Final = 16
-"""Threads for blocking work of parked requests (cold reads)."""
+"""Threads for the blocking work of parked requests (cold reads)."""
 
 
 def _answer(submission: Submission, error: BaseException | None) -> None:
-    """End the slot of a submission: what is not durable is never acknowledged."""
+    """Complete the slot of a submission; entries that are not durable are never acknowledged."""
     request, result = submission.request, submission.result
     assert request is not None
     assert result is not None
     if error is not None:
         result = Close(f"not durable: {error}")
-    try:  # noqa: SIM105 - `suppress` costs more than the rest of this, for every request
+    try:  # noqa: SIM105 - `suppress` would cost each request more than the rest of this function
         request.connection.complete(request, result)
-    except SlotCompletedTwiceError:  # an application answered it in the meantime: the first answer stands
+    except SlotCompletedTwiceError:  # the application has completed it: the first result stands
         pass
 
 
 class Application(Protocol):
-    """Decides requests; synchronous, on the event loop."""
+    """Decides requests, synchronously and on the event loop."""
 
     def handle(self, request: Request) -> Result:
-        """The result of a request; when it raises anything but QueueHeldError, `failed` decides."""
+        """Return the result of a request; on any exception but QueueHeldError, `failed` decides."""
 
     def failed(self, request: Request, error: Exception) -> Result:
-        """The result of a request that `handle`, or work that it parked, failed to answer."""
+        """Return the result of a request whose `handle`, callback, steps or parked work raised `error`."""
 
     def connection_closed(self, session: object) -> None:
-        """A connection with a session is closed: forget what it parked."""
+        """Forget the parked requests of a closed connection; called only if it has a session."""
 
 
 class RequestHandlerStatistics(NamedTuple):
-    """The pool as it stands.
+    """Statistics of a handler pool.
 
     Attributes:
-        handlers: tasks that take requests.
-        idle: how many of them wait for a request.
-        handled: requests that were handled so far.
-        called_back: callbacks that ran so far.
-        failed: how many of both raised.
+        handlers: number of handler tasks.
+        idle: handlers that wait for a request.
+        handled: requests handled so far.
+        called_back: callbacks run so far.
+        failed: requests and callbacks that raised.
         blocking_works: parked requests whose work runs in a thread or waits for one.
-        unfinished: requests that take several turns and are at work.
+        unfinished: unfinished requests at work.
     """
 
     handlers: int
@@ -107,14 +101,17 @@ class RequestHandlerStatistics(NamedTuple):
 
 
 class RequestHandlerPool:
-    """All handlers of a request channel.
+    """The handlers of a request channel: M on a shared queue, or one for each queue.
+
+    An application that raises, or returns a value that is not a result, gets the request's connection closed through
+    `Application.failed`. So a bug leaves no slot open.
 
     Args:
-        application: decides.
+        application: decides requests.
         committer: makes entries durable.
-        sender: sends what a turn released.
-        turns: takes note of requests that keep the loop for long.
-        timeline: observes, if anybody does.
+        sender: sends the responses that a turn has released.
+        turns: records requests that block the event loop for long.
+        timeline: observer of the server, if any.
     """
 
     def __init__(
@@ -137,18 +134,17 @@ class RequestHandlerPool:
         self._blocking_works = trio.CapacityLimiter(BLOCKING_WORKS_MAX)
         self._unfinished = UnfinishedRequests(committer, self._run_blocking, self._fail, turns)
         self._handlers = self._idle = self._handled = self._called_back = self._failed = self._works = 0
-        self._current: Request | None = None  # what `handle` decides at the moment
+        self._current: Request | None = None  # the request that `handle` is deciding
         self._surplus = 0
         self._is_in_turn = False
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to this timeline, or to nobody, from now on."""
         self._timeline = timeline
 
     async def run(
         self, handlers_per_queue: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Hold the handlers until cancelled."""
+        """Run the handlers until cancelled."""
         async with trio.open_nursery() as self._nursery:
             try:
                 self._start(self._unfinished.run)
@@ -161,12 +157,12 @@ class RequestHandlerPool:
                 self._nursery = None
 
     def _start(self, task: Callable[..., Awaitable[None]], *arguments: Any) -> None:
-        """Begin a task, unless all have ended: the last commits are shown after that, and may ask for more."""
+        """Start a task, unless the pool has ended: the last commits complete after that and may ask for more."""
         if self._nursery is not None:
             self._nursery.start_soon(task, *arguments)
 
     def resize_handlers(self, count: int) -> None:
-        """Change the number of handlers on a shared queue; surplus ones end after the request at hand."""
+        """Change the number of handlers of the shared queue; surplus ones end after their current request."""
         queue = self._channel.queues[0]
         active = self._handlers - self._surplus
         for _ in range(count - active):
@@ -179,11 +175,11 @@ class RequestHandlerPool:
             queue.wake_handlers()
 
     def resize_blocking_works(self, count: int) -> None:
-        """Change how many threads may do blocking work of parked requests; those at work finish it."""
+        """Change the number of threads for blocking work of parked requests; running work finishes."""
         self._blocking_works.total_tokens = count
 
     def resize_queues(self, count: int) -> None:
-        """Change the number of queues, each with one handler; requests in flight stay where they are."""
+        """Change the number of queues, each with one handler; requests in flight stay in their queue."""
         for queue in self._channel.resize(count):
             self._start(self._handle_queue, queue)
 
@@ -213,12 +209,12 @@ class RequestHandlerPool:
         finally:
             self._handlers -= 1
 
-    async def _turn(self, queue: RequestQueue) -> None:  # noqa: C901, PLR0912 - the loop that every request goes through
-        """Handle what waits, at most TURN_MAX callbacks and requests, and let a commit begin."""
+    async def _turn(self, queue: RequestQueue) -> None:  # noqa: C901, PLR0912 - the loop that every request passes
+        """Handle at most TURN_MAX waiting callbacks and requests for TURN_SECONDS_MAX, then start a commit."""
         self._is_in_turn = True
         self._sender.begin_burst()
         callbacks, requests = queue.callbacks, queue.requests
-        clock = current_clock().current_time  # of virtual time too, in a third of what `trio.current_time` takes
+        clock = current_clock().current_time  # `trio.current_time` takes three times as long
         began = clock()
         latest = began + TURN_SECONDS_MAX
         for _ in range(TURN_MAX):
@@ -230,6 +226,8 @@ class RequestHandlerPool:
             elif requests:
                 request = requests.popleft()
                 unsent = request.connection.unsent
+                # A connection whose client reads no responses would otherwise get one response of any size for each
+                # request in flight.
                 if unsent.must_wait:
                     unsent.defer(request)
                     continue
@@ -247,7 +245,7 @@ class RequestHandlerPool:
             else:
                 try:
                     connection.complete(request, result)
-                except SlotCompletedTwiceError:  # `handle` completed the request itself: the first answer stands
+                except SlotCompletedTwiceError:  # `handle` completed the request itself: the first result stands
                     self._failed += 1
             ended = clock()
             if ended - began > NOTED_TURN_SECONDS:
@@ -257,6 +255,7 @@ class RequestHandlerPool:
                 break
         self._is_in_turn = False
         queue.is_due = queue.has_work
+        # After the whole turn: one commit for a burst of requests, not one for each.
         self._committer.start_commit(self._channel.following)
         queue.room_was_made()
         self._sender.end_burst()
@@ -264,7 +263,7 @@ class RequestHandlerPool:
             await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _hold(self, queue: RequestQueue, held: QueueHeldError) -> None:
-        """End a turn whose last request is not to be started yet; what the turn decided before goes on."""
+        """End a turn whose last request must not start yet; earlier decisions of the turn take effect."""
         request = self._current
         assert request is not None, "only `handle` raises it"
         self._current = None
@@ -278,7 +277,7 @@ class RequestHandlerPool:
 
     def _handle_held(self, request: Request) -> Result:
         result = self._handle(request)
-        request.decided_ns -= request.handled_ns - request.dequeued_ns  # stamped anew: it counts as no callback
+        request.decided_ns -= request.handled_ns - request.dequeued_ns  # `_handle` has set new stamps, so this is not the time of a callback
         return result
 
     @staticmethod
@@ -294,10 +293,10 @@ class RequestHandlerPool:
         try:
             result = self._application.handle(request)
             if type(result) not in RESULTS:
-                raise TypeError(f"the handler returned {result!r}, which is no result")  # noqa: TRY301 - one way to fail
+                raise TypeError(f"the handler returned {result!r}, which is not a result")  # noqa: TRY301 - one failure path
         except QueueHeldError:
             raise  # ends the turn
-        except Exception as error:  # noqa: BLE001 - whatever it was, the slot must end
+        except Exception as error:  # noqa: BLE001 - the slot must end after any error
             result = self._fail(request, error)
         self._current = None
         if request.enqueued_ns:
@@ -305,7 +304,7 @@ class RequestHandlerPool:
         return result
 
     def _call_back(self, request: Request, callback: Callable[[], Result] | None) -> tuple[Request, Result] | None:
-        """Run a callback as `_handle` runs a request; without one start a request that had been deferred."""
+        """Run a callback as `_handle` runs a request; None starts a deferred request."""
         if callback is None:
             deferred = request.connection.take_deferred()
             return None if deferred is None else (deferred, self._handle(deferred))
@@ -315,21 +314,21 @@ class RequestHandlerPool:
         try:
             result = callback()
             if type(result) not in RESULTS:
-                raise TypeError(f"the callback returned {result!r}, which is no result")  # noqa: TRY301 - see _handle
+                raise TypeError(f"the callback returned {result!r}, which is not a result")  # noqa: TRY301 - see _handle
         except Exception as error:
             if type(error) is QueueHeldError and self._current is request:
-                raise  # it was held before, and is held again
+                raise  # a request that was held is held again
             result = self._fail(request, error)
         request.decided_ns += now_ns() - began_ns
         return request, result
 
     def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
-        """See `stages.request.ConnectionHandle.call_back`; `queue` is the one that the request came by."""
+        """Queue a callback; see `stages.request.ConnectionHandle.call_back`. `queue` is the queue of the request."""
         if request is self._current:
             request.complete(callback())
             return
         if request.has_callback:
-            raise RuntimeError(f"{request!r} has a callback waiting already")
+            raise RuntimeError(f"{request!r} already has a waiting callback: wait until that has run")
         request.has_callback = True
         self._channel.put_callback(queue, request, callback)
 
@@ -338,11 +337,10 @@ class RequestHandlerPool:
         try:
             return self._application.failed(request, error)
         except Exception as problem:
-            logger.exception("a request that failed cannot be answered, and its connection is closed")
+            logger.exception("the application could not answer a failed request, so its connection is closed")
             return Close(f"handler failed: {problem!r}")
 
     async def _commit(self, request: Request, pending: Pending) -> None:
-        """Commit one request and wait for it."""
         ended = trio.Event()
 
         def end(submission: Submission, error: BaseException | None) -> None:
@@ -359,7 +357,7 @@ class RequestHandlerPool:
         await ended.wait()
 
     def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:
-        """Carry out a result that does not end its slot: submit its entries, or have its work done later."""
+        """Carry out a result that leaves its slot open: submit its entries, or run its work later."""
         if type(result) is Pending:
             answer, apply = result.result, result.on_durable
             self._committer.submit(
@@ -380,7 +378,7 @@ class RequestHandlerPool:
     ) -> None:
         try:
             if error is not None:
-                raise error  # noqa: TRY301 - one way to fail
+                raise error  # noqa: TRY301 - one failure path
             result: Result = value if then is None else then(value)
         except Exception as problem:  # noqa: BLE001 - see _handle
             result = self._fail(request, problem)
@@ -388,7 +386,7 @@ class RequestHandlerPool:
             request.connection.complete(request, result)
 
     def _run_blocking(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
-        """Run work in a thread; `done` is called on the loop with what it returned, or with its error."""
+        """Run work in a thread, and call `done` on the event loop with its return value or its error."""
         self._start(self._work, work, done)
 
     async def _work(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
@@ -407,7 +405,7 @@ class RequestHandlerPool:
         try:
             done(value, failure)
         finally:
-            del failure  # its traceback has this frame: a cycle that keeps what the work held
+            del failure  # its traceback refers to this frame: the cycle would keep objects of the work alive
 
     def statistics(self) -> RequestHandlerStatistics:
         return RequestHandlerStatistics(

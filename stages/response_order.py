@@ -1,8 +1,4 @@
-"""Slots are opened in the order of requests, completed in any order, and released in the order of requests.
-
-Rules of this room: sans-IO; slots are told apart by identity, never by an id that a client chose; a slot gets exactly
-one result; whatever is released left the structure for good.
-"""
+"""The order of responses of a connection: slots open in the order of requests and are released in that order."""
 
 from collections import deque
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,7 +9,7 @@ __all__ = ["ResponseOrder", "Slot", "SlotCompletedTwiceError"]
 
 
 class Slot(Protocol):
-    """Anything with a result that is None until the slot is completed."""
+    """Any object with a `result` that is None until the slot is completed."""
 
     result: Any
 
@@ -22,15 +18,18 @@ SlotT = TypeVar("SlotT", bound=Slot)
 
 
 class SlotCompletedTwiceError(Exception):
-    """A slot was given a second result: a bug of whoever completed it."""
+    """A slot got a second result: a bug of the caller."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)  # properties watch it, and sabotage it, also where it is compiled
+@mypyc_attr(allow_interpreted_subclasses=True)  # tests subclass it, to observe it and to break it
 class ResponseOrder(Generic[SlotT]):
     """The response order of one connection.
 
+    Slots are identified by object, never by an id from the client. A slot gets exactly one result. Released slots are
+    removed for good.
+
     Attributes:
-        opened: how many slots were opened so far, which is the sequence number of the next one.
+        opened: number of slots opened so far, which is the sequence number of the next one.
     """
 
     __slots__ = ("_slots", "opened")
@@ -40,27 +39,27 @@ class ResponseOrder(Generic[SlotT]):
         self.opened = 0
 
     def __len__(self) -> int:
-        """The number of slots that are not released: the requests in flight."""
+        """Return the number of unreleased slots: the requests in flight."""
         return len(self._slots)
 
     @property
     def head(self) -> SlotT | None:
-        """The oldest slot that is not released."""
+        """The oldest unreleased slot."""
         return self._slots[0] if self._slots else None
 
     def open(self, slot: SlotT) -> None:
-        """Add `slot` behind all others."""
+        """Append a slot."""
         self._slots.append(slot)
         self.opened += 1
 
     def complete(self, slot: SlotT, result: object) -> list[SlotT]:
-        """Give `slot` its result and take out all slots that are released by it, in order.
+        """Set the result of `slot`, and remove and return all slots that it releases, in order.
 
         Raises:
-            SlotCompletedTwiceError: the slot has a result already.
+            SlotCompletedTwiceError: if the slot already has a result.
         """
         if slot.result is not None:
-            raise SlotCompletedTwiceError(f"{slot!r} has {slot.result!r} already")
+            raise SlotCompletedTwiceError(f"{slot!r} already has the result {slot.result!r}")
         slot.result = result
         slots = self._slots
         released: list[SlotT] = []
@@ -69,7 +68,7 @@ class ResponseOrder(Generic[SlotT]):
         return released
 
     def abandon(self) -> list[SlotT]:
-        """Forget all slots, in order, because the connection is closed."""
+        """Remove and return all slots, in order, because the connection is closed."""
         abandoned = list(self._slots)
         self._slots.clear()
         return abandoned

@@ -1,12 +1,10 @@
-"""The stamps of one request.
-
-Rules of this room: it imports nothing of ours; a stamp is an int64 of nanoseconds of the machine's monotonic clock, so
-that the stamps of a broker and of a client on the same machine can be compared.
+"""The stamps of a request: times at which it passed from one stage to the next.
 
     received -> enqueued -> dequeued -> handled -> decided -> submitted -> durable -> completed -> released
     -> send started -> sent
 
-Stages are differences of two stamps; what they are called and which two they lie between is said by those who observe.
+A stamp is an int64 of nanoseconds of the machine's monotonic clock, so the stamps of a broker and of a client on the
+same machine can be compared. A stage is the difference of two stamps; observers define the stages.
 """
 
 import time
@@ -16,26 +14,28 @@ __all__ = ["NO_STAMP", "STAMPS", "Stamps", "now_ns"]
 
 now_ns: Final = time.monotonic_ns
 NO_STAMP: Final = -(2**63)
-"""The null of a number of 64 bits, as traces have it: the lowest value."""
+"""The null value of a stamp: the lowest 64-bit integer, as in traces."""
 
 
 class Stamps:
     """The stamps of a request, in the order in which they are taken.
 
     Attributes:
-        received_ns: the whole frame was read.
-        enqueued_ns: it was put on a request queue; 0 where nobody observes the request.
+        received_ns: its whole frame was read.
+        enqueued_ns: it was put on a request queue; 0 if the request is not timed.
         dequeued_ns: a handler took it.
-        handled_ns: the handler was done with it for the first time.
-        decided_ns: no clock's reading, but `handled_ns` and the time that callbacks and later steps took: the handler
-            would have been done with all of it by then, had no other request had a turn in between.
-        submitted_ns, durable_ns: its entries were given to the committer, and are durable; NO_STAMP without any.
+        handled_ns: the first call of `handle` returned.
+        decided_ns: `handled_ns` plus the time of callbacks and later steps. Not read from a clock: the time at which
+            the
+            handler would have finished, had no other request had a turn in between.
+        submitted_ns, durable_ns: its entries were submitted to the committer, and became durable; NO_STAMP without
+        entries.
         completed_ns: its result is known.
         released_ns: every earlier response of the connection was released.
-        send_started_ns, sent_ns: its bytes began to leave, and have left.
+        send_started_ns, sent_ns: its first and its last byte were sent.
     """
 
-    # 0 stands for a stage that was not passed. Requests have these values in common until they get their own.
+    # Class attributes, because most requests are not timed. 0 means that the request did not reach this stage.
     received_ns: int = 0
     enqueued_ns: int = 0
     dequeued_ns: int = 0
@@ -50,4 +50,4 @@ class Stamps:
 
 
 STAMPS: Final = tuple(name for name in vars(Stamps) if name.endswith("_ns"))
-"""Their names, in order."""
+"""The names of the stamps, in order."""

@@ -1,6 +1,6 @@
-"""What the server reports to those who observe it, and with it the stamps of requests (`stages.stamps`).
+"""The interface of observers, with the stamps of requests (`stages.stamps`).
 
-Rules of this room: of ours it imports the stamps only; it is not compiled, because observers inherit from it.
+This module is not compiled, because observers inherit from it.
 """
 
 from typing import Any
@@ -11,35 +11,35 @@ __all__ = ["NO_STAMP", "STAMPS", "Stamps", "Timeline", "now_ns"]
 
 
 class Timeline:
-    """Where the server reports what happened, when it is observed at all; called on the event loop, must not block.
+    """An observer of the server that ignores everything; subclasses override the events they need.
 
-    This one makes nothing of it; an observer overrides what it wants to hear of.
+    The server calls its methods on the event loop, so they must not block.
 
     Attributes:
-        samples_queues: whether `queue_sampled` is to be called.
+        samples_queues: whether the server should call `queue_sampled`.
     """
 
     samples_queues = False
 
     @property
     def times_requests(self) -> bool:
-        """Whether requests that are received now are stamped, and reported when they end.
+        """Whether new requests are stamped, and reported when they end.
 
-        It is looked at whenever something was received.
+        The server reads this each time it has received bytes.
         """
         return True
 
     def request_ended(self, request: Any) -> None:
-        """The last byte of the response was sent, or the slot was released without bytes."""
+        """Record that the last byte of a response was sent, or that its slot was released without bytes."""
 
     def request_dropped(self, request: Any) -> None:
-        """The connection closed before the response was sent."""
+        """Record that the connection closed before the response was sent."""
 
     def commit_ended(self, commit: Any) -> None:
-        """The entries of a commit are durable and their slots completed."""
+        """Record that the entries of a commit are durable and their slots completed."""
 
     def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
-        """A reason not to read a connection is gone."""
+        """Record that a reason not to read a connection was removed."""
 
     def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
-        """A handler began a turn with so many requests waiting in its queue."""
+        """Record the number of waiting requests at the start of a handler's turn."""

@@ -1,14 +1,4 @@
-"""Requests that take more than one turn: their steps run here, one at a time, and others are served in between.
-
-Rules of this room: one task for a whole pool of handlers, so that the loop pays for one step between two looks at the
-network, however many connections ask for much. Unfinished requests take turns. A step is as long as the application
-makes it; `stages.request.TURN_COST` is the bound that it counts against. Requests that came later on the same
-connection are not started before the last step. At every yield all that the steps appended is submitted, so they may
-be closed there: when the connection is closed, or the server ends.
-
-Steps that raise are answered as `Application.failed` says; in those that yield what cannot be waited for, that is
-raised.
-"""
+"""Requests that take several turns: their steps run one at a time, and other requests are served in between."""
 
 from __future__ import annotations
 
@@ -32,27 +22,27 @@ __all__ = ["UnfinishedRequests"]
 logger = logging.getLogger(__name__)
 
 BREATH_SECONDS: Final = 0.0001
-"""For how long the loop leaves Python's lock alone between two steps.
+"""Time for which the event loop releases Python's lock between two steps.
 
-A thread that waits for the lock asks for it after 5 ms (`sys.getswitchinterval`) and begins anew whenever it was free
-in between. Steps are shorter, and the loop has the lock again before a thread has woken, so no commit would end before
-the last step.
+A waiting thread requests the lock after 5 ms (`sys.getswitchinterval`) and starts again whenever the lock was free in
+between. Steps are shorter than that, and the loop has the lock again before a thread wakes up. So without this pause no
+commit would end before the last step.
 """
 
 BREATHS_MAX: Final = 16
-"""How many looks at the network follow a long step, at most; one for each TURN_SECONDS_MAX that it took.
+"""Maximum of passes of the event loop after a long step, one for each TURN_SECONDS_MAX that it took.
 
-What another client asks is passed on by several tasks, one in each look. It is not to wait for a long step at each.
+Several tasks pass on a request of another client, one in each pass. It should not wait for a long step in each.
 """
 
 
 class _Work:
-    """One unfinished request.
+    """An unfinished request.
 
     Attributes:
-        steps: what is left to do.
-        outcome: what the next step gets, a value and an error; None while it waits for that.
-        may_abandon: nothing is done for it elsewhere while it waits.
+        steps: the remaining work.
+        outcome: value and error for the next step; None while the request waits for them.
+        may_abandon: whether the request waits for nothing that is running elsewhere.
     """
 
     __slots__ = ("_continue", "may_abandon", "outcome", "request", "steps")
@@ -61,36 +51,41 @@ class _Work:
         self.request = request
         self.steps = steps
         self.outcome: tuple[Any, Exception | None] | None = None
-        self.may_abandon: bool  # said with what it waits for
+        self.may_abandon: bool  # set by `UnfinishedRequests._wait`
         self._continue = continue_
 
     def go_on(self, value: Any = None, error: Exception | None = None) -> None:
-        """Have the next step run, unless it is about to."""
+        """Schedule the next step, unless it is already scheduled."""
         if self.outcome is None:
             self.outcome = value, error
             self._continue(self)
 
     def abandon(self) -> None:
-        """The connection is closed: the steps need not wait until their turn comes."""
+        """Schedule the end of the steps, because the connection is closed."""
         if self.may_abandon:
             self.go_on()
 
     def close(self) -> None:
-        """End the steps where they are."""
         try:
             self.steps.close()
         except Exception:
-            logger.exception("the steps of %r did not end", self.request)
+            logger.exception("closing the steps of %r failed", self.request)
 
 
 class UnfinishedRequests:
-    """See the rules of the room.
+    """The unfinished requests of a handler pool, which take turns.
+
+    One task runs the steps of all of them. So the event loop pays for one step between two checks of the network,
+    however
+    many connections send expensive requests. At every yield, everything that the steps have appended is submitted, so
+    they
+    can be closed there.
 
     Args:
-        committer: makes durable what steps wait for.
-        run_blocking: runs work in a thread and calls back on the loop with what it returned, or its error.
-        fail: turns what a step raised into the result of its slot.
-        turns: takes note of steps that keep the loop for long.
+        committer: commits the entries that steps wait for.
+        run_blocking: runs work in a thread, and calls back on the event loop with its return value or its error.
+        fail: converts an exception of the steps into the result of the slot.
+        turns: records steps that block the event loop for long.
     """
 
     def __init__(
@@ -104,21 +99,21 @@ class UnfinishedRequests:
         self._committer = committer
         self._run_blocking = run_blocking
         self._fail = fail
-        self._works: dict[_Work, None] = {}  # in their order
+        self._works: dict[_Work, None] = {}  # a dict, because it is ordered
         self._ready: deque[_Work] = deque()
         self._idle = trio.lowlevel.ParkingLot()
         self._has_ended = False
 
     def __len__(self) -> int:
-        """How many requests are unfinished, also those that wait for a commit or a thread."""
+        """Return the number of unfinished requests, including those that wait for a commit or a thread."""
         return len(self._works)
 
     def add(self, request: Request, unfinished: Unfinished, *, starts_commit: bool = True) -> None:
-        """Go on with a request in later turns.
+        """Continue a request in later turns.
 
         Args:
-            unfinished: what its handler returned.
-            starts_commit: a commit begins now where the request waits for one; else the caller starts it.
+            unfinished: result of its handler.
+            starts_commit: whether to start a commit now if the request waits for one; otherwise the caller does.
         """
         work = _Work(request, unfinished.steps, self._continue)
         if self._has_ended:
@@ -131,7 +126,7 @@ class UnfinishedRequests:
             self._committer.start_commit()
 
     def _wait(self, work: _Work, unfinished: Unfinished) -> None:
-        """Have the next step run when what it waits for is there."""
+        """Schedule the next step for when the yielded value is ready."""
         work.steps, first = unfinished.steps, unfinished.first
         work.outcome, work.may_abandon = None, type(first) is Waiting
         if first is None:
@@ -143,7 +138,7 @@ class UnfinishedRequests:
         elif type(first) is Waiting:
             self._wait_for_others(work, first)
         else:
-            work.go_on(error=TypeError(f"the steps yielded {first!r}, which cannot be waited for"))
+            work.go_on(error=TypeError(f"the steps yielded {first!r}: yield None, Pending, Parked(work) or Waiting"))
 
     @staticmethod
     def _wait_for_others(work: _Work, waiting: Waiting) -> None:
@@ -181,10 +176,10 @@ class UnfinishedRequests:
                 took = trio.current_time() - began
                 if took > NOTED_TURN_SECONDS:
                     self._turns.note(work.request.api, took)
-                del work  # while it waits, what the last one held is free
+                del work  # frees the memory of a finished request while this task waits
                 long_turns = took / TURN_SECONDS_MAX
                 for _ in range(1 + min(int(long_turns), BREATHS_MAX)):
-                    time.sleep(BREATH_SECONDS)  # noqa: ASYNC251 - see there
+                    time.sleep(BREATH_SECONDS)  # noqa: ASYNC251 - see BREATH_SECONDS
                     await trio.lowlevel.checkpoint()
         finally:
             self._has_ended = True
@@ -194,17 +189,17 @@ class UnfinishedRequests:
 
     def _step(self, work: _Work) -> None:
         request = work.request
-        if request.connection.closed:  # nobody takes the answer
+        if request.connection.closed:  # no client would receive the response
             work.close()
             self._end(work, Close("the connection is closed"))
             return
-        assert work.outcome is not None, "it is ready"
+        assert work.outcome is not None, "scheduled steps have an outcome"
         began_ns = now_ns()
         try:
             result = go_on(work.steps, *work.outcome)
-        except Exception as problem:  # noqa: BLE001 - whatever it was, the slot must end
+        except Exception as problem:  # noqa: BLE001 - the slot must end after any error
             result = self._fail(request, problem)
-        request.decided_ns += now_ns() - began_ns  # local time, as what `handle` took
+        request.decided_ns += now_ns() - began_ns  # counts as local time, like that of `handle`
         if type(result) is Unfinished:
             self._wait(work, result)
             self._committer.start_commit()
@@ -212,9 +207,9 @@ class UnfinishedRequests:
             self._end(work, result)
 
     def _end(self, work: _Work, result: Result) -> None:
-        """Give a request its result, then let the connection's next one start."""
+        """Complete a request, then start the connection's next one."""
         self._works.pop(work, None)
         connection = work.request.connection
-        with suppress(SlotCompletedTwiceError):  # an application completed it itself: the first answer stands
+        with suppress(SlotCompletedTwiceError):  # the application has completed it: the first result stands
             connection.complete(work.request, result)
         connection.end_work(work.abandon)
