@@ -1,12 +1,4 @@
-"""Bytes of one connection become frames, and frames become requests on its queue, while nothing forbids it.
-
-Rules of this room: one task reads, and only here. A frame that finds no room, or others in line for it, is held, the
-connection is muted and stands in line; the line calls it, and a connection that cannot use its turn then passes it on.
-So connections are served in turn, however fast some of them ask. A large frame takes room from the budget of the
-server before its buffer grows, and stands in line for it in the same way. A connection changes its queue only with
-nothing in flight. Clients that use up the byte budget stop large requests and pipelining, but no small requests: of a
-connection with nothing unanswered one is always admitted.
-"""
+"""Admission of requests: parses a connection's bytes into frames, and puts them on its queue as requests."""
 
 from __future__ import annotations
 
@@ -29,8 +21,6 @@ __all__ = ["Admission"]
 
 
 class AdmittedConnection(ConnectionHandle, FrameHolder, GuardedConnection, Waiter, Protocol):
-    """What admission asks of its connection."""
-
     id: str
     transport: TransportLayer
     order: ResponseOrder[Request]
@@ -39,16 +29,20 @@ class AdmittedConnection(ConnectionHandle, FrameHolder, GuardedConnection, Waite
 
 
 class Admission:
-    """See the rules of the room.
+    """Admits the requests of one connection.
+
+    A frame that finds no room is held, and its connection is muted and waits. When it is resumed and cannot use its
+    turn,
+    it passes the turn on. So connections are served in turn, however fast some of them send.
 
     Args:
-        connection: whose frames these are; it is muted by this room and resumed by the lines.
-        resources: what the connections of its processor share.
+        connection: the connection; this class mutes it, and queues and budgets resume it.
+        resources: resources of the connection's processor.
 
     Attributes:
-        reader: cuts what was received.
-        queue: where the connection's requests wait.
-        gate: takes the frames that are no requests; None where nobody authenticates.
+        reader: parses the received bytes.
+        queue: queue of the connection's requests.
+        gate: takes the frames that are not requests; None without authentication.
     """
 
     __slots__ = (
@@ -62,7 +56,7 @@ class Admission:
         "queue",
         "reader",
     )
-    __deletable__ = ("_connection",)  # asked by mypyc of what `del` takes out
+    __deletable__ = ("_connection",)  # mypyc needs this for `del`
 
     def __init__(self, connection: AdmittedConnection, resources: ConnectionResources) -> None:
         self.reader = FrameReader(resources.limits.frame_bytes_max)
@@ -77,9 +71,6 @@ class Admission:
 
     async def receive(self) -> None:
         """Admit frames and receive more, until the end of the stream.
-
-        It waits before it receives unless the last receive was full: an attempt that finds nothing costs more than the
-        wait, and a wait lets a burst arrive whole.
 
         Raises:
             InvalidFrameError: see FrameReader.
@@ -96,6 +87,7 @@ class Admission:
             if mute_reasons:
                 await self._wait_to_read()
                 continue
+            # A receive that finds nothing costs more than this wait, and the wait lets a burst arrive whole.
             if not is_full:
                 await transport.wait_readable()
             try:
@@ -119,7 +111,7 @@ class Admission:
             connection.last_active = trio.current_time()
 
     def _follow_large_frame(self) -> None:
-        """Take room before the buffer of a large frame grows; give it back when the frame is held no more."""
+        """Request memory before the buffer of a large frame grows, and return it once the frame is a request."""
         connection, reader, budget = self._connection, self.reader, self._resources.partial_frames
         partial = self._partial
         if reader.collects_large:
@@ -128,7 +120,7 @@ class Admission:
             if not budget.take(partial, reader.large_buffer_bytes):
                 connection.muting.begin(MuteReason.PARTIAL_BYTES)
         elif self._held_frame is None and (self.gate is None or self.gate.frame is None):
-            assert partial is not None, "there is one, or there is nothing to follow"
+            assert partial is not None, "`receive` calls this only with a large frame"
             self._partial = None
             budget.release(partial)
 
@@ -136,13 +128,13 @@ class Admission:
         if self.gate is not None and self.gate.frame is not None:
             await self.gate.converse()
             return
-        if self._held_frame is not None:  # it was called and cannot put the frame: others have the room
+        if self._held_frame is not None:  # it was resumed but cannot put its frame, so others may use the room
             self.queue.pass_turn(self._connection)
             self._channel.pass_turn_for_bytes(self._connection)
         await self._connection.muting.wait()
 
     def admit(self) -> None:
-        """Cut frames and put them on the queue while nothing mutes the connection.
+        """Parse frames and put them on the queue while the connection is not muted.
 
         Raises:
             InvalidFrameError: see FrameReader.
@@ -150,7 +142,7 @@ class Admission:
         connection, reader, channel = self._connection, self.reader, self._channel
         order, mute_reasons, gate = connection.order, connection.mute.reasons, self.gate
         in_flight_max = self._resources.limits.in_flight_max
-        received_ns, depth = 0, len(order)  # nothing is completed meanwhile
+        received_ns, depth = 0, len(order)  # nothing completes during this call
         timeline = self._resources.timeline
         is_timed = timeline is not None and timeline.times_requests
         while not mute_reasons:
@@ -162,10 +154,14 @@ class Admission:
                     return
             else:
                 self._held_frame = None
+            # A connection changes its queue only without requests in flight, or they would not start in their order.
             if self._generation != channel.generation and not depth:
                 self.change_queue()
             queue = self.queue
             if (
+                # The third condition always admits a small request of a connection with nothing in flight. So clients
+                # that use up the
+                # byte budget stop large requests and pipelining, but no client altogether.
                 len(queue.requests) >= queue.capacity
                 or (queue.waiters and not is_called)
                 or (channel.bytes_held >= channel.bytes_max and (depth or len(frame) > channel.small_bytes_max))
@@ -186,7 +182,7 @@ class Admission:
                 connection.muting.begin(MuteReason.IN_FLIGHT)
 
     def hold(self, frame: Buffer, *, is_called: bool) -> None:
-        """The queue or the byte budget has no room for the frame, or others have it first: hold it, stand in line."""
+        """Hold a frame and wait for room in the queue or in the byte budget, after earlier waiters."""
         connection, queue = self._connection, self.queue
         self._held_frame = frame
         if not queue.has_room or (queue.waiters and not is_called):
@@ -197,7 +193,7 @@ class Admission:
             self._channel.wait_for_bytes(connection)
 
     def admit_small(self) -> None:
-        """The connection has nothing unanswered any more: a small frame need not wait for the byte budget."""
+        """Admit a small held frame despite a depleted byte budget, because nothing is in flight any more."""
         frame = self._held_frame
         if (
             frame is not None
@@ -207,24 +203,22 @@ class Admission:
             self._connection.resume(MuteReason.QUEUED_BYTES)
 
     def change_queue(self) -> None:
-        """Follow a change of the number of queues; those that wait at the old one must not wait for this one."""
+        """Move to the queue that the new number of queues selects."""
         channel, old = self._channel, self.queue
         self.queue = channel.route(self._connection.id, old)
         self._generation = channel.generation
-        old.room_was_made()
+        old.room_was_made()  # waiters of the old queue must not wait for this connection
 
     def end(self) -> None:
-        """The connection is closed: leave the queue and the lines, free what was received, and let go of it.
-
-        Without a cycle its memory is free at once, not when Python searches for cycles.
-        """
+        """Leave the queue and free all received bytes, because the connection is closed."""
         self._channel.leave(self.queue)
         self.abandon()
         self.gate = None
+        # Breaks a cycle, so that the connection's memory is freed now and not by the garbage collector.
         del self._connection
 
     def abandon(self) -> None:
-        """Nothing more is admitted: leave the lines, and free what was received and is no request yet."""
+        """Stop admitting: stop waiting, and free received bytes that are not requests yet."""
         self.reader.abandon()
         if self._partial is not None:
             self._resources.partial_frames.release(self._partial)

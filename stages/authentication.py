@@ -1,9 +1,4 @@
-"""The conversation that a connection must have before its requests are admitted.
-
-Rules of this room: types only; it imports nothing of ours but the request's. A server without authentication has no
-authenticator and pays one comparison a request. An authenticator is asked synchronously, for one frame at a time, in
-order, and only when the connection has nothing in flight: so a change of who the client is never overtakes a request.
-"""
+"""The interface of authenticators, which talk to the client of a connection before its requests are admitted."""
 
 from __future__ import annotations
 
@@ -16,21 +11,21 @@ __all__ = ["Authenticator", "Conversation", "Reply"]
 
 
 class Conversation(enum.Enum):
-    """Where the conversation stands after a frame."""
+    """State of a conversation after one of its frames."""
 
     CONTINUES = enum.auto()
     SUCCEEDED = enum.auto()
-    """The frames that follow are requests."""
+    """The next frames are requests."""
     FAILED = enum.auto()
-    """The reply leaves after the listener's delay, then the connection is closed; nothing more is read."""
+    """The reply leaves after the listener's delay, then the connection is closed. Nothing more is read."""
 
 
 class Reply(NamedTuple):
-    """The answer to one frame of the conversation.
+    """The response to one frame of the conversation.
 
     Attributes:
-        conversation: where it stands now.
-        parts: the response without its length; none for an end without a word.
+        conversation: state of the conversation.
+        parts: the response without its length; empty to send nothing.
     """
 
     conversation: Conversation
@@ -38,19 +33,23 @@ class Reply(NamedTuple):
 
 
 class Authenticator(Protocol):
-    """Who the client of one connection is.
+    """Authenticates the client of one connection.
+
+    It is called synchronously, for one frame at a time, in order, and only while the connection has no requests in
+    flight.
+    So no request runs under two identities.
 
     Attributes:
-        frame_bytes_max: largest frame while the conversation lasts.
+        frame_bytes_max: size of the largest frame during the conversation.
     """
 
     frame_bytes_max: int
 
     def receive(self, frame: Buffer) -> Reply:
-        """Answer a frame of the conversation; it never raises for what a client sent."""
+        """Return the reply to a frame of the conversation; invalid frames must not raise."""
 
     def begins(self, frame: Buffer) -> bool:
-        """Whether this frame, on an authenticated connection, begins the conversation again; asked once a frame."""
+        """Return whether a frame of an authenticated connection starts a new conversation; called once per frame."""
 
     def has_expired(self) -> bool:
-        """Whether what was proved is no longer valid: only the beginning of a new conversation is taken then."""
+        """Return whether the authentication has expired, so that only a new conversation is accepted."""

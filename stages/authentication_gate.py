@@ -1,10 +1,4 @@
-"""Which frames of a connection go to its authenticator, and when.
-
-Rules of this room: before the conversation succeeded every frame is the authenticator's, one at a time, and none is
-longer than it allows; afterwards only the frame that begins the conversation again. A frame is given to it when the
-connection is quiet: nothing in flight and nothing unsent. So what was asked as the old identity is answered before the
-identity may change, and what comes behind the conversation runs as the new one. Nothing is read while a frame is held.
-"""
+"""The gate that passes a connection's authentication frames to its authenticator."""
 
 from __future__ import annotations
 
@@ -24,30 +18,36 @@ __all__ = ["AuthenticationGate", "GuardedConnection"]
 
 
 class GuardedConnection(Protocol):
-    """What the gate asks of its connection."""
+    """The connection of a gate."""
 
     muting: Muting
     closed: bool
 
     @property
     def limits(self) -> ConnectionLimits:
-        """The bounds of the connection, which may change while it is served."""
+        ...
 
     async def wait_quiet(self) -> None:
-        """Wait until nothing is in flight and all that was released has left."""
+        """Wait until no request is in flight and all released responses have left."""
 
     def send_reply(self, parts: tuple[Buffer, ...], *, is_last: bool) -> None:
-        """Send a frame that answers no request, and close behind it if it is the last."""
+        """Send a frame that answers no request, and close after it if `is_last`."""
 
     def stop_reading(self) -> None:
-        """Answer what is in flight, then close."""
+        """Answer the requests in flight, then close."""
 
 
 class AuthenticationGate:
-    """See the rules of the room.
+    """Holds authentication frames until their connection is quiet, and gives them to the authenticator.
+
+    Before the first success every frame goes to the authenticator, and no frame may exceed its limit. Afterwards only a
+    frame that starts a new conversation does. A quiet connection has no requests in flight and no unsent bytes. So
+    earlier
+    requests are answered under the old identity, and later ones run under the new one. Nothing is read while a frame is
+    held.
 
     Attributes:
-        frame: the frame that is held for the authenticator, if there is one.
+        frame: the held frame, or None.
     """
 
     __slots__ = ("_authenticator", "_connection", "_counters", "_is_open", "_is_renewal", "_reader", "frame")
@@ -69,7 +69,7 @@ class AuthenticationGate:
         reader.frame_bytes_max = authenticator.frame_bytes_max
 
     def takes(self, frame: Buffer) -> bool:
-        """Whether the frame is no request: it is held for the authenticator, or the connection ends before it."""
+        """Return True if `frame` is not a request: it is held for the authenticator, or its connection closes."""
         if self._is_open:
             if not self._authenticator.begins(frame):
                 if not self._authenticator.has_expired():
@@ -101,7 +101,7 @@ class AuthenticationGate:
             self._reader.frame_bytes_max = connection.limits.frame_bytes_max
         is_last = reply.conversation is Conversation.FAILED
         connection.send_reply(reply.parts, is_last=is_last)
-        if not is_last:  # otherwise the mute stays: what is behind a failure is never looked at
+        if not is_last:  # after a failure the mute stays, so later bytes are never read
             connection.muting.end(MuteReason.REAUTHENTICATION)
 
     def _count(self, reply: Reply) -> None:

@@ -1,10 +1,6 @@
-"""One client connection: receive, admit, release, flush.
+"""A client connection: it receives requests, releases their responses in order, and flushes them.
 
-Rules of this room: one task reads; whoever completes a request only marks the connection, and the sender flushes all
-that were marked, so that everything releasable leaves in one send. No task exists per request. A connection that is
-closed drops what is completed later; nothing crosses to another connection, an exception least of all.
-
-Longer than most files: its statistics and what it asks of its owner are no use without it.
+Longer than most files: its statistics and the interface to its owner have no other use.
 """
 
 from __future__ import annotations
@@ -36,19 +32,17 @@ from stages.unsent_responses import UnsentResponses
 __all__ = ["Connection", "ConnectionLimits", "ConnectionOwner", "ConnectionStatistics"]
 
 CLOSE_FLUSH_SECONDS: Final = 5.0
-"""How long responses before a close, or after the end of the client's requests, may take to leave."""
+"""Time for responses to leave before a close, or after the client's last request."""
 
 ENDINGS: Final = (BrokenTransportError, trio.ClosedResourceError)
-"""The peer, or whoever closed it, knows; nothing can be answered any more."""
+"""Errors that end a connection normally, because the client or the server closed it; they are not logged."""
 LARGE_RESPONSE_BYTES: Final = 4096
-"""A response of this size counts as unsent at once, a smaller one with the next flush, which a turn's others share."""
+"""Size from which a response counts as unsent immediately; smaller ones of a turn are counted together at its flush."""
 
 logger = logging.getLogger(__name__)
 
 
 class ConnectionStatistics(NamedTuple):
-    """One connection as it stands; see Connection."""
-
     id: str
     in_flight: int
     received: int
@@ -58,38 +52,44 @@ class ConnectionStatistics(NamedTuple):
 
 
 class ConnectionOwner(ConnectionResources, Protocol):
-    """What a connection asks of the processor it lives in, which calls public methods of the connection only."""
+    """The processor of a connection. It calls public methods of the connection only."""
 
     handshake_failed: HandshakeFailed | None
 
     def blocked(self, connection: Connection) -> None:
-        """Have `connection.wait_writable` run: its client takes no more now."""
+        """Run `connection.wait_writable`, because the client takes no more bytes now."""
 
     def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:
-        """Carry out a result that does not end its slot yet."""
+        """Carry out a result that leaves its slot open."""
 
     def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
-        """Have a callback run by a handler of the queue."""
+        """Run a callback in a handler of `queue`."""
 
     def new_response_order(self) -> ResponseOrder[Request]:
-        """An empty response order."""
+        ...
 
     def throttled(self, connection: Connection, until: float) -> None:
-        """Have `connection.muting.end_throttle` called at a time of Trio's clock."""
+        """Call `connection.muting.end_throttle` at `until`, a time of Trio's clock."""
 
     def closed(self, connection: Connection) -> None:
-        """The connection is closed."""
+        """Forget the connection, because it is closed."""
 
 
 class Connection:
-    """One client connection; see the rules of the room.
+    """A client connection.
+
+    One task reads. Completing a request only marks the connection, and the sender flushes all marked connections, so
+    all
+    releasable responses leave in one send. Once the connection is closed, later results are dropped. No exception
+    crosses
+    to another connection.
 
     Args:
-        transport: carries the bytes; owned from here on.
+        transport: carries the bytes; owned by the connection from now on.
         connection_id: unique in the server.
         index: number of the connection.
-        peer: the client's address, for applications and statistics.
-        listener: name of the listener it came by.
+        peer: address of the client, for applications and statistics.
+        listener: name of the listener that accepted the connection.
         open_session: see OpenSession.
     """
 
@@ -111,7 +111,7 @@ class Connection:
         self.transport = transport
         self.order = owner.new_response_order()
         self.muting = Muting(index, owner.timeline)
-        self.mute = self.muting.mute  # why it is not read
+        self.mute = self.muting.mute
         self.closed = False
         self.released = self._released_before = 0
         self.last_active = trio.current_time()
@@ -122,9 +122,9 @@ class Connection:
         self._output = ResponseOutput(transport, owner.timeline)
         self.unsent = UnsentResponses(owner.response_budget)
         self._deferred = DeferredRequests(self.unsent, self.muting, self.admission, owner)
-        self._waiting_bytes = 0  # of responses that wait for an earlier one
+        self._waiting_bytes = 0  # bytes of completed responses that wait for an earlier one
         self._closing = False
-        self._is_marked = False  # for the next flush
+        self._is_marked = False  # registered for the next flush
         self._reading = trio.CancelScope()
 
     @property
@@ -141,10 +141,11 @@ class Connection:
                 with self._reading:
                     await self.transport.start()
                     self._begin_session()
-                    with suppress(InvalidFrameError):  # what came before it is answered, nothing behind it understood
+                    # Earlier requests are still answered; the bytes after an invalid frame cannot be parsed.
+                    with suppress(InvalidFrameError):
                         await self.admission.receive()
                 await self._drain()
-            except HandshakeError as failure:  # a name of its own: compiled, one has the type of its first use
+            except HandshakeError as failure:  # not `error`: mypyc gives a name the type of its first use
                 self._handshake_failed(failure)
         except Exception as error:  # noqa: BLE001 - see fail
             self.fail(error)
@@ -153,7 +154,7 @@ class Connection:
 
     def _handshake_failed(self, failure: HandshakeError) -> None:
         self._owner.counters.authentication_failed += 1
-        logger.info("%s has no connection on %s: %s", self.peer, self.listener, failure)
+        logger.info("handshake with %s on listener %s failed: %s", self.peer, self.listener, failure)
         if self._owner.handshake_failed is not None:
             self._owner.handshake_failed(self.peer, str(failure))
 
@@ -166,7 +167,9 @@ class Connection:
             admission.gate = AuthenticationGate(self, authenticator, admission.reader, self._owner.counters)
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to this timeline, or to nobody, from now on; of requests on their way those that are timed already."""
+        """Report to `timeline` from now on, or to no observer; requests in flight are reported if they are already
+        timed.
+        """
         self._timeline = timeline
         self.muting.observe(timeline)
         self._output.observe(timeline)
@@ -174,7 +177,9 @@ class Connection:
     # Muting
 
     def resume(self, reason: MuteReason) -> bool:
-        """See `stages.request_channel.Waiter`; whoever makes room pays for no error of this connection."""
+        """Remove `reason`; see `stages.request_channel.Waiter`. Errors close this connection and never reach the
+        caller.
+        """
         try:
             self.muting.end(reason)
         except Exception as error:  # noqa: BLE001 - see fail
@@ -182,13 +187,13 @@ class Connection:
         return not self.mute and not self.closed
 
     def throttle(self, seconds: float) -> None:
-        """Stop reading for so many seconds; of overlapping throttles the later end counts."""
+        """Stop reading for `seconds`; of overlapping throttles the latest end counts."""
         until = trio.current_time() + seconds
         if not self.closed and self.muting.throttle(until):
             self._owner.throttled(self, until)
 
     def stop_reading(self) -> None:
-        """Answer what is in flight, then close (shutdown of the server or of the processor)."""
+        """Answer the requests in flight, then close."""
         self.muting.begin(MuteReason.DRAINING)
         self._reading.cancel()
 
@@ -198,33 +203,33 @@ class Connection:
         self._owner.call_back(self.admission.queue, request, callback)
 
     def complete(self, request: Request, result: object) -> None:
-        """Give a request of this connection its result; what is released by it leaves with the next flush."""
+        """Set the result of a request; the responses it releases leave with the next flush."""
         kind = type(result)
         if kind is not Send:
             if kind is Pending or kind is Parked or kind is Unfinished:
                 if kind is Parked:
-                    self._expect(request, result)  # type: ignore[arg-type]  # told by `kind`
-                self._owner.settle(request, result)  # type: ignore[arg-type]  # told by `kind`
+                    self._expect(request, result)  # type: ignore[arg-type]  # checked by `kind`
+                self._owner.settle(request, result)  # type: ignore[arg-type]  # checked by `kind`
                 return
             if kind is not NoOp and kind is not Close:
-                result = Close(f"{result!r} is no result")
+                result = Close(f"{result!r} is not a result")
         if self.closed:
             return
         if (request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result):
             return
         completed_ns = 0
-        if request.enqueued_ns:  # also while nobody observes: an observer that comes before it is sent finds all stamps
+        if request.enqueued_ns:  # even without an observer: one that arrives before the send finds all stamps
             completed_ns = request.completed_ns = now_ns()
         released = self.order.complete(request, result)
         if released:
-            # those that waited for one that is not timed may be
+            # This request is not timed, but released ones that waited for it may be.
             is_needed = self._timeline is not None and len(released) > 1
             self._release(released, completed_ns or (now_ns() if is_needed else 0))
         elif kind is Send:
-            self._count_waiting(request, result)  # type: ignore[arg-type]  # told by `kind`
+            self._count_waiting(request, result)  # type: ignore[arg-type]  # checked by `kind`
 
     def _is_asked(self, request: Request, result: object) -> bool:
-        """Count a response no longer that was expected; whether somebody else says what becomes of the result."""
+        """Stop counting an expected response; return True if `before_answer` decides the result."""
         self._waiting_bytes -= request.expected_bytes
         request.expected_bytes = 0
         if request.before_answer is None:
@@ -233,7 +238,9 @@ class Connection:
         return True
 
     def _expect(self, request: Request, parked: Parked) -> None:
-        """Count a response that is not there yet, and no longer a frame that is not needed."""
+        """Count the expected response of a parked request, and release its frame if the application does not need
+        it.
+        """
         if self.closed or request.result is not None:
             return
         if not parked.needs_frame:
@@ -244,10 +251,10 @@ class Connection:
             self._count_unsent()
 
     def _count_waiting(self, request: Request, send: Send) -> None:
-        """Count a response that waits for an earlier one."""
+        """Count a completed response that waits for an earlier one."""
         try:
             request.response_bytes = LENGTH_BYTES + sum(map(len, send.parts))
-        except TypeError:  # parts that are no bytes, which `_release` finds, too
+        except TypeError:  # a part is not bytes; `_release` will close the connection for it
             return
         self._waiting_bytes += request.response_bytes
         self._count_unsent()
@@ -262,10 +269,10 @@ class Connection:
         return self.unsent.room_bytes(self._owner.limits.unsent_bytes_max)
 
     def _release(self, released: list[Request], released_ns: int) -> None:
-        """Move responses to the output, in order; nothing follows a close."""
+        """Move responses to the output in order; nothing may follow a Close."""
         output, size_bytes, is_large = self._output, 0, False
         if self._waiting_bytes:
-            self._waiting_bytes -= sum([request.response_bytes for request in released])  # 0 where it did not wait
+            self._waiting_bytes -= sum([request.response_bytes for request in released])  # 0 if it did not wait
         for request in released:
             size_bytes += request.size_bytes
             if self._closing:
@@ -276,7 +283,7 @@ class Connection:
             try:
                 if output.add(request) >= LARGE_RESPONSE_BYTES:
                     is_large = True
-            except TypeError:  # parts that are no bytes
+            except TypeError:  # a part is not bytes
                 self._begin_closing()
             if type(request.result) is Close:
                 self._begin_closing()
@@ -289,13 +296,13 @@ class Connection:
         self._mark()
 
     def _mark(self) -> None:
-        """Have what was released leave with the next flush."""
+        """Register for the next flush."""
         if not self._is_marked:
             self._is_marked = True
             self._owner.sender.mark(self)
 
     def _begin_closing(self) -> None:
-        """Close when what was released has left; nothing that is behind it is read or sent any more."""
+        """Close once the released responses have left; read and send nothing after them."""
         self._closing = True
         self._reading.cancel()
 
@@ -303,12 +310,12 @@ class Connection:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of responses, also of those that wait for an earlier one, that did not leave yet."""
+        """Bytes of completed responses that have not left, including those that wait for an earlier one."""
         return self._output.unsent_bytes + self._waiting_bytes
 
     @property
     def unsent_responses(self) -> int:
-        """Responses of timed requests that were released and did not leave yet."""
+        """Number of released responses of timed requests that have not left."""
         return self._output.unsent_responses
 
     @property
@@ -317,21 +324,21 @@ class Connection:
         return self._output.is_blocked
 
     def send_marked(self) -> None:
-        """See `stages.response_sender.MarkedConnection`."""
+        """Flush, for `stages.response_sender`; errors close this connection and never reach the caller."""
         was_blocked = self._output.is_blocked
         try:
             self.flush()
-        except Exception as error:  # noqa: BLE001 - whatever it was, it costs this connection only
+        except Exception as error:  # noqa: BLE001 - an error must cost this connection only
             self.fail(error)
             return
         if self._output.is_blocked and not was_blocked:
             self._owner.blocked(self)
 
     def flush(self) -> None:
-        """Send what was released, as far as the transport takes it; never waits.
+        """Send the released responses as far as the transport takes them; never waits.
 
         Raises:
-            BrokenTransportError: the client is gone.
+            BrokenTransportError: if the client has disconnected.
         """
         self._is_marked = False
         if self.closed:
@@ -340,7 +347,7 @@ class Connection:
         if not output.is_blocked:
             counters = self._owner.counters
             sent_bytes = output.send()
-            if sent_bytes:  # as Kafka's Selector counts: who takes a large response slowly is not idle
+            if sent_bytes:  # as in Kafka's Selector: a client that reads a large response slowly is not idle
                 self.last_active = trio.current_time()
             counters.bytes_out += sent_bytes
             counters.responses_out += self.released - self._released_before
@@ -349,14 +356,14 @@ class Connection:
             self._count_unsent()
         reasons = self.mute.reasons
         if reasons:
-            # What the client does not take counts as one in flight: with one allowed, its response must have left.
+            # An unsent response counts as one request in flight: with one allowed, it must leave before the next one.
             in_flight = len(self.order) + output.is_blocked
             if in_flight < limits.in_flight_max:
                 self.muting.end(MuteReason.IN_FLIGHT)
             self._deferred.begin_if_possible()
         if self._closing and not output.is_blocked:
             self.close()
-        elif reasons and (self._closing or not self.order):  # what `_drain` and `wait_quiet` wait for
+        elif reasons and (self._closing or not self.order):  # `_drain` and `wait_quiet` wait for this
             self.muting.wake()
 
     def begin_work(self, abandon: Callable[[], None]) -> None:
@@ -371,12 +378,14 @@ class Connection:
         return self._deferred.take()
 
     async def wait_quiet(self) -> None:
-        """Wait until nothing is in flight and all that was released has left; only while it is muted for that."""
+        """Wait until no request is in flight and all responses have left. Call this only while the connection is
+        muted.
+        """
         while (self.order or self.unsent_bytes or self.is_blocked) and not self.closed:
             await self.muting.wait()
 
     def send_reply(self, parts: tuple[Buffer, ...], *, is_last: bool) -> None:
-        """Send a frame that answers no request, if there are parts; close behind it if it is the last."""
+        """Send a frame that answers no request, if there are parts, and close after it if `is_last`."""
         if self.closed:
             return
         if parts:
@@ -386,40 +395,42 @@ class Connection:
         self._mark()
 
     async def wait_writable(self) -> None:
-        """Wait until the transport takes bytes again and send them; returns when none are left or it is closed."""
+        """Send unsent bytes whenever the transport takes some; return once none are left or the connection is
+        closed.
+        """
         while not self.closed:
             await self._output.wait_writable()
             self.flush()
             if not self._output.is_blocked:
                 return
-            self._owner.response_budget.begin_blocked(self)  # it has taken something
+            self._owner.response_budget.begin_blocked(self)  # it has read some bytes, so it moves to the end
 
     # Closing
 
     async def _drain(self) -> None:
-        """The client sends no more: answer what is in flight, send it, within bounds."""
+        """Answer the requests in flight after the client's last byte, within CLOSE_FLUSH_SECONDS for each step."""
         self.muting.begin(MuteReason.DRAINING)
-        self.admission.abandon()  # here, because what is in flight may be parked for long
+        self.admission.abandon()  # frees its memory now: a request in flight may be parked for long
         while self.order and not self._closing and not self.closed:
             first = self.unsent.first_waiting
-            with trio.move_on_after(CLOSE_FLUSH_SECONDS) as patience:
+            with trio.move_on_after(CLOSE_FLUSH_SECONDS) as timeout:
                 await self.muting.wait()
             unsent = self.unsent
-            is_ours = bool(unsent.unfinished) or unsent.is_called  # it waits for an earlier one, or for a handler
-            if patience.cancelled_caught and first is not None and unsent.first_waiting is first and not is_ours:
-                break  # the client takes nothing, so it would wait for ever
+            is_ours = bool(unsent.unfinished) or unsent.is_called  # it waits for an earlier request or a handler
+            if timeout.cancelled_caught and first is not None and unsent.first_waiting is first and not is_ours:
+                break  # the client reads nothing, so this request would wait forever
         with trio.move_on_after(CLOSE_FLUSH_SECONDS):
             while (self.unsent_bytes or self.is_blocked) and not self.closed:
                 await self.muting.wait()
 
     def fail(self, error: Exception) -> None:
-        """Close after an error. One that is no usual end is logged as a bug; other connections go on."""
+        """Close after an error, and log it unless it is a normal end of a connection."""
         if not isinstance(error, ENDINGS):
-            logger.error("connection %s is closed", self.id, exc_info=error)
+            logger.error("closed connection %s after an unexpected error", self.id, exc_info=error)
         self.close()
 
     def close(self) -> None:
-        """Close now; what is completed later is dropped. Idempotent."""
+        """Close now and drop results that arrive later. Idempotent."""
         if self.closed:
             return
         self.closed = True
@@ -428,7 +439,7 @@ class Connection:
         abandoned = self.order.abandon()
         for request in abandoned:
             owner.channel.release_bytes(request.size_bytes)
-        unsent = self._output.abandon()  # here, because a task or a request may keep the connection for long
+        unsent = self._output.abandon()  # frees its memory now: a task or request may keep this object alive for long
         if self._timeline is not None:
             for request in (*unsent, *abandoned):
                 if request.enqueued_ns:
@@ -439,7 +450,7 @@ class Connection:
         owner.closed(self)
 
     def is_overdue(self, now: float) -> bool:
-        """Whether it was idle for too long, or its oldest slot was open for too long."""
+        """Return whether the connection is idle, or its oldest slot is open, for too long."""
         limits = self._owner.limits
         if now - self.last_active > limits.idle_seconds_max:
             return True

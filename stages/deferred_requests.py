@@ -1,9 +1,4 @@
-"""The requests of one connection that were read and could not be started: when they are, and when it is read on.
-
-Rules of this room: they wait for an unfinished request of their connection, or until its client has taken responses
-(`stages.unsent_responses`). They are started one at a time, in their order, by a handler of their queue, and before
-what was read after them.
-"""
+"""Deferred requests: requests that were read but must wait for earlier ones of their connection."""
 
 from __future__ import annotations
 
@@ -20,13 +15,17 @@ __all__ = ["DeferredRequests"]
 
 
 class DeferredRequests:
-    """See the rules of the room.
+    """The deferred requests of one connection, and the mute that they cause.
+
+    They wait for an unfinished request, or until the client has read responses (`stages.unsent_responses`). A handler
+    of
+    their queue starts them one at a time, in order, and before requests that were read after them.
 
     Args:
         unsent: keeps the requests.
-        muting: the mute of their connection.
+        muting: mute of their connection.
         admission: knows the queue of their connection.
-        resources: what the connections of its processor share.
+        resources: resources of the connection's processor.
     """
 
     __slots__ = ("_admission", "_muting", "_resources", "_unsent")
@@ -49,12 +48,12 @@ class DeferredRequests:
         self.begin_if_possible()
 
     def _mute_without_room(self) -> None:
-        """Have the flush that makes room start what waits, unless the end of an unfinished request does."""
+        """Mute the connection if only a flush can start the deferred requests, not the end of an unfinished one."""
         if self._unsent.is_full and not self._unsent.unfinished and not self._may_start:
             self._muting.begin(MuteReason.UNSENT_BYTES)
 
     def begin_if_possible(self) -> None:
-        """Have a handler start what waits, unless one is about to."""
+        """Make a handler start the deferred requests, unless one is already scheduled for that."""
         if self._unsent.is_full and not self._unsent.is_called and self._may_start:
             self._begin()
 
@@ -68,7 +67,7 @@ class DeferredRequests:
             self._admission.queue.put_callback(first, None)
 
     def take(self) -> Request | None:
-        """The next request that waited; None when it must wait longer, or there is none."""
+        """Return the next deferred request, or None if it must wait longer or none is left."""
         unsent = self._unsent
         unsent.is_called = False
         if unsent.first_waiting is None:

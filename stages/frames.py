@@ -1,8 +1,8 @@
-"""Bytes to length-prefixed frames, and responses to bytes.
+"""Length-prefixed frames: parses received bytes into frames, and frames responses.
 
-Rules of this room: sans-IO. A frame is a signed 32-bit big-endian length and that many bytes: the only assumption about
-the wire in this package. A declared length allocates nothing: memory grows with the bytes that arrive, at most to twice
-their number (300 connections that each declare 100 MB bring a broker down that trusts them).
+A frame is a signed 32-bit big-endian length and that many bytes. Memory grows with the bytes that arrive, to at most
+twice their number, never with a declared length. A server that trusts lengths runs out of memory when 300 connections
+declare 100 MB each.
 """
 
 import struct
@@ -14,11 +14,11 @@ __all__ = ["LENGTH_BYTES", "FrameReader", "InvalidFrameError", "frame_of"]
 
 LENGTH_BYTES: Final = 4
 LARGE_FRAME_BYTES: Final = 64 * 1024
-"""Frames above this are collected in a buffer of their own, into which the transport receives directly."""
+"""Size above which a frame gets a buffer of its own, into which the transport receives directly."""
 GROWTH_BYTES_MIN: Final = 64 * 1024
 GROWTH_BYTES_MAX: Final = 1024 * 1024
-"""Zeros that are there already: to make others for each growth takes longer than to copy these."""
 
+# Buffers grow by copying these zeros, which is faster than creating new ones for each growth.
 _zeros: Final = memoryview(bytes(GROWTH_BYTES_MAX))
 _length: Final = struct.Struct(">i")
 _unpack_length_from: Final = _length.unpack_from
@@ -26,19 +26,16 @@ _pack_length: Final = _length.pack
 
 
 class InvalidFrameError(Exception):
-    """The peer declared a frame that is negative or too large; nothing after it can be understood."""
+    """The client declared a negative or too large length, so later bytes cannot be parsed."""
 
 
 def frame_of(send: Send) -> tuple[tuple[Buffer, ...], int]:
-    """The parts of a response with their length in front.
-
-    Returns:
-        the parts and the number of bytes in them.
-    """
+    """Return the parts of a response with their length prepended, and the total number of bytes."""
     parts = send.parts
     if len(parts) == 1:
         part = parts[0]
         size = len(part)
+        # Copying a small response is cheaper than sending one more part.
         if size <= GROWTH_BYTES_MIN:
             return (_pack_length(size) + part,), size + LENGTH_BYTES
         return (_pack_length(size), part), size + LENGTH_BYTES
@@ -47,15 +44,15 @@ def frame_of(send: Send) -> tuple[tuple[Buffer, ...], int]:
 
 
 class FrameReader:
-    """Cuts received bytes into frames.
+    """Parses received bytes into frames; sans-IO.
+
+    After InvalidFrameError, `next_frame` raises it again on every call.
 
     Args:
-        frame_bytes_max: the largest length that is accepted (`socket.request.max.bytes`).
+        frame_bytes_max: largest accepted length (`socket.request.max.bytes`).
 
     Attributes:
-        collects_large: a frame above LARGE_FRAME_BYTES has begun, and `next_frame` did not return it yet.
-
-    After InvalidFrameError the reader raises it for ever.
+        collects_large: whether a frame above LARGE_FRAME_BYTES has begun and `next_frame` has not returned it.
     """
 
     __slots__ = ("_data", "_filled", "_invalid", "_large", "_position", "_size", "collects_large", "frame_bytes_max")
@@ -67,16 +64,16 @@ class FrameReader:
         self._position = 0
         self._large: bytearray | None = None
         self._filled = 0
-        self._size: int  # of the large frame, while there is one
+        self._size: int  # of the large frame; unset until one begins
         self._invalid: InvalidFrameError | None = None
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes that were received and not cut into a frame yet."""
+        """Number of received bytes that `next_frame` has not returned."""
         return len(self._data) - self._position + self._filled
 
     def abandon(self) -> None:
-        """Let go of what was received: nothing more of it is asked for."""
+        """Free the received bytes."""
         self._data = b""
         self._large = None
         self.collects_large = False
@@ -84,7 +81,7 @@ class FrameReader:
 
     @property
     def large_buffer_bytes(self) -> int:
-        """Bytes that the buffer of the large frame has after the next `large_frame_room`, which grows a full one."""
+        """Size of the large frame's buffer after the next `large_frame_room`, which grows a full buffer."""
         large = self._large
         if large is None:
             return 0
@@ -94,9 +91,9 @@ class FrameReader:
         return min(size_bytes + min(max(GROWTH_BYTES_MIN, size_bytes), GROWTH_BYTES_MAX), self._size)
 
     def large_frame_room(self) -> memoryview | None:
-        """Where the transport should receive into, or None when it should call `receive_data`.
+        """Return the free part of the large frame's buffer, or None if the caller should use `receive_data`.
 
-        Report what was received by `received`.
+        After receiving into it, call `received`.
         """
         large = self._large
         if large is None or self._filled == self._size:
@@ -106,11 +103,11 @@ class FrameReader:
         return memoryview(large)[self._filled :]
 
     def received(self, count: int) -> None:
-        """Say that `count` bytes were received into `large_frame_room`."""
+        """Record that `count` bytes were received into `large_frame_room`."""
         self._filled += count
 
     def receive_data(self, data: bytes) -> None:
-        """Add bytes that were received."""
+        """Append received bytes."""
         large = self._large
         if large is not None:
             missing = self._size - self._filled
@@ -127,10 +124,10 @@ class FrameReader:
         self._position = 0
 
     def next_frame(self) -> Buffer | None:
-        """The next complete frame, without its length; None when more bytes are needed.
+        """Return the next complete frame without its length, or None if more bytes are needed.
 
         Raises:
-            InvalidFrameError: the declared length is negative or above the bound.
+            InvalidFrameError: if the declared length is negative or above `frame_bytes_max`.
         """
         large = self._large
         if large is not None:
@@ -148,7 +145,7 @@ class FrameReader:
             return None
         size: int = _unpack_length_from(data, self._position)[0]
         if not 0 <= size <= self.frame_bytes_max:
-            self._invalid = InvalidFrameError(f"a frame of {size} bytes; the limit is {self.frame_bytes_max}")
+            self._invalid = InvalidFrameError(f"a frame declares {size} bytes; allowed are 0 to {self.frame_bytes_max}")
             self._data = b""
             self._position = 0
             raise self._invalid

@@ -1,8 +1,4 @@
-"""The mute of one connection and what follows from it: its reader waits, and the trace knows for how long.
-
-Rules of this room: why a connection is not read is decided elsewhere; here a reason begins, ends, wakes the reader when
-it was the last, and is timed if anybody observes.
-"""
+"""The mute of a connection: wakes its reader when the last reason ends, and reports each reason to the observer."""
 
 from __future__ import annotations
 
@@ -15,10 +11,10 @@ __all__ = ["Muting"]
 
 
 class Muting:
-    """See the rules of the room.
+    """A `Mute` with a wake-up for the reader and times for the observer.
 
     Attributes:
-        mute: the reasons as they stand.
+        mute: the current reasons.
     """
 
     __slots__ = ("_began_ns", "_index", "_timeline", "_wakeup", "mute")
@@ -31,22 +27,21 @@ class Muting:
         self._wakeup = trio.lowlevel.ParkingLot()
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to this timeline, or to nobody, from now on."""
         self._timeline = timeline
 
     def begin(self, reason: MuteReason) -> None:
-        """Stop reading until the reason is gone."""
+        """Stop reading for `reason`."""
         if self.mute.add(reason) and self._timeline is not None:
             self._began_ns[reason] = now_ns()
 
     def end(self, reason: MuteReason) -> None:
-        """A reason is gone: read again, unless another is left."""
+        """Remove `reason`, and wake the reader if it was the last one."""
         self._record(reason)
         if self.mute.discard(reason):
             self.wake()
 
     def throttle(self, until: float) -> bool:
-        """Stop reading until a time; False when that adds nothing, because an earlier throttle lasts as long."""
+        """Stop reading until `until`; return False if an earlier throttle lasts as long."""
         if not self.mute.throttle(until):
             return False
         if self._timeline is not None:
@@ -54,7 +49,7 @@ class Muting:
         return True
 
     def end_throttle(self, now: float) -> None:
-        """End the throttle if the latest of its deadlines has passed."""
+        """End the throttle if its latest deadline has passed."""
         if MuteReason.THROTTLED not in self.mute:
             return
         if self.mute.throttle_ended(now):
@@ -63,7 +58,7 @@ class Muting:
             self._record(MuteReason.THROTTLED)
 
     def end_all(self) -> None:
-        """The connection is closed: record what there is, and let every wait look at it."""
+        """Report all current reasons and wake all waiting tasks, because the connection is closed."""
         for reason in tuple(self._began_ns):
             self._record(reason)
         self.wake()
@@ -74,9 +69,8 @@ class Muting:
             self._timeline.mute_ended(self._index, reason, began_ns, now_ns())
 
     def wake(self) -> None:
-        """Let whoever waits look again."""
         self._wakeup.unpark_all()
 
     async def wait(self) -> None:
-        """Wait until something changed; the caller looks for itself what."""
+        """Wait until something has changed; the caller must check what."""
         await self._wakeup.park()

@@ -1,11 +1,4 @@
-"""Memory for large frames that are still arriving: one budget over all connections of a server.
-
-Rules of this room: sans-IO, time is passed in. A frame above LARGE_FRAME_BYTES takes room before its buffer grows, and
-keeps the room until it becomes a request or its connection ends. Frames that find no room stand in line, first come,
-first served. The eldest frame that holds room never waits: frames that each hold a part cannot block each other, and
-all frames together stay within `bytes_max` and one frame more. While the line is not empty, a frame must arrive at
-BYTES_PER_SECOND_MIN or faster; a slower one has to give its room back.
-"""
+"""The memory budget for large frames that are still arriving, over all connections of a server."""
 
 from __future__ import annotations
 
@@ -28,32 +21,32 @@ __all__ = [
 ]
 
 PARTIAL_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Bytes of the large frames of all connections that are still arriving."""
+"""Bytes of the arriving large frames of all connections."""
 BYTES_PER_SECOND_MIN: Final = 256 * 1024
-"""How fast a frame that holds room must arrive while others wait for room."""
+"""Minimum rate of a frame that holds memory while other frames wait for memory."""
 RATE_WINDOW_SECONDS: Final = 5.0
-"""How long the rate of a frame is measured before it is judged."""
+"""Time over which the rate of a frame is measured."""
 
 
 class FrameHolder(Protocol):
     """A connection that receives a large frame."""
 
     def resume(self, reason: MuteReason) -> bool:
-        """Read on: the frame has the room that it asked for."""
+        """Remove `reason` and continue reading, because the frame has the memory it waited for."""
 
     def close(self) -> None:
-        """Close now."""
+        ...
 
 
 @attrs.define(eq=False)
 class PartialFrame:
-    """One large frame that is arriving.
+    """A large frame that is arriving.
 
     Attributes:
         reader: collects the frame.
-        mute: why the connection is not read.
-        bytes_held: room that the frame has.
-        bytes_wanted: room that it waits for, all that it needs then included.
+        mute: reasons for which its connection is not read.
+        bytes_held: memory granted to the frame.
+        bytes_wanted: memory that it waits for, including `bytes_held`.
     """
 
     holder: FrameHolder
@@ -65,9 +58,9 @@ class PartialFrame:
     _window_bytes: int = 0
 
     def is_slow(self, now: float) -> bool:
-        """Whether it arrived too slowly in a window that ends now."""
+        """Return whether the frame arrived too slowly in the window that ends at `now`."""
         received_bytes = self.reader.buffered_bytes
-        # A client that does not take its responses holds itself up; every other mute is the server's.
+        # A client that does not read its responses causes UNSENT_BYTES itself; the server causes every other mute.
         if not self.mute.reasons <= {MuteReason.UNSENT_BYTES}:
             self.forget_rate()
             return False
@@ -81,19 +74,19 @@ class PartialFrame:
         return False
 
     def forget_rate(self) -> None:
-        """Measure from the next look on."""
+        """Start a new window at the next check."""
         self._window_began = None
 
 
 class PartialFrameStatistics(NamedTuple):
-    """The budget as it stands.
+    """Statistics of the budget.
 
     Attributes:
-        bytes_held: room that frames have.
+        bytes_held: memory granted to frames.
         bytes_max: see PartialFrameBudget.
-        frames: frames that have room.
-        waiting: frames that stand in line.
-        closed: connections that lost their room, and ended, because others waited.
+        frames: frames with memory.
+        waiting: frames that wait for memory.
+        closed: connections closed because their frame was slow while others waited.
     """
 
     bytes_held: int = 0
@@ -104,27 +97,36 @@ class PartialFrameStatistics(NamedTuple):
 
 
 class PartialFrameBudget:
-    """See the rules of the room.
+    """Grants memory to large frames before their buffers grow.
+
+    A frame above `stages.frames.LARGE_FRAME_BYTES` keeps its memory until it becomes a request or its connection ends.
+    Waiting frames are served first come, first served. While frames wait, the others must arrive at
+    BYTES_PER_SECOND_MIN
+    or faster.
+
+    Invariant: the oldest frame with memory never waits. So frames that each hold a part cannot block each other, and
+    all
+    frames together hold at most `bytes_max` and one frame more.
 
     Args:
-        bytes_max: room of all frames but the eldest.
-        contended: called when a frame begins to wait and no other one did.
+        bytes_max: memory of all frames but the oldest.
+        contended: called when a frame starts to wait and no other one does.
     """
 
     def __init__(self, bytes_max: int = PARTIAL_BYTES_MAX, contended: Callable[[], object] = lambda: None) -> None:
         self._bytes_max = bytes_max
         self._contended = contended
         self._bytes_held = self._closed = 0
-        self._frames: dict[PartialFrame, None] = {}  # that have room, the eldest first
+        self._frames: dict[PartialFrame, None] = {}  # with memory, the oldest first
         self._line: dict[PartialFrame, None] = {}
 
     @property
     def is_contended(self) -> bool:
-        """Whether a frame waits for room."""
+        """Whether a frame waits for memory."""
         return bool(self._line)
 
     def take(self, frame: PartialFrame, size_bytes: int) -> bool:
-        """Give a frame room for `size_bytes` in all; False when it must wait until its holder is resumed."""
+        """Grant a frame `size_bytes` in total; return False if it must wait until its holder is resumed."""
         if size_bytes <= frame.bytes_held:
             return True
         if frame in self._line:
@@ -135,27 +137,28 @@ class PartialFrameBudget:
             return True
         self._line[frame] = None
         if len(self._line) == 1:
+            # Only bytes that arrive while others wait count for the rate.
             for holding in self._frames:
                 holding.forget_rate()
             self._contended()
         return False
 
     def release(self, frame: PartialFrame) -> None:
-        """Take back what a frame has: it became a request, or its connection ends."""
+        """Take back the memory of a frame that became a request or whose connection ends."""
         self._line.pop(frame, None)
         self._frames.pop(frame, None)
         self._bytes_held -= frame.bytes_held
         self._serve_line()
 
     def set_bytes_max(self, bytes_max: int) -> None:
-        """Change the bound; what frames have already stays theirs."""
+        """Change the bound; frames keep the memory they have."""
         self._bytes_max = bytes_max
         self._serve_line()
 
     def slow_holders(self, now: float) -> list[FrameHolder]:
-        """The connections to close now, because their frames arrive too slowly while others wait for room.
+        """Return the connections to close now, because their frames arrive too slowly while others wait.
 
-        Call it about once a second while `is_contended`.
+        Call this about once a second while `is_contended`.
         """
         if not self._line:
             return []
@@ -176,11 +179,11 @@ class PartialFrameBudget:
         self._frames[frame] = None
 
     def _serve_line(self) -> None:
-        """Resume the eldest, if it became that while it waited, then the first of the line while there is room."""
+        """Grant memory to the oldest frame if it waits, then to waiting frames in order while the bound allows it."""
         while self._line:
             frame = next(iter(self._frames), None)
             if frame not in self._line:
-                is_first = frame is None  # the eldest from here on
+                is_first = frame is None  # it becomes the oldest frame with memory
                 frame = next(iter(self._line))
                 if not is_first and not self._has_room(frame):
                     return

@@ -1,8 +1,4 @@
-"""What one connection has to send: responses in their order, as bytes.
-
-Rules of this room: responses were put in order before they come here; everything that waits leaves in as few sends as
-the transport allows; a transport that takes no more blocks the output until it can be written to again.
-"""
+"""The output of one connection: released responses as bytes, sent in as few calls as possible."""
 
 from __future__ import annotations
 
@@ -19,11 +15,11 @@ __all__ = ["ResponseOutput"]
 
 
 class ResponseOutput:
-    """See the rules of the room.
+    """Sends responses in the order in which they are added.
 
     Attributes:
-        is_blocked: the transport takes no more bytes now.
-        unsent_bytes: bytes that did not leave yet.
+        is_blocked: whether the transport takes no more bytes now.
+        unsent_bytes: number of bytes that have not left.
     """
 
     __slots__ = ("_ends", "_output", "_sent_bytes", "_timeline", "_transport", "is_blocked", "unsent_bytes")
@@ -33,21 +29,20 @@ class ResponseOutput:
         self._transport = transport
         self._timeline = timeline
         self._output: deque[Buffer] = deque()
-        self._ends: deque[tuple[Request, int]] = deque()  # of timed requests: where each response ends in the stream
+        self._ends: deque[tuple[Request, int]] = deque()  # timed requests with the end offset of their response in the stream
         self.unsent_bytes = 0
         self._sent_bytes = 0
 
     @property
     def unsent_responses(self) -> int:
-        """Responses of timed requests that did not leave yet."""
+        """Number of responses of timed requests that have not left."""
         return len(self._ends)
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to this timeline, or to nobody, from now on."""
         self._timeline = timeline
 
     def add(self, request: Request) -> int:
-        """Append the response of a request that was released, and return its bytes; one without only passes."""
+        """Append the response of a released request, and return its size in bytes; 0 without a response."""
         result, count = request.result, 0
         if type(result) is Send:
             parts, count = frame_of(result)
@@ -68,10 +63,10 @@ class ResponseOutput:
         self.unsent_bytes += count
 
     def send(self) -> int:
-        """Hand over as many bytes as the transport takes, and return how many; never waits.
+        """Hand over as many bytes as the transport takes, and return their number; never waits.
 
         Raises:
-            BrokenTransportError: the client is gone.
+            BrokenTransportError: if the client has disconnected.
         """
         output, before = self._output, self._sent_bytes
         started_ns = now_ns() if self._ends else 0
@@ -92,7 +87,6 @@ class ResponseOutput:
         return self._sent_bytes - before
 
     def _forget(self, parts: tuple[Buffer, ...], count: int) -> None:
-        """Take out what was sent."""
         output = self._output
         for part in parts:
             size = len(part)
@@ -106,10 +100,10 @@ class ResponseOutput:
                 return
 
     def _stamp(self, started_ns: int) -> None:
-        """Stamp the responses that left, or that have begun to."""
+        """Stamp the responses that have left or have begun to."""
         sent_ns = now_ns()
         ends, timeline = self._ends, self._timeline
-        if not self.unsent_bytes and timeline is not None:  # nearly always: all of them
+        if not self.unsent_bytes and timeline is not None:  # the fast path: all have left
             ended = timeline.request_ended
             for request, _ in ends:
                 if not request.send_started_ns:
@@ -135,10 +129,12 @@ class ResponseOutput:
         self.is_blocked = False
         if self._transport.has_unsent:
             with suppress(BlockingIOError):
-                self._transport.send(())  # `send` finds whether that was all
+                self._transport.send(())  # the next `send` checks whether the layer is empty
 
     def abandon(self) -> list[Request]:
-        """Forget everything, because the connection is closed; the requests whose response did not leave."""
+        """Drop all bytes, because the connection is closed, and return the timed requests whose responses have not
+        left.
+        """
         abandoned = [request for request, _ in self._ends]
         self._ends.clear()
         self._output.clear()

@@ -1,10 +1,4 @@
-"""Sends the responses that were released, of all connections of a server.
-
-Rules of this file: whoever releases a response marks its connection, and one flush sends everything that waits there. A
-burst is a turn of a handler, or commits that ended together: what is marked meanwhile is sent when it ends. So a
-response does not wait for a turn of the loop, nor for a task to be woken. What is marked outside of a burst, or while
-others are flushed, is sent by a task in the next turn.
-"""
+"""Sends the released responses of all connections of a server."""
 
 from __future__ import annotations
 
@@ -25,15 +19,22 @@ class MarkedConnection(Protocol):
     """A connection with released responses."""
 
     def send_marked(self) -> None:
-        """Send them, as far as the client takes them; an error closes this connection, and goes no further."""
+        """Send them as far as the client takes them. An error closes this connection and must not escape."""
 
 
 class ResponseSender:
-    """See the rules of the file.
+    """Flushes marked connections at the end of a burst, or from a task.
+
+    A burst is a turn of a handler, or a set of commits that ended together. Flushing where the burst ends spares a
+    response
+    the wait for another pass of the event loop, and for a task to wake up. Connections marked outside of a burst, or
+    during
+    a flush, are flushed by the task in the next pass.
 
     Args:
-        budget: bounds the unsent responses of all connections; kept after each flush, because what clients take at
-            once is no excess.
+        budget: bounds the unsent responses of all connections. It is enforced after each flush, because bytes that
+            clients
+            take immediately do not count.
     """
 
     def __init__(self, budget: ResponseBudget) -> None:
@@ -44,32 +45,32 @@ class ResponseSender:
         self._closed_warning = CountedWarning(logger, "closed %d connections: their clients take no responses")
 
     def mark(self, connection: MarkedConnection) -> None:
-        """Have a connection flushed soon; it counts for the next flush, and must not be marked again before that."""
+        """Register a connection for the next flush; it must not be marked again before that."""
         self._marked.append(connection)
         if not self._is_burst:
             self._wake()
 
     def begin_burst(self) -> None:
-        """More will be marked, until `end_burst`; a burst within another one ends both."""
+        """Delay flushes until `end_burst`. Bursts do not nest: one `end_burst` ends all."""
         self._is_burst = True
 
     def end_burst(self) -> None:
-        """Send what was marked."""
+        """Flush the marked connections."""
         self._is_burst = False
         if not self._marked:
             return
-        if self._is_flushing:  # to flush may close connections, whose ends may complete requests of others
+        if self._is_flushing:  # a flush may close a connection, and its end may complete requests of others
             self._wake()
         else:
             self._flush()
 
     def _wake(self) -> None:
-        if self._is_idle:  # to unpark nobody, for each response, takes a twelfth of a loaded broker's time
+        if self._is_idle:  # `unpark` without a waiter, for each response, takes a twelfth of a loaded broker's time
             self._is_idle = False
             self._wakeup.unpark()
 
     async def run(self) -> None:
-        """Send what no burst does, once per turn of the loop, until cancelled."""
+        """Flush the connections marked outside of bursts, once per pass of the event loop, until cancelled."""
         while True:
             if not self._marked:
                 self._is_idle = True
@@ -78,7 +79,7 @@ class ResponseSender:
             await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _flush(self) -> None:
-        """In a frame of its own, which keeps no connection alive while nothing is to be sent."""
+        # A method, so that its locals keep no connection alive while `run` waits.
         self._is_flushing = True
         marked, self._marked = self._marked, []
         for connection in marked:

@@ -1,8 +1,7 @@
-"""What carries the bytes of a connection: one small interface of calls that never block and two waits; plaintext.
+"""The interface of a connection's byte stream, and its plaintext implementation.
 
-Rules of this room: bytes only; no frame, no request. `receive` and `send` are tried first by whoever owns the
-connection; only when they would block does a task wait. Foreign exceptions become three endings: `BlockingIOError` (try
-again after the wait), `BrokenTransportError` (the peer or the world ended it), and an empty receive (clean end).
+Calls never block; only two methods wait. A caller tries `receive` and `send` first, and waits only after
+BlockingIOError. All other errors of a transport become `BrokenTransportError`.
 """
 
 import socket
@@ -23,29 +22,33 @@ __all__ = [
 ]
 
 RECEIVE_BYTES: Final = 64 * 1024
-"""Bytes asked of the kernel at a time: what a burst of some hundred small requests needs."""
+"""Size of one receive, enough for a burst of some hundred small requests."""
 JOIN_BYTES_MAX: Final = 64 * 1024
-"""Parts that are together smaller are joined: one copy is cheaper than one vector element each."""
+"""Total size up to which parts are joined, since one copy is cheaper than one vector element for each part."""
 PARTS_MAX: Final = 512
 """Vector elements of one `sendmsg`; Linux accepts 1024."""
 HAS_SENDMSG = hasattr(socket.socket, "sendmsg")
-"""Not on Windows: there the parts are sent one by one."""
+"""False on Windows, where parts are sent one by one."""
 
 
 class BrokenTransportError(Exception):
-    """The peer reset the connection, or it broke in another way; nothing more can be received or sent."""
+    """The client reset the connection, or it failed otherwise; it can neither receive nor send."""
 
 
 class HandshakeError(BrokenTransportError):
-    """The peer and this side do not agree on how to speak, or on who they are; a peer that merely left is none."""
+    """The handshake failed: the client and the server do not agree on a protocol or an identity.
+
+    A client that disconnects during the handshake raises BrokenTransportError instead.
+    """
 
 
 class TransportLayer(Protocol):
     """A connected byte stream.
 
     Attributes:
-        has_unsent: bytes that `send` accepted wait inside the layer; after `wait_writable`, `send(())` hands them on.
-        peer_certificate: the client's certificate in DER form, if it had to show one and did.
+        has_unsent: whether the layer holds bytes that `send` accepted; after `wait_writable`, `send(())` passes them
+            on.
+        peer_certificate: certificate of the client in DER form, if the server requested one and the client sent it.
     """
 
     @property
@@ -55,16 +58,24 @@ class TransportLayer(Protocol):
     def peer_certificate(self) -> bytes | None: ...
 
     async def start(self) -> None:
-        """Do what must be done before the first byte of payload (a TLS handshake)."""
+        """Prepare the stream for the first byte of payload (a TLS handshake)."""
 
     def receive(self) -> bytes:
-        """The bytes at hand, at most RECEIVE_BYTES; empty at the end; BlockingIOError if there are none now."""
+        """Return the received bytes, at most RECEIVE_BYTES; empty at the end of the stream.
+
+        Raises:
+            BlockingIOError: if no bytes are available.
+        """
 
     def receive_into(self, room: memoryview) -> int:
-        """Like `receive`, into `room`; returns how many."""
+        """Receive into `room`, like `receive`, and return the number of bytes."""
 
     def send(self, parts: Sequence[Buffer]) -> int:
-        """Hand over as many bytes as fit; returns how many; BlockingIOError if none do."""
+        """Hand over as many bytes as fit, and return their number.
+
+        Raises:
+            BlockingIOError: if none fit.
+        """
 
     async def wait_readable(self) -> None:
         """Wait until `receive` may succeed."""
@@ -73,14 +84,14 @@ class TransportLayer(Protocol):
         """Wait until `send` may succeed."""
 
     def close(self) -> None:
-        """Close at once; tasks in a wait get trio.ClosedResourceError."""
+        """Close at once; waiting tasks get trio.ClosedResourceError."""
 
 
 class PlaintextTransportLayer:
-    """A socket as it is.
+    """A plain socket.
 
     Args:
-        sock: a connected stream socket; becomes non-blocking and is owned from here on.
+        sock: a connected stream socket; it becomes non-blocking and is owned by the layer from now on.
     """
 
     __slots__ = ("_sock",)
@@ -92,7 +103,7 @@ class PlaintextTransportLayer:
         self._sock = sock
 
     async def start(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def receive(self) -> bytes:
         try:

@@ -1,14 +1,7 @@
-"""What was answered and has not left yet: bounded for each connection, and for all of them together.
+"""Unsent responses: bounds for each connection and for all of them together.
 
-Rules of this room: sans-IO; bytes count from the moment a request is completed, or parked if the size of its response
-is known, also while they wait for an earlier response, until the transport takes them; those of small responses may
-be told once per flush. A connection is *full* at its own bound, or when it has anything unsent while all together are
-at theirs. A full connection is not read, and what it had asked before is not started. A connection with nothing
-unsent is never full, so slow readers do not stop the others; what they ask may pass the bound over all. Then the
-connection whose client has taken nothing for the longest time is closed, until they are within it again. So memory is
-bounded by the bound over all and one response, whatever clients ask and however little they read.
-
-The same list keeps requests that wait for an unfinished one of their connection, so that they start in their order.
+Without these bounds a client that reads nothing would get one response of any size for each request in flight. With
+them, memory stays below the common bound and one response.
 """
 
 from __future__ import annotations
@@ -22,16 +15,16 @@ from stages.request import Request
 __all__ = ["UNSENT_BYTES_MAX", "BlockedConnection", "ResponseBudget", "UnsentResponseStatistics", "UnsentResponses"]
 
 UNSENT_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Bytes of the unsent responses of all connections."""
+"""Default bound of the unsent bytes of all connections."""
 
 
 class UnsentResponseStatistics(NamedTuple):
-    """What clients have not taken.
+    """Statistics of the budget.
 
     Attributes:
-        bytes_held: of all connections.
+        bytes_held: unsent bytes of all connections.
         bytes_max: the bound.
-        closed: connections that were closed to keep it.
+        closed: connections closed to stay within it.
     """
 
     bytes_held: int = 0
@@ -43,14 +36,17 @@ class BlockedConnection(Protocol):
     """A connection whose transport takes no more bytes now."""
 
     def close(self) -> None:
-        """Close now, which gives back what it holds."""
+        """Close now, and return its bytes to the budget."""
 
 
 class ResponseBudget:
-    """The bound over all connections.
+    """The bound of the unsent bytes of all connections.
+
+    A connection without unsent bytes may always exceed the bound, so slow readers do not stop the others. `keep_bound`
+    then closes the connections whose clients have read nothing for longest.
 
     Attributes:
-        bytes_max: the bound; it may be changed at any time.
+        bytes_max: the bound; may be changed at any time.
         bytes_held: unsent bytes of all connections.
     """
 
@@ -59,21 +55,23 @@ class ResponseBudget:
     def __init__(self, bytes_max: int = UNSENT_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
         self.bytes_held = self._closed = 0
-        self._blocked: dict[BlockedConnection, None] = {}  # the one that took nothing for longest first
+        self._blocked: dict[BlockedConnection, None] = {}  # ordered by the time of the last read
 
     def begin_blocked(self, connection: BlockedConnection) -> None:
-        """Its client takes no more bytes from now on; call it again when it has taken some and is blocked again."""
+        """Record a connection whose client takes no more bytes; call this again each time it has read some and blocks
+        again.
+        """
         self._blocked.pop(connection, None)
         self._blocked[connection] = None
 
     def end_blocked(self, connection: BlockedConnection) -> None:
-        """Its client has taken everything, or it is closed."""
+        """Forget a connection whose client has read everything, or that is closed."""
         self._blocked.pop(connection, None)
 
     def keep_bound(self) -> int:
-        """Close blocked connections until the bound is kept, and return how many were closed.
+        """Close blocked connections until the bound is kept, and return their number.
 
-        The last one stays: a response may be larger than the bound.
+        The last one stays, since a single response may exceed the bound.
         """
         before = self._closed
         while self.bytes_held > self.bytes_max and len(self._blocked) > 1:
@@ -88,22 +86,31 @@ class ResponseBudget:
 
     @property
     def room_bytes(self) -> int:
-        """Bytes that are left."""
+        """Number of bytes left."""
         return max(self.bytes_max - self.bytes_held, 0)
 
 
 class UnsentResponses:
-    """The unsent responses of one connection, and its requests that are not started yet.
+    """The unsent responses of one connection, and its deferred requests.
+
+    The bytes of a response count from the completion of its request until the transport takes them, also while the
+    response waits for an earlier one. A parked request counts if the size of its response is known. Small responses may
+    be
+    counted once for each flush.
+
+    A connection is full at its own bound, or if it has any unsent bytes while all connections together are at theirs. A
+    full connection is not read, and its requests are deferred. The same queue holds requests deferred for an unfinished
+    one, so that they start in their order.
 
     Args:
-        budget: the bound over all connections.
+        budget: bound of all connections.
 
     Attributes:
-        size_bytes: what is unsent.
-        is_full: see the rules of the room; it stays so until the requests that wait have been started.
-        unfinished: what abandons each request of the connection that takes several turns and is at work.
-        must_wait: a request is not started now, for one of these two reasons.
-        is_called: a handler has been asked to start the first request that waits.
+        size_bytes: unsent bytes.
+        is_full: whether the connection is full; stays True until the deferred requests have started.
+        unfinished: the `abandon` callbacks of the connection's unfinished requests.
+        must_wait: whether new requests must be deferred, for one of these two reasons.
+        is_called: whether a handler is scheduled to start the first deferred request.
     """
 
     __slots__ = (
@@ -126,7 +133,7 @@ class UnsentResponses:
         self._waiting: deque[Request] = deque()
 
     def update(self, size_bytes: int, bytes_max: int) -> bool:
-        """So much is unsent now; True when more was added than there is room for, where `bytes_max` is the bound."""
+        """Set the unsent bytes; return True if they grew beyond `bytes_max` or the common bound."""
         budget = self._budget
         added = size_bytes - self.size_bytes
         self.size_bytes = size_bytes
@@ -137,24 +144,24 @@ class UnsentResponses:
         return True
 
     def emptied(self) -> None:
-        """It is full no longer: what waited has been started."""
+        """Record that all deferred requests have started, so the connection is not full."""
         self.is_full = False
         self.must_wait = bool(self.unfinished)
 
     def begin_work(self, abandon: Callable[[], None]) -> None:
-        """A request takes several turns: start no other one until `end_work`."""
+        """Defer all requests until `end_work`, because a request takes several turns."""
         self.must_wait = True
         if not self._is_abandoned:
             self.unfinished[abandon] = None
 
     def end_work(self, abandon: Callable[[], None]) -> None:
-        """That request is finished; what came after it is started first, as when it was full."""
+        """Record the end of an unfinished request; deferred requests start before new ones."""
         self.unfinished.pop(abandon, None)
         self.is_full = self.is_full or bool(self._waiting)
         self.must_wait = self.is_full or bool(self.unfinished)
 
     def has_room(self, bytes_max: int) -> bool:
-        """Whether another request may be started."""
+        """Return whether a deferred request may start."""
         if self.unfinished:
             return False
         if not self.size_bytes:
@@ -162,34 +169,33 @@ class UnsentResponses:
         return self.size_bytes < bytes_max and self._budget.bytes_held < self._budget.bytes_max
 
     def room_bytes(self, bytes_max: int) -> int:
-        """What a response should take: what all leave, and, if it follows others, what they leave of `bytes_max`.
+        """Return the maximum size of the next response, bounded by the common budget and, after others, by `bytes_max`.
 
-        It is at least 1 where nothing is unsent, so that slow readers leave others something.
+        At least 1 if nothing is unsent, so that slow readers leave some room to other clients.
         """
         if not self.size_bytes:
             return max(self._budget.room_bytes, 1)
         return max(min(bytes_max - self.size_bytes, self._budget.room_bytes), 0)
 
-    # Requests that wait
+    # Deferred requests
 
     @property
     def first_waiting(self) -> Request | None:
-        """The oldest request that waits."""
+        """The oldest deferred request."""
         return self._waiting[0] if self._waiting else None
 
     def defer(self, request: Request) -> None:
-        """Keep a request, behind those that wait already."""
         if not self._is_abandoned:
             self._waiting.append(request)
 
     def take(self) -> Request:
-        """Take out the oldest request that waits."""
+        """Remove and return the oldest deferred request."""
         return self._waiting.popleft()
 
     def abandon(self) -> None:
-        """Forget everything, because the connection is closed.
+        """Drop the deferred requests and abandon the unfinished ones, because the connection is closed.
 
-        Requests that are still in their queue are started, as long as no earlier one is dropped here.
+        Requests still in their queue start, unless an earlier request is dropped here.
         """
         self._is_abandoned = True
         self._budget.bytes_held -= self.size_bytes
