@@ -1,10 +1,4 @@
-"""One listener: it accepts, asks the quotas, and deals connections round robin to its processors.
-
-Rules of this room: the accept loop never ends because of one connection; the last processor that is tried makes it
-wait, which is how a server that is behind slows newcomers; running out of file descriptors pauses accepting only, and
-connections leave some of them for files. A connection whose address comes too fast is kept open and unserved until
-its throttle is over, so that the client waits in place of trying again; at most THROTTLED_MAX are kept.
-"""
+"""The acceptor of a listener: it accepts connections, checks the quotas, and deals connections to processors."""
 
 from __future__ import annotations
 
@@ -32,27 +26,26 @@ logger = logging.getLogger(__name__)
 
 EXHAUSTED_PAUSE_SECONDS = 0.1
 THROTTLED_MAX = 500
-"""Connections that are kept open though their address is throttled; beyond them the one due first is closed early."""
-TELL_AGAIN_SECONDS = 60.0
-"""How often it is logged, at most, that newcomers wait for a file descriptor."""
+"""Maximum of throttled connections kept open; beyond it the one whose throttle ends first is closed early."""
+WARNING_SECONDS = 60.0
+"""Minimum time between two warnings about missing file descriptors."""
 DESCRIPTORS_KEPT_MAX = 128
 DESCRIPTORS_KEPT_SHARE = 4
-"""Connections leave the last descriptors of the process, a quarter of its limit and at most so many, to everything
-else: files that are read and written, modules that are imported when they are needed first, other ports. An import
-that finds none fails, and with it the request that needed it; to import all that may ever be needed at the start
-instead would cost every server some 20 MB and half a second, and help neither files nor ports."""
+"""File descriptors that connections never use: a quarter of the process's limit, at most DESCRIPTORS_KEPT_MAX.
+
+They remain for files, lazily imported modules and other ports. An import without a descriptor fails, and so does the
+request that needs it. Importing all modules at startup would cost every server about 20 MB and half a second, and would
+help neither files nor ports."""
 _MAPPED = "::ffff:"
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
 def plain_ip(address: str) -> str:
-    """One address for one client: an IPv6 socket tells an IPv4 client as `::ffff:192.0.2.1`."""
+    """Return the same address for a client over IPv4 and over an IPv6 socket, which reports `::ffff:192.0.2.1`."""
     return address.removeprefix(_MAPPED) if "." in address else address
 
 
 class AcceptedSocket:
-    """See `stages.listener.Accepted`."""
-
     __slots__ = ("_sock", "ip")
 
     def __init__(self, sock: socket.socket, ip: str) -> None:
@@ -73,27 +66,27 @@ class AcceptedSocket:
 
 
 def _is_kept(descriptor: int) -> bool:
-    """Whether a descriptor is one of those that connections leave; the system always gives the lowest that is free."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # asked each time: it may be changed from outside
+    """Return whether a descriptor is reserved. This relies on the system always assigning the lowest free one."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # read each time, because it may change at run time
     if limit == resource.RLIM_INFINITY:
         return False
     return descriptor >= limit - min(DESCRIPTORS_KEPT_MAX, limit // DESCRIPTORS_KEPT_SHARE)
 
 
 class SocketSource:
-    """A listening socket, as `stages.listener.AcceptSource`."""
+    """A listening socket as an `AcceptSource`."""
 
     __slots__ = ("_is_scarce", "_sock")
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._is_scarce = False  # the last connection got a descriptor that should have been kept
+        self._is_scarce = False  # the last connection got a reserved descriptor
 
     async def wait_readable(self) -> None:
         await trio.lowlevel.wait_readable(self._sock)
 
     def accept(self) -> Accepted:
-        """See AcceptSource; without descriptors to spare the client waits in the backlog of the system."""
+        """Accept a connection; without free descriptors it stays in the system's backlog."""
         if self._is_scarce:
             self._check_descriptors()
         sock, address = self._sock.accept()
@@ -101,7 +94,7 @@ class SocketSource:
         return AcceptedSocket(sock, plain_ip(str(address[0])))
 
     def _check_descriptors(self) -> None:
-        """Raise OSError while the next descriptor is one of those that are kept."""
+        """Raise OSError if the next descriptor is reserved."""
         probe = os.dup(self._sock.fileno())
         os.close(probe)
         if _is_kept(probe):
@@ -113,16 +106,16 @@ class SocketSource:
 
 
 class AcceptorStatistics(NamedTuple):
-    """One acceptor as it stands.
+    """Statistics of one acceptor.
 
     Attributes:
-        accepted: connections that went to a processor.
-        rejected: connections that were closed because their address has too many.
-        blocked_seconds: time it waited for a slot, a rate, or a processor.
-        throttled: connections that are kept open, unserved, because their address comes too fast.
-        throttled_total: all that ever were.
+        accepted: connections handed to a processor.
+        rejected: connections closed because their address has too many.
+        blocked_seconds: total wait for a slot, a rate, or a processor.
+        throttled: throttled connections that are open now.
+        throttled_total: throttled connections so far.
         failed: connections that broke before they could be served.
-        exhausted: times that there was no file descriptor, or no memory, for another one.
+        exhausted: accepts that failed for lack of file descriptors or memory.
     """
 
     listener: str
@@ -136,15 +129,19 @@ class AcceptorStatistics(NamedTuple):
 
 
 class Acceptor:
-    """See the rules of the room.
+    """Accepts connections of one listener and deals them round robin to its processors.
+
+    No single connection ends the accept loop. If all processors are busy, the acceptor waits for the last one it tried,
+    so
+    that a slow server slows down new clients. A lack of file descriptors pauses accepting only.
 
     Args:
-        listener: what it serves.
-        source: where connections come from; closed at the end.
-        processors: to deal to; may change at any time, and never becomes empty.
-        quotas: are asked; they know the listener.
-        slot_freed: wakes who waits for a slot.
-        next_index: numbers connections.
+        listener: the listener to accept for.
+        source: source of connections; closed at the end.
+        processors: receivers of connections; the list may change at any time but is never empty.
+        quotas: the connection quotas, which know the listener.
+        slot_freed: woken when a connection closes or a limit changes.
+        next_index: returns the number of the next connection.
     """
 
     def __init__(
@@ -166,13 +163,13 @@ class Acceptor:
         self._accepted = self._rejected = self._failed = self._exhausted = self._throttled_total = 0
         self._blocked_seconds = 0.0
         self._blocked_since: float | None = None
-        self._told_again_at = -math.inf
-        self._throttled: list[tuple[float, int, Accepted]] = []  # a heap by the time at which each is closed
+        self._next_warning_at = -math.inf
+        self._throttled: list[tuple[float, int, Accepted]] = []  # a heap ordered by closing time
         self._throttled_number = itertools.count()
         self._throttle_began = trio.lowlevel.ParkingLot()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Accept until cancelled; closes the source and what is throttled."""
+        """Accept until cancelled, then close the source and all throttled connections."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._close_throttled)
@@ -190,7 +187,7 @@ class Acceptor:
                 self._close_first_throttled()
 
     def _burst(self) -> Iterator[Accepted]:
-        """What the backlog holds, taken at once."""
+        """Yield the connections in the backlog."""
         for _ in range(BACKLOG):
             try:
                 accepted = self._source.accept()
@@ -198,17 +195,16 @@ class Acceptor:
                 return
             except OSError as error:
                 if error.errno in _EXHAUSTED:
-                    self._tell_exhausted(error)
+                    self._warn_exhausted(error)
                     self._exhausted += 1
-                return  # the client gave up while it waited, or the pause is over
+                return  # a client has disconnected from the backlog, or accepting must pause
             yield accepted
 
-    def _tell_exhausted(self, error: OSError) -> None:
-        """Say now and then that newcomers wait."""
+    def _warn_exhausted(self, error: OSError) -> None:
         now = trio.current_time()
-        if now >= self._told_again_at:
-            self._told_again_at = now + TELL_AGAIN_SECONDS
-            logger.warning("new connections of %s wait: %s", self.listener.name, error.strerror)
+        if now >= self._next_warning_at:
+            self._next_warning_at = now + WARNING_SECONDS
+            logger.warning("listener %s pauses accepting connections: %s", self.listener.name, error.strerror)
 
     async def _admit(self, accepted: Accepted) -> None:
         name, ip, arrived = self.listener.name, accepted.ip, trio.current_time()
@@ -259,25 +255,25 @@ class Acceptor:
             self._blocked_since = None
 
     def _new_connection(self, accepted: Accepted) -> NewConnection | None:
-        """Ready to be served; None when it cannot be."""
+        """Set up a connection, or return None if that fails."""
         listener = self.listener
         try:
             transport, address = accepted.configure(listener.send_buffer_bytes)
             if listener.tls is not None:
-                from stages.tls_transport_layer import TlsTransportLayer  # noqa: PLC0415 - for TLS only
+                from stages.tls_transport_layer import TlsTransportLayer  # noqa: PLC0415 - needed for TLS only
 
                 transport = TlsTransportLayer(transport, listener.tls())
         except OSError:
-            return None  # the client is gone
+            return None  # the client has disconnected
         except Exception:
-            logger.exception("a connection by %s cannot be served", listener.name)  # the others can
+            logger.exception("listener %s could not set up a connection and closed it", listener.name)
             return None
         return NewConnection(
             transport=transport, address=address, peer=accepted.ip, listener=listener.name, index=self._next_index()
         )
 
     async def _deal(self, new: NewConnection) -> None:
-        """Offer to each processor in turn; wait at the last, and look again if that one is taken away meanwhile."""
+        """Offer the connection to each processor in turn, and wait for the last one unless that is removed."""
         while True:
             for _ in range(len(self._processors)):
                 self._next_processor = (self._next_processor + 1) % len(self._processors)
@@ -293,6 +289,7 @@ class Acceptor:
     # Throttled addresses
 
     def _keep_throttled(self, accepted: Accepted, seconds: float) -> None:
+        # An open connection makes the client wait; after a close it would try again at once.
         self._throttled_total += 1
         if len(self._throttled) >= THROTTLED_MAX:
             self._close_first_throttled()
@@ -303,7 +300,6 @@ class Acceptor:
         heapq.heappop(self._throttled)[2].close()
 
     async def _close_throttled(self) -> None:
-        """Close what was throttled long enough."""
         while True:
             with trio.move_on_at(self._throttled[0][0]) if self._throttled else trio.CancelScope():
                 await self._throttle_began.park()

@@ -1,7 +1,4 @@
-"""The bounds of one connection.
-
-Rules of this room: it imports nothing of ours and decides nothing; the connection enforces each bound in one place.
-"""
+"""The bounds of one connection."""
 
 import attrs
 
@@ -13,14 +10,14 @@ class ConnectionLimits:
     """Bounds of one connection.
 
     Attributes:
-        frame_bytes_max: largest frame (`socket.request.max.bytes`).
-        in_flight_max: unanswered requests at which it is muted.
-        unsent_bytes_max: bytes of responses that the client does not read, at which it is muted.
-        idle_seconds_max: idle expiry (`connections.max.idle.ms`); infinity for never.
-        slot_seconds_max: how long the oldest slot may stay open before the connection is closed: the watchdog against
-            a completion that was lost. It must be longer than anything an application parks.
-        failed_authentication_delay_seconds: how long the reply to a failed authentication is held back
-            (`connection.failed.authentication.delay.ms`), so that guessing is slow.
+        frame_bytes_max: size of the largest frame (`socket.request.max.bytes`).
+        in_flight_max: unanswered requests at which the connection is muted.
+        unsent_bytes_max: bytes of unread responses at which the connection is muted.
+        idle_seconds_max: time after which an idle connection is closed (`connections.max.idle.ms`); may be infinite.
+        slot_seconds_max: time after which a connection is closed if its oldest slot is still open, as after a lost
+            completion. It must exceed the time for which an application parks requests.
+        failed_authentication_delay_seconds: delay of the reply to a failed authentication
+            (`connection.failed.authentication.delay.ms`), which slows down guessing.
     """
 
     frame_bytes_max: int = 100 * 1024 * 1024

@@ -1,16 +1,11 @@
-"""How many connections, and how fast: per address, per listener, and for the whole server.
+"""Connection quotas: maximum numbers and creation rates by address, by listener, and for the whole server.
 
-Rules of this room: sans-IO; time is passed in, in seconds; whoever was counted is released exactly once. The order of
-the checks is Apache Kafka's:
+The checks and their order are those of Apache Kafka's `ConnectionQuotas`:
 
-1. `arrive` records the newcomer in the rates of server and listener and says how long it waits for their sake.
-2. `has_slot`: it waits until listener and server have room.
-3. `enter`: an address that is too fast is throttled, which takes the newcomer out of all rates; an address that has
-   too many connections is refused, counted until it is closed.
-
-The protected listener, if there is one beside others, is not held back by the server's count and rate, so that
-administration gets in when all else is full. It may push the server over its maximum: `excess` says how far. The
-maximum of a listener holds back everybody.
+1. `arrive` records a new connection in the rates of server and listener, and returns its throttle.
+2. `has_slot`: the connection waits until listener and server have room.
+3. `enter` checks the address. If its rate is too high, the connection is throttled and removed from all rates. If it
+   has too many connections, the connection is refused, and counted until it is closed.
 """
 
 from __future__ import annotations
@@ -37,7 +32,7 @@ __all__ = [
 
 UNLIMITED = 2**31 - 1
 RATED_ADDRESSES_MAX = 50_000
-"""Addresses whose rate is remembered, some 300 bytes each; whoever was seen last the longest ago is forgotten first."""
+"""Maximum of addresses whose rate is remembered, about 300 bytes each; the least recently seen is forgotten first."""
 
 
 class UnknownConnectionError(RuntimeError):
@@ -45,24 +40,27 @@ class UnknownConnectionError(RuntimeError):
 
 
 class UnknownListenerError(LookupError):
-    """A connection came by a listener that was never added: a bug of the caller."""
+    """A connection arrived by a listener that was never added: a bug of the caller."""
 
 
 @attrs.frozen
 class Admit:
-    """It was counted; call `release` when it is closed."""
+    """The connection is counted; call `release` once it is closed."""
 
 
 @attrs.frozen
 class Throttle:
-    """It was not counted. Keep it open and unserved for so long, then close it: who comes too fast must wait."""
+    """The connection is not counted. Keep it open and unserved for `seconds`, then close it.
+
+    A client whose connection is closed at once would try again at once.
+    """
 
     seconds: float
 
 
 @attrs.frozen
 class Refuse:
-    """It was counted. Close it, and call `release`."""
+    """The connection is counted; close it and call `release`."""
 
     reason: str
 
@@ -78,7 +76,7 @@ def _above_zero(_: object, attribute: attrs.Attribute[Mapping[str, float]], valu
 
 @attrs.frozen
 class ConnectionQuotaLimits:
-    """The limits, by Kafka's names.
+    """The limits, with Kafka's names.
 
     Attributes:
         connections_max: `max.connections` of the server.
@@ -86,12 +84,12 @@ class ConnectionQuotaLimits:
         connections_max_per_ip: `max.connections.per.ip`.
         connections_max_by_ip: `max.connections.per.ip.overrides`, by address.
         creation_rate_max: `max.connection.creation.rate` of the server, per second; above 0.
-        creation_rate_max_by_listener: the same per listener; each above 0.
-        creation_rate_max_per_ip: the quota `connection_creation_rate` of any one address; 0 lets in nobody.
-        creation_rate_max_by_ip: the same of single addresses, which wins.
-        protected_listener: the listener that ignores the server's limits, where there is another one.
-        windows: how many windows a rate is measured over (`quota.window.num`).
-        window_seconds: their length (`quota.window.size.seconds`); nobody waits longer for a rate's sake.
+        creation_rate_max_by_listener: the same by listener; each above 0.
+        creation_rate_max_per_ip: quota `connection_creation_rate` of any address; 0 admits no connection.
+        creation_rate_max_by_ip: the same for single addresses, which overrides `creation_rate_max_per_ip`.
+        protected_listener: listener that ignores the limits of the server if the server has other listeners.
+        windows: number of windows of a rate (`quota.window.num`).
+        window_seconds: their length (`quota.window.size.seconds`), and the longest wait for a rate.
     """
 
     connections_max: int = UNLIMITED
@@ -107,23 +105,21 @@ class ConnectionQuotaLimits:
     window_seconds: float = 1.0
 
     def rate_max_of_ip(self, ip: str) -> float:
-        """Connections per second that one address may create."""
         return self.creation_rate_max_by_ip.get(ip, self.creation_rate_max_per_ip)
 
     def count_max_of_ip(self, ip: str) -> int:
-        """Connections that one address may have."""
         return self.connections_max_by_ip.get(ip, self.connections_max_per_ip)
 
 
 class ConnectionQuotaStatistics(NamedTuple):
-    """One listener, or the server, as the quotas see it.
+    """Statistics of one listener, or of the server.
 
     Attributes:
-        connections: counted and not released.
-        creation_rate: per second, over the windows.
-        throttled_seconds: waited for the sake of a rate, so far.
-        ip_throttled: connections that were throttled because their address was too fast.
-        ip_throttled_seconds: how long these were kept waiting.
+        connections: counted connections that were not released.
+        creation_rate: connections per second over the windows.
+        throttled_seconds: total wait of new connections for the rates of listener and server.
+        ip_throttled: connections throttled because of the rate of their address.
+        ip_throttled_seconds: total throttle of these connections.
     """
 
     connections: int
@@ -135,7 +131,7 @@ class ConnectionQuotaStatistics(NamedTuple):
 
 @attrs.define
 class _Count:
-    """Counts and rates of one listener, or of the server."""
+    """Counts and rate of one listener, or of the server."""
 
     rate: Rate = attrs.field(factory=Rate)
     connections: int = 0
@@ -154,11 +150,14 @@ class _Count:
 
 
 class ConnectionQuotas:
-    """The counts and rates of one server.
+    """The connection counts and rates of one server; sans-IO, times are in seconds.
+
+    The server's limits do not hold back the protected listener, so that administrators can connect to a full server. It
+    may therefore exceed the server's maximum, by `excess`. The maximum of a listener applies to every listener.
 
     Args:
-        limits: to begin with; set `limits` to change them.
-        on_change: called when somebody who waits for a slot, or who ends the excess, should look again.
+        limits: initial limits; set `limits` to change them.
+        on_change: called when tasks that wait for a slot, or that close excess connections, should check again.
     """
 
     def __init__(self, limits: ConnectionQuotaLimits, on_change: Callable[[], None] = lambda: None) -> None:
@@ -168,11 +167,10 @@ class ConnectionQuotas:
         self._server = _Count()
         self._listeners: dict[str, _Count] = {}
         self._by_ip: Counter[str] = Counter()
-        self._rate_by_ip: OrderedDict[str, Rate] = OrderedDict()  # by last record, the oldest first
+        self._rate_by_ip: OrderedDict[str, Rate] = OrderedDict()  # ordered by last connection, the oldest first
 
     @property
     def limits(self) -> ConnectionQuotaLimits:
-        """The limits that hold now."""
         return self._limits
 
     @limits.setter
@@ -182,11 +180,10 @@ class ConnectionQuotas:
         self._on_change()
 
     def add_listener(self, listener: str) -> None:
-        """Connections may come by this listener from now on."""
         self._listeners.setdefault(listener, _Count())
 
     def remove_listener(self, listener: str) -> None:
-        """They may not any more; all of its connections were released."""
+        """Remove a listener all of whose connections were released."""
         assert not self._listeners[listener].connections, f"{listener} has connections"
         del self._listeners[listener]
         self._on_change()
@@ -195,29 +192,27 @@ class ConnectionQuotas:
 
     @property
     def total(self) -> int:
-        """Connections that were counted and not released."""
+        """Number of counted connections that were not released."""
         return self._server.connections
 
     @property
     def excess(self) -> int:
-        """How many connections the protected listener, or a lowered limit, has the server hold above its maximum."""
+        """Number of connections above the server's maximum, because of the protected listener or a lowered limit."""
         return max(self.total - self._limits.connections_max, 0)
 
     def count_of_listener(self, listener: str) -> int:
-        """The same of one listener."""
         return self._of(listener).connections
 
     def count_of_ip(self, ip: str) -> int:
-        """The same of one address."""
         return self._by_ip[ip]
 
     @property
     def rated_addresses(self) -> int:
-        """Addresses whose rate is remembered."""
+        """Number of addresses whose rate is remembered."""
         return len(self._rate_by_ip)
 
     def is_protected(self, listener: str) -> bool:
-        """Whether the server's own limits do not hold it back."""
+        """Return whether the server's own limits do not apply to the listener."""
         return listener == self._limits.protected_listener and len(self._listeners) > 1
 
     def _of(self, listener: str) -> _Count:
@@ -226,10 +221,12 @@ class ConnectionQuotas:
         except KeyError:
             raise UnknownListenerError(listener) from None
 
-    # A newcomer
+    # New connections
 
     def arrive(self, listener: str, now: float) -> float:
-        """Record a newcomer in the rates of listener and server; the seconds that it must wait for their sake."""
+        """Record a new connection in the rates of listener and server; return the seconds that it must wait for
+        them.
+        """
         of_listener, limits = self._of(listener), self._limits
         limit = limits.creation_rate_max_by_listener.get(listener, UNLIMITED)
         seconds = self._record(of_listener.rate, now, limit)
@@ -244,14 +241,14 @@ class ConnectionQuotas:
         return rate.throttle_seconds(now, self._windows, limit)
 
     def has_slot(self, listener: str) -> bool:
-        """Whether listener and server have room for another connection."""
+        """Return whether listener and server have room for another connection."""
         count, limits = self.count_of_listener(listener), self._limits
         if count >= limits.connections_max_by_listener.get(listener, UNLIMITED):
             return False
         return self.is_protected(listener) or self.total < limits.connections_max
 
     def enter(self, listener: str, ip: str, now: float, arrived: float) -> Verdict:
-        """Decide on a newcomer that arrived at that time and has a slot."""
+        """Decide on a connection that arrived at time `arrived` and has a slot."""
         of_listener = self._of(listener)
         seconds = self._ip_throttle_seconds(ip, now)
         if seconds:
@@ -275,13 +272,13 @@ class ConnectionQuotas:
         rate = rates.pop(ip, None) or Rate()
         seconds = self._record(rate, now, limit)
         if seconds:
-            rate.take_back(now)  # it is not let in, so it must not keep out the next one
+            rate.take_back(now)  # a rejected connection must not delay the next one
         rates[ip] = rate
         self._forget_addresses(now)
         return seconds
 
     def _forget_addresses(self, now: float) -> None:
-        """Drop the rates that are over, two for each that may have been added, so that they cannot pile up."""
+        """Drop unused rates, two for each that may have been added, so that they cannot accumulate."""
         rates = self._rate_by_ip
         for _ in range(2):
             ip, rate = next(iter(rates.items()))
@@ -301,14 +298,14 @@ class ConnectionQuotas:
             count.ip_throttled_seconds += seconds
 
     def release(self, listener: str, ip: str) -> None:
-        """A connection that was counted is closed.
+        """Uncount a closed connection.
 
         Raises:
-            UnknownConnectionError: there is none of this listener and address.
+            UnknownConnectionError: if no counted connection has this listener and address.
         """
         count = self._listeners.get(listener)
         if not self._by_ip[ip] or count is None or not count.connections:
-            raise UnknownConnectionError(f"no connection from {ip} on {listener}")
+            raise UnknownConnectionError(f"cannot release a connection from {ip} on {listener}: none is counted")
         self._server.connections -= 1
         count.connections -= 1
         self._by_ip[ip] -= 1
@@ -316,14 +313,14 @@ class ConnectionQuotas:
             del self._by_ip[ip]
         self._on_change()
 
-    # As it stands
+    # Statistics
 
     def statistics(self, now: float, listener: str | None = None) -> ConnectionQuotaStatistics:
-        """Of one listener, or of the server."""
+        """Return the statistics of `listener`, or of the server."""
         count = self._server if listener is None else self._of(listener)
         return count.statistics(now, self._windows)
 
     def creation_rate_of_ip(self, ip: str, now: float) -> float:
-        """Connections per second of one address; 0 where nobody limits it, since nobody measures it then."""
+        """Return the connections per second of an address; 0 if its rate is unlimited and therefore not measured."""
         rate = self._rate_by_ip.get(ip)
         return 0.0 if rate is None else rate.observed(now, self._windows)

@@ -1,7 +1,4 @@
-"""A warning that says how often something has happened, and is not said again for a while.
-
-Rules of this file: pure, times are passed in.
-"""
+"""A rate-limited log warning with a count."""
 
 from __future__ import annotations
 
@@ -10,24 +7,24 @@ import logging
 __all__ = ["CountedWarning"]
 
 LOG_SECONDS = 60.0
-"""How often one is said at most."""
+"""Minimum time between two warnings."""
 
 
 class CountedWarning:
-    """See the rules of the file.
+    """Logs the number of events since its last warning, at most once in LOG_SECONDS.
 
     Args:
-        logger: takes it.
-        text: with a `%d` for how often.
+        logger: receives the warning.
+        text: message with a `%d` for the number of events.
     """
 
     def __init__(self, logger: logging.Logger, text: str) -> None:
         self._logger, self._text = logger, text
-        self._said_at, self._unsaid = float("-inf"), 0
+        self._logged_at, self._unlogged = float("-inf"), 0
 
     def add(self, count: int, now: float) -> None:
-        """It has happened so often again; what is not said now is said with a later call."""
-        self._unsaid += count
-        if self._unsaid and now - self._said_at >= LOG_SECONDS:
-            self._logger.warning(self._text, self._unsaid)
-            self._said_at, self._unsaid = now, 0
+        """Count `count` events at time `now` (seconds), and log them now or with a later call."""
+        self._unlogged += count
+        if self._unlogged and now - self._logged_at >= LOG_SECONDS:
+            self._logger.warning(self._text, self._unlogged)
+            self._logged_at, self._unlogged = now, 0

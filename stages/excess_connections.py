@@ -1,7 +1,5 @@
-"""Back to the maximum of connections, from which the protected listener or a lowered limit led away.
-
-Rules of this room: what the protected listener serves is never closed for it; of all others, those that end anyway go
-first, then the least recently active, and no more than must be.
+"""A task that closes connections above the server's maximum, which a protected listener or a lowered limit can
+cause.
 """
 
 from __future__ import annotations
@@ -19,20 +17,24 @@ from stages.served_listener import ServedListener
 __all__ = ["close_excess"]
 
 CLOSED_MAX = 64
-"""Connections that are closed before others get their turn."""
-AGAIN_SECONDS = 1.0
-"""When it looks again where nothing could be closed: some connections are on their way to a processor."""
+"""Connections closed in one turn of the event loop."""
+RETRY_SECONDS = 1.0
+"""Time until the next check if nothing could be closed, since some connections are on their way to a processor."""
 
 
 def _priority(connection: Connection) -> tuple[bool, float]:
-    """The lower, the sooner it is closed."""
+    """Return a sort key; connections with the lowest are closed first: closing ones, then the least recently active."""
     return MuteReason.DRAINING not in connection.mute, connection.last_active
 
 
 async def close_excess(
     quotas: ConnectionQuotas, listeners: Callable[[], Iterable[ServedListener]], exceeded: trio.lowlevel.ParkingLot
 ) -> None:
-    """Watch the quotas until cancelled; `exceeded` is woken when they are."""
+    """Close excess connections until cancelled, but never those of the protected listener.
+
+    Args:
+        exceeded: woken when the maximum is exceeded.
+    """
     while True:
         excess = min(quotas.excess, CLOSED_MAX)
         victims: list[Connection] = []
@@ -49,5 +51,5 @@ async def close_excess(
         if victims:
             await trio.lowlevel.checkpoint()
         else:
-            with trio.move_on_after(AGAIN_SECONDS) if excess else trio.CancelScope():
+            with trio.move_on_after(RETRY_SECONDS) if excess else trio.CancelScope():
                 await exceeded.park()

@@ -1,8 +1,4 @@
-"""A listener: where its connections come from, how each is served, and what bounds it.
-
-Rules of this room: descriptions only; nothing here accepts, waits or imports Trio. A listener is bound when it is
-described, also on a fixed port, so that a start fails before anything is served.
-"""
+"""Listeners: the sockets that a server accepts from, and the settings of their connections."""
 
 from __future__ import annotations
 
@@ -32,81 +28,84 @@ __all__ = [
 ]
 
 BACKLOG = 50
-"""Kafka's `socket.listen.backlog.size`."""
+"""Kafka's default of `socket.listen.backlog.size`."""
 BUFFER_BYTES = 100 * 1024
-"""Kafka's `socket.send.buffer.bytes` and `socket.receive.buffer.bytes`."""
+"""Kafka's default of `socket.send.buffer.bytes` and `socket.receive.buffer.bytes`."""
 SYSTEM_DEFAULT = -1
-"""The size of a buffer that the system chooses."""
+"""Buffer size that leaves the choice to the system."""
 
 
 class Accepted(Protocol):
-    """A connection that was accepted and is not served yet.
+    """An accepted connection that is not served yet.
 
     Attributes:
-        ip: the client's address, as the quotas count it.
+        ip: address of the client, as the quotas count it.
     """
 
     ip: str
 
     def configure(self, send_buffer_bytes: int) -> tuple[TransportLayer, str]:
-        """Make it ready to be served.
+        """Prepare the connection to be served.
 
         Returns:
             its transport, and both ends as `local:port-remote:port`.
 
         Raises:
-            OSError: the client is gone already; `close` is still to be called.
+            OSError: if the client has disconnected; the caller must still call `close`.
         """
 
     def close(self) -> None:
-        """Close it unserved."""
+        """Close the connection unserved."""
 
 
 class AcceptSource(Protocol):
-    """What an acceptor accepts from: a listening socket, or one in memory."""
+    """A source of connections: a listening socket, or one in memory."""
 
     async def wait_readable(self) -> None:
         """Wait until `accept` may succeed."""
 
     def accept(self) -> Accepted:
-        """The next connection.
+        """Return the next connection.
 
         Raises:
-            BlockingIOError: there is none now.
-            OSError: it could not be accepted.
+            BlockingIOError: if no connection waits.
+            OSError: if the connection could not be accepted.
         """
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop accepting."""
 
 
 OpenSession: TypeAlias = "Callable[[ConnectionHandle, TransportLayer], Authenticator | None]"
-"""Begins the session of a connection: called once its transport is ready (after a TLS handshake) and before its first
-frame. It sets `connection.session` and returns the authenticator, or None where clients need not say who they are."""
+"""Starts the session of a connection. The server calls it once the transport is ready (after a TLS handshake) and before
+the first frame. It sets `connection.session` and returns the authenticator, or None without authentication."""
 HandshakeFailed: TypeAlias = "Callable[[str, str], None]"
-"""Told, with the client's address and the reason, of each TLS handshake that failed."""
+"""Receives the client's address and the reason of each failed TLS handshake."""
 
 
 @attrs.frozen
 class Listener:
-    """Where connections come from, and how they are served.
+    """A named source of connections, and the settings of these connections.
 
     Attributes:
-        name: for quotas and statistics, as `PLAINTEXT`; unique in a server.
-        sock: bound and listening; owned by the server from the moment that it is given to it.
-        tls: asked for the server's context for every accepted connection, so that new certificates count from the next
-            connection on; None for plaintext.
-        send_buffer_bytes: of each connection; -1 leaves it to the system.
-        open_session: see OpenSession; None leaves the session to the application.
-        handshake_failed: see HandshakeFailed; None for nobody.
-        processors: how many; None for the server's number.
+        name: name in quotas and statistics, such as `PLAINTEXT`; unique in a server.
+        sock: a bound and listening socket; owned by the server that gets the listener.
+        tls: returns the server's TLS context; called for every connection, so that new certificates apply to the next
+            one.
+            None for plaintext.
+        send_buffer_bytes: send buffer of each connection; SYSTEM_DEFAULT leaves it to the system.
+        open_session: see OpenSession; None leaves sessions to the application.
+        handshake_failed: see HandshakeFailed.
+        processors: number of processors; None for the server's number.
         limits: bounds of each connection; None for the server's.
-        is_control_plane: its requests have a queue and a handler of their own, and it has one processor, so that
-            administration works while everything else is saturated.
-        is_privileged: its clients are peers, not strangers; only the application gives it a meaning.
-        source: accepts in place of a socket. With neither, connections come by `SocketServer.connect` only.
-        host: the address it is bound to; empty for one without a socket.
-        port: the port it is bound to; 0 for one without a socket.
+        is_control_plane: whether its requests have a queue, a handler and a processor of their own, so that
+            administration
+            works while everything else is saturated.
+        is_privileged: whether its clients are trusted peers; used by the application only.
+        source: accepts connections in place of a socket. With neither, connections arrive by `SocketServer.connect`
+            only.
+        host: bound address; empty without a socket.
+        port: bound port; 0 without a socket.
     """
 
     name: str
@@ -123,7 +122,7 @@ class Listener:
     is_privileged: bool = attrs.field(default=False, kw_only=True)
     source: AcceptSource | None = attrs.field(default=None, kw_only=True)
 
-    # Asked for at once: a socket that is closed does not tell any more.
+    # Read now, because a closed socket no longer knows its address.
     host: str = attrs.field(init=False, default=attrs.Factory(lambda self: _address(self.sock)[0], takes_self=True))
     port: int = attrs.field(init=False, default=attrs.Factory(lambda self: _address(self.sock)[1], takes_self=True))
 
@@ -145,19 +144,21 @@ def open_listener(
     send_buffer_bytes: int = BUFFER_BYTES,
     receive_buffer_bytes: int = BUFFER_BYTES,
 ) -> Listener:
-    """Bind and listen; how connections are served beyond that is said by `attrs.evolve`.
+    """Bind and listen on a TCP socket; use `attrs.evolve` for further settings.
+
+    Call this before the server runs, so that a port in use fails the startup before anything is served.
 
     Args:
-        name: the listener's name.
-        host: an address or a name; empty for all interfaces, of IPv4 and, where the system has it, IPv6.
+        name: name of the listener.
+        host: an address or a name; empty for all interfaces, of IPv4 and, if available, IPv6.
         port: 0 lets the system choose.
-        backlog: connections that may wait to be accepted.
+        backlog: maximum of connections that wait to be accepted.
         tls: see Listener.
-        send_buffer_bytes: of each connection; -1 leaves it to the system.
-        receive_buffer_bytes: the same for what is received; connections inherit it from the listening socket.
+        send_buffer_bytes: send buffer of each connection; SYSTEM_DEFAULT leaves it to the system.
+        receive_buffer_bytes: the same for the receive buffer, which connections inherit from the listening socket.
 
     Raises:
-        OSError: the address cannot be bound.
+        OSError: if the address cannot be bound.
     """
     if not host and socket.has_dualstack_ipv6():
         host = "::"
@@ -166,7 +167,7 @@ def open_listener(
     try:
         if host == "::":
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        if not hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows has it: there reuse would share the port with anybody
+        if not hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # on Windows, SO_REUSEADDR would let any process share the port
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
         if receive_buffer_bytes != SYSTEM_DEFAULT:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)

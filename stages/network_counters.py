@@ -1,8 +1,4 @@
-"""What the connections of one processor have done so far, as plain integers.
-
-Rules of this room: it imports nothing of ours; an integer is added to where the thing happens, once per read, per send
-or per connection, and nobody computes anything before somebody asks.
-"""
+"""Counters of the network activity of one processor."""
 
 from __future__ import annotations
 
@@ -13,21 +9,21 @@ __all__ = ["NetworkCounters"]
 
 @attrs.define
 class NetworkCounters:
-    """Sums since the processor began.
+    """Sums since the start of a processor.
 
     Attributes:
-        created: connections that were begun.
-        closed: of these, how many are closed, for whatever reason.
-        expired: how many of the closed were idle for too long, or kept a slot open for too long.
-        authenticated: first conversations that succeeded.
-        authentication_failed: first conversations that failed, and handshakes of TLS.
-        reauthenticated: later conversations that succeeded.
-        reauthentication_failed: later conversations that failed.
-        authentication_expired: connections that were closed because they did not authenticate again in time.
-        bytes_in: bytes that were received.
+        created: connections started.
+        closed: connections closed for any reason.
+        expired: connections closed because they were idle or kept a slot open for too long.
+        authenticated: first authentications that succeeded.
+        authentication_failed: first authentications and TLS handshakes that failed.
+        reauthenticated: later authentications that succeeded.
+        reauthentication_failed: later authentications that failed.
+        authentication_expired: connections closed because they did not authenticate again in time.
+        bytes_in: bytes received.
         bytes_out: bytes that the transports took.
         requests_in: frames that became requests.
-        responses_out: responses that were released, those without bytes included.
+        responses_out: released slots, including those without bytes.
     """
 
     created: int = 0
@@ -49,5 +45,4 @@ class NetworkCounters:
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
     def copy(self) -> NetworkCounters:
-        """The sums as they stand."""
         return attrs.evolve(self)

@@ -1,11 +1,4 @@
-"""How many events per second, over the last few windows.
-
-Rules of this room: sans-IO; it imports nothing of ours; time is passed in, in seconds, and never runs backwards.
-
-A rate is measured as Apache Kafka measures every quota: events are counted in windows that begin with an event; those
-that began too long ago are forgotten; the sum is divided by the time since the oldest window began, which counts as at
-least all windows but one. So a client that was quiet may do at once what the limit allows in that time.
-"""
+"""Rates of events over the last few windows, measured like every quota of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -16,11 +9,11 @@ __all__ = ["Rate", "Windows"]
 
 @attrs.frozen
 class Windows:
-    """How rates are measured.
+    """The windows over which rates are measured.
 
     Attributes:
-        count: how many windows are remembered, the current one included (`quota.window.num`).
-        seconds: length of each (`quota.window.size.seconds`).
+        count: number of remembered windows, including the current one (`quota.window.num`).
+        seconds: length of each window (`quota.window.size.seconds`).
     """
 
     count: int = attrs.field(default=11, validator=attrs.validators.ge(1))
@@ -28,15 +21,23 @@ class Windows:
 
 
 class Rate:
-    """Events per second."""
+    """Events per second; sans-IO.
+
+    A window starts with an event. The rate is the sum over the remembered windows, divided by the time since the oldest
+    one
+    started, which counts as at least all windows but one. So a client that was idle may spend its allowance of that
+    time at
+    once.
+
+    Times are seconds of a clock that never runs backwards.
+    """
 
     __slots__ = ("_windows",)
 
     def __init__(self) -> None:
-        self._windows: list[list[float]] = []  # of each: when it began, and its events; few, so a list is smallest
+        self._windows: list[list[float]] = []  # start and events of each; lists, because they are few and small
 
     def record(self, now: float, windows: Windows) -> None:
-        """Count an event."""
         own = self._windows
         if own and now - own[-1][0] < windows.seconds:
             own[-1][1] += 1
@@ -45,7 +46,7 @@ class Rate:
             own.append([now, 1])
 
     def take_back(self, recorded: float) -> None:
-        """Uncount an event that was recorded at that time, unless it is forgotten already."""
+        """Uncount an event recorded at `recorded`, unless its window is forgotten."""
         for window in reversed(self._windows):
             if window[0] <= recorded:
                 window[1] -= window[1] > 0
@@ -57,12 +58,12 @@ class Rate:
             del own[0]
 
     def is_over(self, now: float, windows: Windows) -> bool:
-        """Whether nothing is remembered any more, so that it can be dropped."""
+        """Return whether no event is remembered, so that the rate can be dropped."""
         self._forget(now, windows)
         return not any(count for _, count in self._windows)
 
     def _measure(self, now: float, windows: Windows) -> tuple[float, float]:
-        """The rate and the seconds that it was measured over."""
+        """Return the rate and the seconds over which it was measured."""
         self._forget(now, windows)
         own = self._windows
         elapsed = now - own[0][0] if own else 0.0
@@ -71,14 +72,14 @@ class Rate:
         return sum(count for _, count in own) / seconds, seconds
 
     def observed(self, now: float, windows: Windows) -> float:
-        """Events per second."""
+        """Return the events per second."""
         return self._measure(now, windows)[0]
 
     def throttle_seconds(self, now: float, windows: Windows, limit: float) -> float:
-        """How long whoever was recorded last must wait to keep to the limit: 0, or at most one window."""
+        """Return the wait after the last event that keeps the rate within `limit`: 0 to one window, in seconds."""
         observed, seconds = self._measure(now, windows)
         if observed <= limit:
             return 0.0
         if limit <= 0:
-            return windows.seconds  # no wait would be long enough
+            return windows.seconds  # no wait is long enough
         return min((observed - limit) / limit * seconds, windows.seconds)

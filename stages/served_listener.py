@@ -1,8 +1,4 @@
-"""A listener while it is served: its processors, its acceptor, and their ends.
-
-Rules of this room: it owns the processors of one listener, those that are about to end included. What is taken away,
-a processor or the listener itself, answers what is in flight, closes its connections, and ends within a bound.
-"""
+"""A listener that is being served, with its acceptor and processors."""
 
 from __future__ import annotations
 
@@ -24,21 +20,21 @@ __all__ = ["ListenerStatistics", "Numbers", "ServedListener"]
 
 
 class Numbers(NamedTuple):
-    """Where the numbers of a server come from."""
+    """Counters of a server, which number its connections and processors."""
 
     next_connection: Callable[[], int]
     next_processor: Callable[[], int]
 
 
 class ListenerStatistics(NamedTuple):
-    """One listener as it stands.
+    """Statistics of one listener.
 
     Attributes:
-        port: it is bound to; 0 for one in memory.
-        processors: how many get new connections.
-        connections: open ones, of all its processors.
-        counters: the sums of all the processors that it ever had.
-        quotas: what the connection quotas know of it; None where none is asked.
+        port: bound port; 0 for a listener in memory.
+        processors: processors that get new connections.
+        connections: open connections of all its processors.
+        counters: sums of all its processors so far.
+        quotas: statistics of its connection quotas; None without an acceptor.
     """
 
     name: str
@@ -50,14 +46,18 @@ class ListenerStatistics(NamedTuple):
 
 
 class ServedListener:
-    """See the rules of the room.
+    """The acceptor and the processors of one listener, including retiring processors.
+
+    A retiring processor, or a listener being removed, answers its requests in flight and closes its connections within
+    a
+    bound.
 
     Args:
-        listener: what is served.
-        shared: what its processors share.
-        quotas: of the server.
-        numbers: of the server.
-        running: the nursery of the server; raises when that does not run, or ends.
+        listener: the listener to serve.
+        shared: objects that its processors share.
+        quotas: quotas of the server.
+        numbers: counters of the server.
+        running: returns the nursery of the server; raises if the server does not run or is ending.
     """
 
     def __init__(
@@ -92,28 +92,26 @@ class ServedListener:
 
     @property
     def name(self) -> str:
-        """The listener's."""
         return self.listener.name
 
     @property
     def all_processors(self) -> list[Processor]:
-        """Those that get new connections, and those that are about to end."""
+        """Active and retiring processors."""
         return [*self.processors, *self._retiring]
 
     @property
     def connections(self) -> list[Connection]:
-        """The open ones."""
         return [connection for processor in self.all_processors for connection in processor.connections]
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody begins new connections any more."""
+        """Whether all active processors have ended, so that no new connection can be served."""
         return all(processor.has_ended for processor in self.processors)
 
-    # While it serves
+    # Serving
 
     async def accept(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Accept until `stop_accepting`; a listener without a socket has nothing to accept."""
+        """Accept connections until `stop_accepting`; a listener without a socket returns at once."""
         with trio.CancelScope() as self._accepting:
             if self.acceptor is None:
                 task_status.started()
@@ -122,18 +120,18 @@ class ServedListener:
         self._accepting_ended.set()
 
     async def stop_accepting(self) -> None:
-        """Close the listening socket and what waits unserved."""
+        """Close the listening socket and the connections in its backlog."""
         if self._accepting is not None:
             self._accepting.cancel()
             await self._accepting_ended.wait()
 
     def close_source(self) -> None:
-        """Close the listening socket of a listener that never came to accept."""
+        """Close the listening socket if `accept` never ran."""
         if self._source is not None and self._accepting is None:
             self._source.close()
 
     async def resize(self, count: int, drain_seconds: float) -> None:
-        """Have so many processors, at least one; surplus ones, the last, get no connections any more and drain."""
+        """Change the number of processors, to at least one; surplus ones get no new connections and drain."""
         async with self._resizing:
             while len(self.processors) < count:
                 processor = Processor(self._numbers.next_processor(), self._shared, self.name)
@@ -157,13 +155,12 @@ class ServedListener:
         self._retired.add(processor.counters)
 
     def set_limits(self, limits: ConnectionLimits) -> None:
-        """Change the bounds of its connections, the open ones included."""
+        """Change the bounds of all connections, including open ones."""
         self._shared.limits = limits
         for processor in self.all_processors:
             processor.set_limits(limits)
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to this timeline, or to nobody, from now on."""
         self._shared.timeline = timeline
         for processor in self.all_processors:
             processor.observe(timeline)
@@ -171,12 +168,14 @@ class ServedListener:
     # Ending
 
     def stop_reading(self) -> None:
-        """Admit nothing more: every connection answers what is in flight and closes."""
+        """Admit no more requests: each connection answers its requests in flight, then closes."""
         for processor in self.all_processors:
             processor.stop_reading()
 
     async def remove(self, drain_seconds: float) -> None:
-        """Stop accepting, answer what is in flight within the bound, and let go of everything; once."""
+        """Stop accepting, answer requests in flight for `drain_seconds` at most, and end all processors; call this
+        once.
+        """
         self.is_ending = True
         await self.stop_accepting()
         self.stop_reading()

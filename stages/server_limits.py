@@ -1,7 +1,4 @@
-"""The bounds of a server.
-
-Rules of this room: it decides nothing; each bound is enforced by the room that it is handed to.
-"""
+"""The bounds of a server."""
 
 import attrs
 
@@ -14,8 +11,8 @@ from stages.unsent_responses import UNSENT_BYTES_MAX
 __all__ = ["ServerLimits"]
 
 DRAIN_SECONDS = 7.0
-"""How long requests in flight may take to be answered when the server, a listener or a processor ends. A server that is
-to end within 10 s has the rest for what it does before and after."""
+"""Time to answer requests in flight when the server, a listener or a processor ends. A server that must end within 10 s
+has 3 s left for its other work."""
 
 
 @attrs.frozen
@@ -23,14 +20,14 @@ class ServerLimits:
     """Bounds of a server.
 
     Attributes:
-        connection: bounds of each connection; its `in_flight_max` is the mode's.
-        requests_max: capacity of the request queues together.
+        connection: bounds of each connection; the mode overrides its `in_flight_max`.
+        requests_max: capacity of all request queues together.
         bytes_max: bytes of all unanswered requests.
-        partial_bytes_max: bytes of all large frames that are still arriving, but the eldest.
-        total_unsent_bytes_max: bytes of all responses that clients have not taken.
-        processors: processors of each listener that has no number of its own (`num.network.threads`).
-        drain_seconds: see DRAIN_SECONDS.
-        quotas: connection counts and rates.
+        partial_bytes_max: bytes of all arriving large frames but the oldest.
+        total_unsent_bytes_max: bytes of all responses that clients have not read.
+        processors: processors of each listener without a number of its own (`num.network.threads`).
+        drain_seconds: time to answer requests in flight when the server, a listener or a processor ends.
+        quotas: numbers and rates of connections.
     """
 
     connection: ConnectionLimits = attrs.field(factory=ConnectionLimits)

@@ -1,7 +1,4 @@
-"""A server as it stands: every stage, in the order in which a request passes them.
-
-Rules of this room: it shows what the stages say of themselves and computes nothing.
-"""
+"""Statistics of a whole server."""
 
 from __future__ import annotations
 
@@ -22,18 +19,17 @@ __all__ = ["SocketServerStatistics"]
 
 
 class SocketServerStatistics(NamedTuple):
-    """Every stage as it stands, in the order in which a request passes them.
+    """Statistics of all stages, in the order in which a request passes them.
 
     Attributes:
-        queues: of the data plane.
-        handlers: of the data plane.
-        control_plane: the other plane, once there is one.
-        listeners: sums over the processors of each.
-        connections_excess: open connections above the maximum, which only a protected listener, or a lowered limit,
-            can cause.
-        partial_frames: large frames that are still arriving.
-        unsent_responses: responses that clients have not taken.
-        turns: who kept the event loop for long, the longest first.
+        queues: queues of the data plane.
+        handlers: handlers of the data plane.
+        control_plane: the control plane, if a listener belongs to it.
+        listeners: sums over the processors of each listener.
+        connections_excess: open connections above the maximum, caused by a protected listener or a lowered limit.
+        partial_frames: arriving large frames.
+        unsent_responses: responses that clients have not read.
+        turns: long turns of the event loop, the longest first.
     """
 
     acceptors: tuple[AcceptorStatistics, ...]

@@ -1,15 +1,8 @@
-"""Nurseries, start order, drain, deadline, cancel.
-
-Rules of this room: it owns the lifetimes and nothing else. Start: committer, handlers, processors, acceptors: nothing
-is accepted that nobody could serve. End: stop accepting, stop reading, drain until a deadline, commit what was
-submitted, cancel; the deadline bounds the whole, because a client that never reads must not keep a server alive.
+"""The server: owns the lifetimes of all stages, and starts, resizes, drains and stops them.
 
     acceptors -> processors -> request channel -> handlers -> committer -> (callback) -> processors
 
-Listeners come and go while it runs. Those of the control plane have a request channel and a handler of their own; the
-committer is one for all.
-
-Longer than most files: parts change while it runs, and their owner changes them.
+Longer than most files: its parts change at run time, and their owner changes them.
 """
 
 from __future__ import annotations
@@ -49,40 +42,44 @@ from stages.unsent_responses import ResponseBudget
 __all__ = ["ListenerNameError", "ServerLimits", "ServerNotRunningError", "SocketServer", "SocketServerStatistics"]
 
 SPARE_COMMITS = 1
-"""Commits per request that may run beside those of all data handlers: the control plane's."""
+"""Commits per request beside those of the data plane's handlers: one for the control plane."""
 
 
 def _waiting_handlers(mode: Mode) -> int:
-    """How many handlers of the data plane may wait for a commit of their own."""
+    """Return how many handlers of the data plane may wait for their own commit."""
     return mode.handlers if mode.is_shared_queue else mode.queues
 
 
 IN_MEMORY = "MEMORY"
-"""The listener of a server that is given none."""
+"""Name of the listener of a server that runs without listeners."""
 
 
 class ServerNotRunningError(RuntimeError):
-    """It has not begun yet, or it ends."""
+    """The server has not started yet, or is ending."""
 
 
 class ListenerNameError(ValueError):
-    """There is no listener of this name, or there is one already."""
+    """The name of a listener is unknown, or already in use."""
 
 
 class SocketServer:
     """A pipelined request/response server.
 
+    Listeners may be added and removed while it runs. Those of the control plane have a request channel and a handler of
+    their own; all share the committer.
+
     Args:
-        mode: one point on the three axes.
+        mode: the request path.
+        application: decides requests.
         storage: makes entries durable.
         on_commit: called on the event loop with each durable commit, before its slots complete.
         limits: bounds.
-        commits_in_flight: group commits that run at once, at most; of commits per request as many as handlers wait.
-        commit_pace: when a commit begins beside others; learned from their times unless a test says otherwise.
-        commit_delay_seconds: an injected delay per commit, for experiments.
-        timeline: observes, if anybody does.
-        executor: runs commits; threads of its own unless a test scripts them.
-        response_order: makes the response order of a connection; anything but the default is for tests.
+        commits_in_flight: maximum of concurrent group commits; a commit per request may run for every waiting handler.
+        commit_pace: decides when a commit starts beside others; learned from commit times by default.
+        commit_delay_seconds: injected delay per commit, for experiments.
+        timeline: observer of the server, if any.
+        executor: runs commits; threads by default.
+        response_order: creates the response order of a connection; for tests.
     """
 
     def __init__(
@@ -124,9 +121,9 @@ class SocketServer:
         self.channel = self._data_plane.channel
         self.handlers = self._data_plane.handlers
         self._control_plane: RequestPlane | None = None
-        self._changed = trio.lowlevel.ParkingLot()  # a connection was closed, a limit changed, or the last commit ended
+        self._changed = trio.lowlevel.ParkingLot()  # woken when a connection closes, a limit changes, or the last commit ends
         self._exceeded = trio.lowlevel.ParkingLot()
-        self._contended = trio.lowlevel.ParkingLot()  # a large frame waits for room
+        self._contended = trio.lowlevel.ParkingLot()  # woken when a large frame waits for memory
         self._partial_frames = PartialFrameBudget(self.limits.partial_bytes_max, self._contended.unpark_all)
         self.quotas = ConnectionQuotas(self.limits.quotas, self._quotas_changed)
         self._numbers = Numbers(itertools.count().__next__, itertools.count().__next__)
@@ -138,17 +135,17 @@ class SocketServer:
 
     @property
     def acceptors(self) -> list[Acceptor]:
-        """One for each listener that has a socket."""
+        """The acceptors of all listeners that have a socket."""
         return [served.acceptor for served in self._listeners.values() if served.acceptor is not None]
 
     @property
     def processors(self) -> list[Processor]:
-        """Those of all listeners, those that are about to end included."""
+        """The processors of all listeners, including retiring ones."""
         return [processor for served in self._listeners.values() for processor in served.all_processors]
 
     @property
     def is_stopping(self) -> bool:
-        """It was told to end, or must; its listeners may be closed by now."""
+        """Whether the server is ending, by `stop` or after a failed commit."""
         return self._stopping.is_set()
 
     @property
@@ -161,16 +158,18 @@ class SocketServer:
             self._exceeded.unpark_all()
 
     def _committer_idle(self) -> None:
-        if self._stopping.is_set():  # nobody else waits for it, and it is thousands of times in a second
+        if self._stopping.is_set():  # only `_drain` waits for this, and it happens thousands of times per second
             self._changed.unpark_all()
 
     def _commit_failed(self, error: BaseException) -> None:
-        """Serve no further write: the server ends and `run` raises."""
+        """End the server: after a failed commit nothing may be written, and `run` raises."""
         self._failure = error
         self._stopping.set()
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to this timeline, or to nobody, from now on; of requests on their way those that are timed already."""
+        """Report to `timeline` from now on, or to no observer; requests in flight are reported if they are already
+        timed.
+        """
         self._timeline = timeline
         self.committer.on_completed = None if timeline is None else timeline.commit_ended
         for part in (self._data_plane, self._control_plane, *self._listeners.values()):
@@ -183,21 +182,23 @@ class SocketServer:
         self.committer.start_commit()
 
     def stop(self) -> None:
-        """Begin to end; `run` returns when all is drained."""
+        """Start to end the server; `run` returns once everything is drained."""
         self._stopping.set()
 
     async def run(
         self, listeners: Sequence[Listener], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Serve until `stop`, or until a commit fails; without listeners, what `connect` brings.
+        """Serve until `stop` is called or a commit fails. Without listeners, serve connections of `connect` only.
 
         Raises:
-            CommitFailedError: a commit failed; nothing was acknowledged after it.
+            CommitFailedError: if a commit failed; no later request was acknowledged.
         """
         self.committer.start(self._executor)
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
+                # Started from the end of the request path to its beginning, so that every accepted request can be
+                # served.
                 nursery.start_soon(self._sender.run)
                 await nursery.start(self._data_plane.run)
                 nursery.start_soon(close_slow_frames, self._partial_frames, self._contended)
@@ -211,15 +212,16 @@ class SocketServer:
                 self._nursery = None
                 for served in tuple(self._listeners.values()):
                     await served.stop_accepting()
+                # Bounded, because a client that never reads must not keep the server alive.
                 await self._drain()
-                self.committer.delay_ns = 0  # what is left is committed without injected delays
+                self.committer.delay_ns = 0  # commit the remaining submissions without injected delays
                 nursery.cancel_scope.cancel()
         finally:
             self._nursery = None
             for served in self._listeners.values():
                 served.close_source()
             self.committer.storage.stop_waiting()
-            with trio.CancelScope(shield=True):  # bounded by what was submitted: the threads commit that and end
+            with trio.CancelScope(shield=True):  # ends: the threads commit only the remaining submissions
                 await trio.to_thread.run_sync(self._executor.stop)
         if self._failure is not None:
             raise CommitFailedError(f"a commit failed: {self._failure}") from self._failure
@@ -227,7 +229,7 @@ class SocketServer:
     # Listeners
 
     async def _serve(self, listener: Listener) -> ServedListener:
-        """Have processors for it; nothing is accepted yet."""
+        """Start the processors of a listener without accepting connections."""
         nursery = self._running()
         plane = self._data_plane
         if listener.is_control_plane:
@@ -259,54 +261,57 @@ class SocketServer:
 
     def _running(self) -> trio.Nursery:
         if self._nursery is None:
-            raise ServerNotRunningError("the server does not run")
+            raise ServerNotRunningError("the server is not running: it has not started, or it is ending")
         return self._nursery
 
     def _served(self, name: str) -> ServedListener:
         try:
             return self._listeners[name]
         except KeyError:
-            raise ListenerNameError(f"there is no listener {name}") from None
+            raise ListenerNameError(f"unknown listener {name}: use one of {', '.join(self._listeners)}") from None
 
     def _connection_limits(self, own: ConnectionLimits | None) -> ConnectionLimits:
         return attrs.evolve(own or self.limits.connection, in_flight_max=self.mode.in_flight_max)
 
     async def add_listener(self, listener: Listener) -> None:
-        """Serve another listener; its socket is the server's from here on.
+        """Serve another listener; the server owns its socket from now on.
 
         Raises:
-            ListenerNameError: there is one of this name, perhaps still draining; the socket is the caller's.
-            ServerNotRunningError: it has not begun, or begins to end meanwhile; the socket is the caller's.
+            ListenerNameError: if the name is in use, perhaps by a draining listener; the caller keeps the socket.
+            ServerNotRunningError: if the server has not started or is ending; the caller keeps the socket.
         """
         if listener.name in self._listeners:
-            raise ListenerNameError(f"there is a listener {listener.name} already")
+            raise ListenerNameError(f"listener {listener.name} already exists: choose another name or remove it first")
         served = await self._serve(listener)
         await self._running().start(served.accept)
 
     async def remove_listener(self, name: str) -> None:
-        """Accept no more by a listener, answer what is in flight, close its connections; bounded by `drain_seconds`.
+        """Stop accepting on a listener, answer its requests in flight for `drain_seconds` at most, and close its
+        connections.
 
         Raises:
-            ListenerNameError: there is none of this name, or it is being removed.
+            ListenerNameError: if the name is unknown, or the listener is already being removed.
         """
         served = self._served(name)
         if served.is_ending:
-            raise ListenerNameError(f"the listener {name} is being removed")
+            raise ListenerNameError(f"listener {name} is already being removed")
         await served.remove(self.limits.drain_seconds)
         del self._listeners[name]
 
     async def resize_processors(self, count: int, listener: str | None = None) -> None:
-        """Change the number of processors, at least 1, while the server runs.
+        """Change the number of processors while the server runs.
 
-        New ones get new connections from now on. Surplus ones, the last, get none any more: they answer what is in
-        flight, close their connections and end, within the bound of a drain.
+        New connections use the new processors from now on. Surplus processors, the last ones, get no more connections:
+        they
+        answer their requests in flight, close their connections and end within `drain_seconds`.
 
         Args:
-            listener: which listener gets a number of its own; None for all that have none.
+            count: at least 1.
+            listener: the listener that gets a number of its own; None for all listeners without one.
 
         Raises:
-            ListenerNameError: there is no such listener, or it is of the control plane, which has one processor.
-            ServerNotRunningError: it has not begun, or begins to end meanwhile; some may have their number then.
+            ListenerNameError: if the listener is unknown, or belongs to the control plane, which has one processor.
+            ServerNotRunningError: if the server has not started or is ending; some listeners may have been resized.
         """
         if listener is None:
             self.limits = attrs.evolve(self.limits, processors=count)
@@ -314,15 +319,16 @@ class SocketServer:
         else:
             concerned = [self._served(listener)]
             if concerned[0].listener.is_control_plane:
-                raise ListenerNameError(f"{listener} is of the control plane and has one processor")
+                raise ListenerNameError(f"cannot resize {listener}: a listener of the control plane has one processor")
             concerned[0].own_processors = count
         for served in concerned:
             await served.resize(count, self.limits.drain_seconds)
 
     def resize_handlers(self, count: int) -> None:
-        """Change the number of handlers of the data plane, each with a queue of its own where the mode says so.
+        """Change the number of handlers of the data plane; with separate queues, the number of queues.
 
-        Where a handler waits for its commit, so many may commit at once; fewer handlers leave that number as it is.
+        If handlers wait for their own commits, as many commits may run at once. Fewer handlers do not lower that
+        number.
         """
         if self.mode.is_shared_queue:
             self.handlers.resize_handlers(count)
@@ -332,13 +338,14 @@ class SocketServer:
             self.committer.commits_in_flight = max(self.committer.commits_in_flight, count + SPARE_COMMITS)
 
     def set_limits(self, limits: ServerLimits, by_listener: Mapping[str, ConnectionLimits] | None = None) -> None:
-        """Change the bounds while the server runs: of connections, the open ones included, of bytes, and the quotas.
+        """Change the bounds of connections (including open ones), bytes and quotas while the server runs.
 
-        The capacity of queues follows at the next resize of the queues; for the number of processors see
-        `resize_processors`.
+        The capacity of queues changes with their next resize. The number of processors stays; see `resize_processors`.
 
         Args:
-            by_listener: who has bounds of its own from now on, others follow the server's; None: each keeps its own.
+            by_listener: bounds of listeners that get bounds of their own; other listeners use the server's. None leaves
+                the
+                listeners' own bounds as they are.
         """
         self.limits = attrs.evolve(limits, processors=self.limits.processors)
         for served in self._listeners.values():
@@ -361,10 +368,10 @@ class SocketServer:
         """Serve a connection that no acceptor accepted, such as one in memory; no quota counts it.
 
         Args:
-            transport: carries the bytes; owned by the server from here on.
-            peer: the client's address.
-            listener: what it counts as having come by; where there is none of this name, the first one serves it.
-            open_session: in place of the listener's.
+            transport: carries the bytes; owned by the server from now on.
+            peer: address of the client.
+            listener: name of its listener; if unknown, the first listener serves it.
+            open_session: replaces the listener's.
         """
         served = self._listeners.get(listener) or next(iter(self._listeners.values()))
         new = NewConnection(
@@ -378,7 +385,7 @@ class SocketServer:
         )
         while not served.has_ended:
             if await served.processors[new.index % len(served.processors)].put(new):
-                return  # otherwise that processor was taken away meanwhile
+                return  # otherwise that processor was removed while this waited
         transport.close()
 
     async def _drain(self) -> None:

@@ -17,7 +17,7 @@ from tests.crashes.wire_client import WireClient, describe_topics
 DESCRIPTORS = 96
 WAITING_MAX = 40
 """Connections that the backlog of the listener takes beside them."""
-LINE = "WARNING stages.acceptor: new connections of PLAINTEXT wait: Too many open files"
+LINE = "WARNING stages.acceptor: listener PLAINTEXT pauses accepting connections: Too many open files"
 CLOSING = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 """Not asked: without SASL they change what the connection may ask next."""
 

@@ -97,7 +97,7 @@ def test_large_requests_that_stop_halfway_hold_no_more_than_their_bound_and_othe
         other.socket.settimeout(30)
         response = other.ask(produce_request((0, batch_of(b"x" * 900_000))), PRODUCE_VERSION)
         assert produce_answers(response) == [(0, 0)]
-    assert "large requests came too slowly" in broker.process.stderr[broker.stderr_seen :]
+    assert "large requests arrived too slowly" in broker.process.stderr[broker.stderr_seen :]
     broker.stderr_seen = len(broker.process.stderr)
     for client in clients:
         client.socket.close()

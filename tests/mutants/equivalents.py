@@ -144,7 +144,7 @@ EQUIVALENT: dict[str, str] = {
     "stages/tls_transport_layer.py TlsTransportLayer._feed: True -> False": "OpenSSL knows the end, and says it again",
     "stages/connection.py Connection._drain: without not self.closed in self.order and (not self._closing) and (not "
     "self.closed)": "what is closed has nothing in flight",
-    "stages/acceptor.py Acceptor._tell_exhausted: now >= self._told_again_at -> now > self._told_again_at": (
+    "stages/acceptor.py Acceptor._warn_exhausted: now >= self._next_warning_at -> now > self._next_warning_at": (
         "the next try tells of it, which is as good"
     ),
     "stages/tls_transport_layer.py TlsTransportLayer._feed: self._ended = True -> pass": (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stages.commit_place import ALONE_COMMITS_MIN, COMMITS_LOOKED_AT, LOOP_NS_MAX, PAUSE_NS, THREAD_NS_MAX, CommitPlace
+from stages.commit_place import ALONE_COMMITS_MIN, COMMITS_REMEMBERED, LOOP_NS_MAX, PAUSE_NS, THREAD_NS_MAX, CommitPlace
 from stages.mode import Batching, CommitOn
 
 BUSY_NS = 3 * LOOP_NS_MAX
@@ -26,7 +26,7 @@ def is_on_loop_after(*durations_ns):
     return suits_loop(after(*durations_ns))
 
 
-ENTERED = [BUSY_NS] * COMMITS_LOOKED_AT
+ENTERED = [BUSY_NS] * COMMITS_REMEMBERED
 
 
 def test_the_loop_is_tried_after_some_commits_of_threads():
@@ -35,7 +35,7 @@ def test_the_loop_is_tried_after_some_commits_of_threads():
 
 
 def test_the_fastest_of_them_decides_because_threads_wait_for_more_than_the_disk():
-    slow = [THREAD_NS_MAX + 1] * COMMITS_LOOKED_AT
+    slow = [THREAD_NS_MAX + 1] * COMMITS_REMEMBERED
     assert not is_on_loop_after(*slow, *slow)
     assert is_on_loop_after(*slow[1:], THREAD_NS_MAX)
     assert not is_on_loop_after(THREAD_NS_MAX, *slow)  # too long ago
@@ -47,13 +47,13 @@ def test_a_first_commit_on_the_loop_that_is_not_fast_ends_the_try():
     assert is_on_loop_after(*ENTERED, LOOP_NS_MAX)
 
 
-@pytest.mark.parametrize("slow", [1, COMMITS_LOOKED_AT - 1])
+@pytest.mark.parametrize("slow", [1, COMMITS_REMEMBERED - 1])
 def test_some_slower_commits_do_not_end_it(slow):
     assert is_on_loop_after(*ENTERED, LOOP_NS_MAX, *[LOOP_NS_MAX + 1] * slow)
 
 
 def test_slower_commits_in_a_row_end_it():
-    assert not is_on_loop_after(*ENTERED, LOOP_NS_MAX, *[LOOP_NS_MAX + 1] * COMMITS_LOOKED_AT)
+    assert not is_on_loop_after(*ENTERED, LOOP_NS_MAX, *[LOOP_NS_MAX + 1] * COMMITS_REMEMBERED)
 
 
 def test_one_pause_ends_it_at_once():
@@ -109,7 +109,7 @@ def test_only_group_commits_on_an_idle_loop_gather_what_follows(batching, is_in_
 def test_where_commits_run_may_be_fixed_whatever_was_measured(batching, is_synced):
     for commit_on in (CommitOn.LOOP, CommitOn.THREAD):
         place = CommitPlace(batching, commit_on)
-        for duration_ns in (1_000, 10 * PAUSE_NS) * COMMITS_LOOKED_AT:
+        for duration_ns in (1_000, 10 * PAUSE_NS) * COMMITS_REMEMBERED:
             place.must_gather(1, 0, is_in_flight=False, is_synced=is_synced)
             assert place.suits_loop is (commit_on is CommitOn.LOOP)
             place.commit_ended(duration_ns, was_on_loop=place.suits_loop, alone_requests=0)
