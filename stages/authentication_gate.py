@@ -24,8 +24,7 @@ class GuardedConnection(Protocol):
     closed: bool
 
     @property
-    def limits(self) -> ConnectionLimits:
-        ...
+    def limits(self) -> ConnectionLimits: ...
 
     async def wait_quiet(self) -> None:
         """Wait until no request is in flight and all released responses have left."""

@@ -17,7 +17,7 @@ class CommitStorage(Protocol):
 
     @property
     def is_synced(self) -> bool:
-        """Whether `sync` may wait for a disk; without that, a write is as durable as it gets."""
+        """True if `sync` may wait for a disk. If False, entries are as durable as they get once they are written."""
         return True
 
     def write(self, entries: Sequence[Any]) -> Any:

@@ -276,18 +276,18 @@ class Committer:
 
     @property
     def is_backlogged(self) -> bool:
-        """Whether commits per request run serially, on fast storage, and at least BACKLOG_MIN of them wait."""
+        """True if commits per request run serially, on fast storage, and at least BACKLOG_MIN of them wait."""
         is_serial = self.batching is Batching.REQUEST and self.pace.next_begin_ns(0) is None
         return is_serial and len(self._waiting) >= BACKLOG_MIN
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether a commit has started and has not completed."""
+        """True if a commit has started and has not completed."""
         return self._is_taking or self._rest is not None or self._next_completed != self._next_number
 
     @property
     def is_idle(self) -> bool:
-        """Whether every submission has ended."""
+        """True if every submission has ended."""
         return not self._waiting and not self.is_in_flight
 
     def complete(self, *commits: Commit) -> None:
@@ -449,7 +449,7 @@ class Committer:
 
     @property
     def is_large(self) -> bool:
-        """Whether the waiting submissions are large enough to commit now, without waiting for the pace."""
+        """True if the waiting submissions are large enough to commit now, without waiting for the pace."""
         return self._counts_bytes and self._wait_ns() == 0
 
     def _wait_ns(self) -> int | None:

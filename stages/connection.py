@@ -37,7 +37,7 @@ CLOSE_FLUSH_SECONDS: Final = 5.0
 ENDINGS: Final = (BrokenTransportError, trio.ClosedResourceError)
 """Errors that end a connection normally, because the client or the server closed it; they are not logged."""
 LARGE_RESPONSE_BYTES: Final = 4096
-"""Size from which a response counts as unsent immediately; smaller ones of a turn are counted together at its flush."""
+"""Size from which a response counts as unsent immediately. Smaller responses are counted together at the next flush."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +65,7 @@ class ConnectionOwner(ConnectionResources, Protocol):
     def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
         """Run a callback in a handler of `queue`."""
 
-    def new_response_order(self) -> ResponseOrder[Request]:
-        ...
+    def new_response_order(self) -> ResponseOrder[Request]: ...
 
     def throttled(self, connection: Connection, until: float) -> None:
         """Call `connection.muting.end_throttle` at `until`, a time of Trio's clock."""
@@ -167,8 +166,9 @@ class Connection:
             admission.gate = AuthenticationGate(self, authenticator, admission.reader, self._owner.counters)
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to `timeline` from now on, or to no observer; requests in flight are reported if they are already
-        timed.
+        """Report to `timeline` from now on, or to no observer.
+
+        Requests in flight are reported if they are already timed.
         """
         self._timeline = timeline
         self.muting.observe(timeline)
@@ -177,8 +177,9 @@ class Connection:
     # Muting
 
     def resume(self, reason: MuteReason) -> bool:
-        """Remove `reason`; see `stages.request_channel.Waiter`. Errors close this connection and never reach the
-        caller.
+        """Remove `reason`; see `stages.request_channel.Waiter`.
+
+        Errors close this connection and never reach the caller.
         """
         try:
             self.muting.end(reason)
@@ -238,9 +239,7 @@ class Connection:
         return True
 
     def _expect(self, request: Request, parked: Parked) -> None:
-        """Count the expected response of a parked request, and release its frame if the application does not need
-        it.
-        """
+        """Count the expected response of a parked request, and free its frame if the application has no use for it."""
         if self.closed or request.result is not None:
             return
         if not parked.needs_frame:
@@ -320,7 +319,7 @@ class Connection:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the transport takes no more bytes now."""
+        """True if the transport takes no more bytes now."""
         return self._output.is_blocked
 
     def send_marked(self) -> None:
@@ -378,8 +377,9 @@ class Connection:
         return self._deferred.take()
 
     async def wait_quiet(self) -> None:
-        """Wait until no request is in flight and all responses have left. Call this only while the connection is
-        muted.
+        """Wait until no request is in flight and all responses have left.
+
+        Call this only while the connection is muted.
         """
         while (self.order or self.unsent_bytes or self.is_blocked) and not self.closed:
             await self.muting.wait()
@@ -395,9 +395,7 @@ class Connection:
         self._mark()
 
     async def wait_writable(self) -> None:
-        """Send unsent bytes whenever the transport takes some; return once none are left or the connection is
-        closed.
-        """
+        """Send unsent bytes whenever the transport takes some, until none are left or the connection is closed."""
         while not self.closed:
             await self._output.wait_writable()
             self.flush()

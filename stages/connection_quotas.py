@@ -224,9 +224,7 @@ class ConnectionQuotas:
     # New connections
 
     def arrive(self, listener: str, now: float) -> float:
-        """Record a new connection in the rates of listener and server; return the seconds that it must wait for
-        them.
-        """
+        """Record a new connection in the rates of listener and server, and return how many seconds it must wait."""
         of_listener, limits = self._of(listener), self._limits
         limit = limits.creation_rate_max_by_listener.get(listener, UNLIMITED)
         seconds = self._record(of_listener.rate, now, limit)

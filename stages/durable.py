@@ -13,8 +13,7 @@ __all__ = ["wait_durable"]
 
 
 class Submits(Protocol):
-    def submit(self, submission: Submission) -> None:
-        ...
+    def submit(self, submission: Submission) -> None: ...
 
 
 async def wait_durable(

@@ -1,5 +1,6 @@
-"""A task that closes connections above the server's maximum, which a protected listener or a lowered limit can
-cause.
+"""A task that closes connections above the server's maximum.
+
+Only a protected listener or a lowered limit can bring the server above its maximum.
 """
 
 from __future__ import annotations

@@ -77,8 +77,10 @@ class AcceptSource(Protocol):
 
 
 OpenSession: TypeAlias = "Callable[[ConnectionHandle, TransportLayer], Authenticator | None]"
-"""Starts the session of a connection. The server calls it once the transport is ready (after a TLS handshake) and before
-the first frame. It sets `connection.session` and returns the authenticator, or None without authentication."""
+"""Starts the session of a connection.
+
+The server calls it once the transport is ready (after a TLS handshake) and before the first frame. It sets
+`connection.session` and returns the authenticator, or None without authentication."""
 HandshakeFailed: TypeAlias = "Callable[[str, str], None]"
 """Receives the client's address and the reason of each failed TLS handshake."""
 

@@ -34,8 +34,7 @@ class FrameHolder(Protocol):
     def resume(self, reason: MuteReason) -> bool:
         """Remove `reason` and continue reading, because the frame has the memory it waited for."""
 
-    def close(self) -> None:
-        ...
+    def close(self) -> None: ...
 
 
 @attrs.define(eq=False)
@@ -122,7 +121,7 @@ class PartialFrameBudget:
 
     @property
     def is_contended(self) -> bool:
-        """Whether a frame waits for memory."""
+        """True if a frame waits for memory."""
         return bool(self._line)
 
     def take(self, frame: PartialFrame, size_bytes: int) -> bool:

@@ -1,5 +1,6 @@
-"""Processors, which own connections and their tasks. They correspond to Kafka's network threads, but are not
-threads.
+"""Processors, which own connections and their tasks.
+
+They correspond to Kafka's network threads, but all of them run on one event loop.
 """
 
 from __future__ import annotations
@@ -222,7 +223,7 @@ class Processor:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the processor has stopped and closed all its connections."""
+        """True once the processor has stopped and closed all its connections."""
         return self._ended.is_set()
 
     async def wait_ended(self) -> None:

@@ -89,8 +89,7 @@ class ConnectionHandle(Protocol):
     def take_deferred(self) -> Request | None:
         """Return the next request that had to wait for earlier responses; for handlers."""
 
-    def complete(self, request: Request, result: Result) -> None:
-        ...
+    def complete(self, request: Request, result: Result) -> None: ...
 
     def begin_work(self, abandon: Callable[[], None]) -> None:
         """Start no later request of the connection until `end_work`, because a request takes several turns.
@@ -258,7 +257,9 @@ def go_on(steps: Steps, value: Any = None, error: Exception | None = None) -> Re
         first = steps.send(value) if error is None else steps.throw(error)
     except StopIteration as end:
         if type(end.value) not in RESULTS:
-            raise TypeError(f"the steps returned {end.value!r}, which is not a result: return a Send, say") from None
+            raise TypeError(
+                f"the steps returned {end.value!r}, which is not a result: return Send(...), for example"
+            ) from None
         result: Result = end.value
         return result
     return Unfinished(steps, first)
@@ -284,7 +285,7 @@ TURN_COST = 4_000
 TURN_SECONDS_MAX: typing.Final = 0.004
 """Duration after which a handler's turn ends."""
 # One bound in two units: steps count TURN_COST themselves, handlers read a clock.
-assert TURN_COST == round(TURN_SECONDS_MAX * 1_000_000)
+assert round(TURN_SECONDS_MAX * 1_000_000) == TURN_COST
 NOT_SET: typing.Final = -(2**15)
 """The null value of the small integers of a request: the lowest 16-bit integer, as in traces."""
 NO_QUEUE: typing.Final = -(2**31)
@@ -350,8 +351,9 @@ class Request(Stamps):
         self.result: Final | None = None  # not a class attribute: mypyc would leave one of this union type undefined
 
     def complete(self, result: Result | Any) -> None:
-        """Complete a parked request; call this on the event loop, exactly once. A value that is not a result closes the
-        connection.
+        """Complete a parked request; call this on the event loop, exactly once.
+
+        A value that is not a result closes the connection.
         """
         self.connection.complete(self, result)
 
@@ -366,9 +368,7 @@ class Request(Stamps):
         return freed_bytes
 
     def ask_before_answer(self, result: Final) -> Final | Parked:
-        """Call `before_answer`, and return the result that ends the slot, or a `Parked` if the application holds it
-        back.
-        """
+        """Call `before_answer`, and return the result that ends the slot, or a `Parked` to hold the response back."""
         ask, self.before_answer = self.before_answer, None
         assert ask is not None
         try:

@@ -24,8 +24,9 @@ __all__ = ["RequestChannel", "RequestQueue", "RequestQueueStatistics", "shard_of
 REQUESTS_MAX: Final = 500
 """Kafka's default of `queued.max.requests`, divided equally between the queues."""
 BYTES_MAX: Final = 100 * 1024 * 1024
-"""Bytes of all unanswered requests (AutoMQ's `queued.max.requests.size.bytes`). Requests parked without their frame, and
-one small request of each connection, need no budget."""
+"""Bytes of all unanswered requests (AutoMQ's `queued.max.requests.size.bytes`).
+
+Requests parked without their frame, and one small request of each connection, need no budget."""
 
 SMALL_PART: Final = 1600
 """A request is small up to this part of the byte budget: 64 KiB of 100 MiB."""
@@ -209,7 +210,7 @@ class RequestQueue:
 
     @property
     def is_drained(self) -> bool:
-        """Whether the queue is retired, empty, and without routed connections."""
+        """True if the queue is retired, empty, and without routed connections."""
         return self.retired and not self.connections and not self.has_work
 
     def statistics(self) -> RequestQueueStatistics:

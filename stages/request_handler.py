@@ -277,7 +277,9 @@ class RequestHandlerPool:
 
     def _handle_held(self, request: Request) -> Result:
         result = self._handle(request)
-        request.decided_ns -= request.handled_ns - request.dequeued_ns  # `_handle` has set new stamps, so this is not the time of a callback
+        request.decided_ns -= (
+            request.handled_ns - request.dequeued_ns
+        )  # `_handle` has set new stamps, so this is not the time of a callback
         return result
 
     @staticmethod

@@ -29,7 +29,9 @@ class ResponseOutput:
         self._transport = transport
         self._timeline = timeline
         self._output: deque[Buffer] = deque()
-        self._ends: deque[tuple[Request, int]] = deque()  # timed requests with the end offset of their response in the stream
+        self._ends: deque[tuple[Request, int]] = (
+            deque()
+        )  # timed requests with the end offset of their response in the stream
         self.unsent_bytes = 0
         self._sent_bytes = 0
 
@@ -132,9 +134,7 @@ class ResponseOutput:
                 self._transport.send(())  # the next `send` checks whether the layer is empty
 
     def abandon(self) -> list[Request]:
-        """Drop all bytes, because the connection is closed, and return the timed requests whose responses have not
-        left.
-        """
+        """Drop all bytes of a closed connection, and return the timed requests with unsent responses."""
         abandoned = [request for request, _ in self._ends]
         self._ends.clear()
         self._output.clear()

@@ -105,7 +105,7 @@ class ServedListener:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all active processors have ended, so that no new connection can be served."""
+        """True once all active processors have ended, so that no new connection can be served."""
         return all(processor.has_ended for processor in self.processors)
 
     # Serving
@@ -173,9 +173,7 @@ class ServedListener:
             processor.stop_reading()
 
     async def remove(self, drain_seconds: float) -> None:
-        """Stop accepting, answer requests in flight for `drain_seconds` at most, and end all processors; call this
-        once.
-        """
+        """Stop accepting, drain for `drain_seconds` at most, and end all processors; call this once."""
         self.is_ending = True
         await self.stop_accepting()
         self.stop_reading()

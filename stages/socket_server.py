@@ -121,7 +121,9 @@ class SocketServer:
         self.channel = self._data_plane.channel
         self.handlers = self._data_plane.handlers
         self._control_plane: RequestPlane | None = None
-        self._changed = trio.lowlevel.ParkingLot()  # woken when a connection closes, a limit changes, or the last commit ends
+        self._changed = (
+            trio.lowlevel.ParkingLot()
+        )  # woken when a connection closes, a limit changes, or the last commit ends
         self._exceeded = trio.lowlevel.ParkingLot()
         self._contended = trio.lowlevel.ParkingLot()  # woken when a large frame waits for memory
         self._partial_frames = PartialFrameBudget(self.limits.partial_bytes_max, self._contended.unpark_all)
@@ -145,7 +147,7 @@ class SocketServer:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the server is ending, by `stop` or after a failed commit."""
+        """True once `stop` was called or a commit failed."""
         return self._stopping.is_set()
 
     @property
@@ -167,8 +169,9 @@ class SocketServer:
         self._stopping.set()
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to `timeline` from now on, or to no observer; requests in flight are reported if they are already
-        timed.
+        """Report to `timeline` from now on, or to no observer.
+
+        Requests in flight are reported if they are already timed.
         """
         self._timeline = timeline
         self.committer.on_completed = None if timeline is None else timeline.commit_ended
@@ -286,8 +289,7 @@ class SocketServer:
         await self._running().start(served.accept)
 
     async def remove_listener(self, name: str) -> None:
-        """Stop accepting on a listener, answer its requests in flight for `drain_seconds` at most, and close its
-        connections.
+        """Stop accepting on a listener, drain it for `drain_seconds` at most, and close its connections.
 
         Raises:
             ListenerNameError: if the name is unknown, or the listener is already being removed.

@@ -23,7 +23,7 @@ class Timeline:
 
     @property
     def times_requests(self) -> bool:
-        """Whether new requests are stamped, and reported when they end.
+        """True if new requests should be stamped, and reported when they end.
 
         The server reads this each time it has received bytes.
         """

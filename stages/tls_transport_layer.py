@@ -109,12 +109,11 @@ class TlsTransportLayer:
         raise HandshakeError(f"TLS handshake: {error}")
 
     def _handshake_error(self) -> ssl.SSLError | ssl.CertificateError | None:
-        """Continue the handshake, and return its error instead of raising it: raised in a thread, it would be part of a
-        cycle.
-        """
+        """Continue the handshake, and return its error, if any."""
         try:
             self._tls.do_handshake()
         except (ssl.SSLError, ssl.CertificateError) as error:
+            # Returned, not raised: an exception raised in a thread would be part of a cycle.
             return error.with_traceback(None)
         return None
 
@@ -146,16 +145,14 @@ class TlsTransportLayer:
 
     @property
     def _has_received(self) -> bool:
-        """Whether OpenSSL holds received bytes, of which the socket's readiness says nothing."""
+        """True if OpenSSL holds received bytes, of which the socket's readiness says nothing."""
         return bool(self._tls.pending() or self._incoming.pending)
 
     def receive(self) -> bytes:
         return self._receive_at_most(RECEIVE_BYTES)
 
     def _receive_at_most(self, count: int) -> bytes:
-        """Return up to `count` bytes of all available records; OpenSSL returns one record of at most 16 KB at a
-        time.
-        """
+        """Return up to `count` bytes from all available records; OpenSSL returns at most 16 KB at a time."""
         if not self._has_received and not self._feed():
             raise BlockingIOError
         try:

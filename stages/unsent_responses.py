@@ -58,9 +58,7 @@ class ResponseBudget:
         self._blocked: dict[BlockedConnection, None] = {}  # ordered by the time of the last read
 
     def begin_blocked(self, connection: BlockedConnection) -> None:
-        """Record a connection whose client takes no more bytes; call this again each time it has read some and blocks
-        again.
-        """
+        """Record a connection whose client takes no more bytes; call this again after each partial read."""
         self._blocked.pop(connection, None)
         self._blocked[connection] = None
 

@@ -1,12 +1,4 @@
-"""Commits as several threads run them, in a drawn order of their steps, in virtual time.
-
-Rules of this room: a thread takes and writes a commit, syncs it, hands it to the loop, and looks again, as those of
-`stages.commit_threads`. It pauses before it takes the committer's lock, before and after each write and each sync, and
-before it looks again; the loop, and other threads, run meanwhile, as the dice say. So do they where what follows a
-commit has several turns, which is drawn, too. Each is a thread of the system only
-to have a stack of its own: one runs at a time, the loop waits for it, and whatever it asks of the storage is done on
-the loop's thread. So a seed of the dice gives the same run.
-"""
+"""Commits of several threads whose steps run in a drawn order, in virtual time."""
 
 import functools
 import itertools
@@ -27,18 +19,17 @@ if TYPE_CHECKING:
 __all__ = ["Dice", "DrawnCommits"]
 
 TURNS_MAX = 3
-"""Turns of the loop between two steps of a thread, at most."""
+"""Maximum of passes of the event loop between two steps of a thread."""
 
 
 class Dice(Protocol):
-    """What of the `random` module is used."""
+    """The part of the `random` module that DrawnCommits uses."""
 
-    def randrange(self, stop: int, /) -> int:
-        """A number from 0 to below `stop`."""
+    def randrange(self, stop: int, /) -> int: ...
 
 
 class _Turn:
-    """The committer's lock: a thread that waits for it pauses, the loop has its holder go on."""
+    """The committer's lock. A thread that waits for it pauses; the event loop steps its holder."""
 
     def __init__(self, executor: "DrawnCommits") -> None:
         self._executor = executor
@@ -55,7 +46,7 @@ class _Turn:
             if thread is not None:
                 thread.pause()
             else:
-                assert self._holder is not None, "the loop holds it for no longer than a call"
+                assert self._holder is not None, "the event loop never holds the lock between calls"
                 self._executor.step(self._holder)
         self._is_held, self._holder = True, thread
         return True
@@ -73,7 +64,7 @@ class _Turn:
 
 
 class _Storage(CommitStorage):
-    """A storage around whose writes and syncs a thread pauses."""
+    """A storage whose threads pause before and after each write and sync."""
 
     def __init__(self, storage: CommitStorage, executor: "DrawnCommits") -> None:
         self._storage = storage
@@ -112,16 +103,28 @@ class _Storage(CommitStorage):
 
 
 class DrawnCommits:
-    """A CommitExecutor; see `stages.committer`.
+    """A `CommitExecutor` that draws the order in which its threads run.
+
+    Like the threads of `stages.commit_threads`, a thread takes and writes a commit, syncs it, hands it to the event
+    loop,
+    and looks for the next one. It pauses before it takes the committer's lock, before and after each write and sync,
+    and
+    before it looks for work. The dice decide how far the event loop and the other threads run during a pause, and
+    whether
+    the completion of a commit takes several turns.
+
+    The same seed of the dice gives the same run: one thread runs at a time while the event loop waits for it, and calls
+    of
+    the storage run on the event loop's thread.
 
     Args:
-        delays: seconds that commits take before they are synced, one after the other, over and over.
-        schedule: takes note of what begins and ends, if given.
-        dice: draws; the `random` module unless given, which Hypothesis seeds.
+        delays: seconds that commits take before their sync, one after the other, repeated.
+        schedule: records starts and ends of commits.
+        dice: random numbers; the `random` module, which Hypothesis seeds, by default.
 
     Attributes:
-        running: the thread that runs; None while the loop does.
-        rests: how often the rest of what follows a commit was left for a later turn.
+        running: the running thread; None while the event loop runs.
+        rests: number of times that the rest of a completion was left for a later turn.
     """
 
     def __init__(
@@ -158,11 +161,11 @@ class DrawnCommits:
             await self._others_run()
             if self._is_stopped:
                 return
-            if not thread.is_over:  # the loop may have needed its lock
+            if not thread.is_over:  # the event loop may have stepped it to get its lock
                 self.step(thread)
 
     def step(self, thread: DrawnThread) -> None:
-        """Let a thread run to its next pause."""
+        """Run a thread to its next pause."""
         self.running = thread
         try:
             thread.step()
@@ -176,7 +179,7 @@ class DrawnCommits:
             await trio.lowlevel.checkpoint()
 
     def _commit(self, thread: DrawnThread) -> None:
-        """What a thread does; it ends where it finds nothing, in the same step, so that no wake is lost."""
+        # The thread ends in the same step as its last look for work. A pause in between would lose a wake-up.
         committer = self._committer
         assert committer is not None
         while (commit := committer.begin_commit()) is not None:
@@ -198,7 +201,6 @@ class DrawnCommits:
             committer.complete(*commits)
 
     def leaves_rest(self) -> bool:
-        """See CommitExecutor."""
         if self._randrange(2):
             return False
         assert self._committer is not None
@@ -207,7 +209,7 @@ class DrawnCommits:
         return True
 
     def stop(self) -> None:
-        """See CommitExecutor; what did not end by now never does."""
+        """Stop all threads; unfinished commits never end."""
         self._is_stopped = True
         for thread in self._threads:
             thread.stop()

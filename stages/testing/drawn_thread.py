@@ -1,8 +1,4 @@
-"""A thread that runs only while the event loop waits for it.
-
-Rules of this file: it is a thread of the system only to have a stack of its own, so that what blocks can be paused in
-the middle. One runs at a time, from a `step` to its next pause; who steps which one, and when, is drawn elsewhere.
-"""
+"""A thread that runs only while the event loop waits for it."""
 
 import threading
 from collections.abc import Callable
@@ -12,18 +8,21 @@ __all__ = ["DrawnThread", "StoppedError"]
 
 
 class StoppedError(BaseException):
-    """The executor has stopped: a thread ends where it is, and does nothing more."""
+    """Raised in a thread that must end because its executor has stopped."""
 
 
 class DrawnThread:
-    """See the rules of the file.
+    """A thread that runs from one `step` to its next pause.
+
+    It is a system thread only to have a stack of its own, so that blocking code can be paused anywhere. One runs at a
+    time; the caller of `step` decides which and when.
 
     Args:
-        work: what it does; called with it.
+        work: called with this object in the thread.
 
     Attributes:
-        seconds: to wait before its next step.
-        is_over: it has ended.
+        seconds: virtual time to wait before the next step.
+        is_over: whether the thread has ended.
     """
 
     def __init__(self, work: Callable[["DrawnThread"], None]) -> None:
@@ -31,7 +30,7 @@ class DrawnThread:
         self.is_over = False
         self._is_stopped = False
         self._work = work
-        self._go, self._paused = threading.Lock(), threading.Lock()  # each is released when the other side may go on
+        self._go, self._paused = threading.Lock(), threading.Lock()  # released to let the other side continue
         self._go.acquire()
         self._paused.acquire()
         self._call: Callable[[], Any] | None = None
@@ -47,21 +46,21 @@ class DrawnThread:
                 self._work(self)
         except StoppedError:
             pass
-        except BaseException as error:  # noqa: BLE001 - it is raised where the loop waits
+        except BaseException as error:  # noqa: BLE001 - raised in `step`
             self._error = error
         self.is_over = True
         self._paused.release()
 
-    # On the loop
+    # On the event loop
 
     def step(self) -> None:
-        """Let it run until it pauses, or ends; raises what it raised."""
+        """Run the thread until it pauses or ends; raise its exception."""
         self._resume()
         while self._call is not None:
             call, self._call, self._result = self._call, None, None
             try:
                 self._result = call()
-            except BaseException as error:  # noqa: BLE001 - it is raised in the thread
+            except BaseException as error:  # noqa: BLE001 - raised in the thread
                 self._error = error
             self._resume()
         if self.is_over:
@@ -74,7 +73,7 @@ class DrawnThread:
         self._paused.acquire()
 
     def stop(self) -> None:
-        """Have it end where it is."""
+        """End the thread at its current pause."""
         self._is_stopped = True
         while not self.is_over:
             self._resume()
@@ -83,7 +82,7 @@ class DrawnThread:
     # In the thread
 
     def pause(self, seconds: float = 0.0) -> None:
-        """Let the loop and others run, for so long in virtual time at least."""
+        """Let the event loop and other threads run, for at least `seconds` of virtual time."""
         self.seconds = seconds
         self._paused.release()
         self._go.acquire()
@@ -91,7 +90,7 @@ class DrawnThread:
             raise StoppedError
 
     def call(self, work: Callable[[], Any]) -> Any:
-        """Have the loop do something, which waits here."""
+        """Run `work` on the event loop and return its result."""
         self._call = work
         self._paused.release()
         self._go.acquire()

@@ -1,8 +1,4 @@
-"""A listener without a socket, so that a mock clock sees every wait of its acceptor.
-
-Rules of this room: it is the `source` of a `stages.listener.Listener`; everything behind it is the server itself, with
-its quotas, its processors and its ends.
-"""
+"""A listener without a socket, so that a mock clock sees every wait of its acceptor."""
 
 from collections import deque
 
@@ -16,15 +12,13 @@ __all__ = ["MemoryListener"]
 
 
 class _Accepted:
-    """See `stages.listener.Accepted`."""
-
     def __init__(self, transport: MemoryTransportLayer, ip: str, number: int, fault: OSError | None) -> None:
         self.ip = ip
         self._transport = transport
         self._number = number
         self._fault = fault
 
-    def configure(self, send_buffer_bytes: int) -> tuple[TransportLayer, str]:  # noqa: ARG002 - nothing is buffered here
+    def configure(self, send_buffer_bytes: int) -> tuple[TransportLayer, str]:  # noqa: ARG002 - has no buffers
         if self._fault is not None:
             raise self._fault
         return self._transport, f"memory:0-{self.ip}:{self._number}"
@@ -34,12 +28,12 @@ class _Accepted:
 
 
 class MemoryListener:
-    """Where clients in memory connect.
+    """The `source` of a `stages.listener.Listener`, to which clients in memory connect.
 
     Attributes:
         accept_faults: errors that the next accepts raise.
-        configure_faults: errors that the next connections raise when they are made ready.
-        is_closed: nobody is accepted any more.
+        configure_faults: errors that `configure` raises for the next connections.
+        is_closed: whether new connections are refused.
     """
 
     def __init__(self) -> None:
@@ -52,14 +46,14 @@ class MemoryListener:
 
     @property
     def backlog(self) -> int:
-        """Clients that nobody accepted yet."""
+        """Number of clients that wait to be accepted."""
         return len(self._waiting)
 
     def connect(self, ip: str = "192.0.2.1") -> MemoryClient:
-        """A new client, which may have to wait for being served; never waits itself.
+        """Return a new client, which may still wait to be served; never waits.
 
         Raises:
-            ConnectionRefusedError: the listener is closed.
+            ConnectionRefusedError: if the listener is closed.
         """
         if self.is_closed:
             raise ConnectionRefusedError
@@ -83,7 +77,7 @@ class MemoryListener:
         return self._waiting.popleft()
 
     def close(self) -> None:
-        """See AcceptSource; who still waits is cut off."""
+        """Refuse new connections and close those that wait to be accepted."""
         self.is_closed = True
         while self._waiting:
             self._waiting.popleft().close()

@@ -1,8 +1,4 @@
-"""A whole server without sockets and without threads.
-
-Rules of this room: it is the server itself, from processors to committer, only that connections are made in memory and
-that commits run on the loop; it ends when its block ends.
-"""
+"""A whole server without sockets and threads: connections are in memory, and commits run on the event loop."""
 
 from __future__ import annotations
 
@@ -35,7 +31,7 @@ class MemoryServer:
 
     Attributes:
         server: the server itself, for its statistics and its resizing.
-        failure: why it ended by itself, if it did.
+        failure: error that ended the server, if any.
     """
 
     server: SocketServer
@@ -51,10 +47,10 @@ class MemoryServer:
         send_sizes: Iterable[int] = (),
         open_session: OpenSession | None = None,
     ) -> MemoryClient:
-        """A new connection; arguments that are not here explained are those of `memory_connection`.
+        """Return the client of a new connection.
 
         Args:
-            peer: the client's address.
+            peer: address of the client; numbered by default.
             capacity_bytes, receive_sizes, send_sizes: see `memory_connection`.
             open_session: see `stages.listener.OpenSession`.
         """
@@ -67,7 +63,7 @@ class MemoryServer:
         return client
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
-        """Serve until the server ends; a failed commit is kept in `failure`."""
+        """Serve until the server ends; store the error of a failed commit in `failure`."""
         try:
             await self.server.run((), task_status=task_status)
         except CommitFailedError as failure:
@@ -87,17 +83,17 @@ async def open_memory_server(
     timeline: Timeline | None = None,
     response_order: Callable[[], ResponseOrder[Request]] = ResponseOrder,
 ) -> AsyncIterator[MemoryServer]:
-    """Serve while the block runs; at its end drain, as a server does that is asked to stop.
+    """Run a server while the block runs, then drain and stop it.
 
     Args:
-        mode: see SocketServer, as for the other arguments.
-        storage: makes entries durable; a MemoryStorage unless given.
-        executor: runs commits; ScriptedCommits without delays unless given.
+        mode: see SocketServer, also for the other arguments.
+        storage: a MemoryStorage by default.
+        executor: ScriptedCommits without delays by default.
         limits: bounds.
-        commits_in_flight: group commits that run at once.
-        commit_pace: when a group commit begins beside others; at any time unless given.
-        timeline: observes, if anybody does.
-        response_order: makes the response order of a connection.
+        commits_in_flight: maximum of concurrent group commits.
+        commit_pace: lets group commits start at any time by default.
+        timeline: observer of the server, if any.
+        response_order: creates the response order of a connection.
     """
     server = SocketServer(
         mode,

@@ -1,8 +1,4 @@
-"""Entries become durable in memory, or fail to.
-
-Rules of this room: what was written is not durable before the sync of its own ticket returned, so an acknowledgement
-that comes too early shows; a fault is set before it happens and happens once.
-"""
+"""A commit storage in memory, with faults."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -13,7 +9,7 @@ __all__ = ["MemoryStorage", "StorageFaultError"]
 
 
 class StorageFaultError(OSError):
-    """The fault that a test asked for."""
+    """The fault that a test requested."""
 
 
 @attrs.frozen
@@ -32,18 +28,22 @@ def _length(entry: Any) -> int:
 
 
 class MemoryStorage:
-    """See `stages.commit_storage`.
+    """A `CommitStorage` whose entries become durable in memory, or fail to.
+
+    A write is durable only after the sync of its own ticket, so a premature acknowledgement is noticed. Each fault
+    happens
+    once.
 
     Args:
-        key_of: what commits per request are serial for; one key for all entries unless given.
-        size_of: bytes of an entry; its length unless given.
-        on_sync: called with the number of each sync before it takes effect, to observe or to raise.
+        key_of: key of an entry, for commits per request; one key for all entries by default.
+        size_of: size of an entry in bytes; its length by default.
+        on_sync: called with the number of each sync before it takes effect; may raise.
 
     Attributes:
-        written: all entries, in the order in which they were written.
-        writes, syncs: calls so far.
-        write_fault: the number of the write, from 0, that raises StorageFaultError; None for none.
-        sync_fault: the same for syncs.
+        written: all entries in the order in which they were written.
+        writes, syncs: number of calls so far.
+        write_fault: number of the write, from 0, that raises StorageFaultError.
+        sync_fault: number of the sync, from 0, that raises StorageFaultError.
     """
 
     def __init__(
@@ -75,11 +75,9 @@ class MemoryStorage:
     is_synced = True
 
     def write_nowait(self, entries: Sequence[Any]) -> _Ticket:
-        """See CommitStorage; nothing waits here."""
         return self.write(entries)
 
-    def stop_waiting(self) -> None:
-        """See CommitStorage; nothing waits here."""
+    def stop_waiting(self) -> None: ...
 
     def sync(self, ticket: _Ticket) -> None:
         number = self.syncs
@@ -93,7 +91,7 @@ class MemoryStorage:
 
     @property
     def durable(self) -> list[Any]:
-        """The entries that a crash now would leave: the written ones before the first that is not durable."""
+        """The entries that would survive a crash now: those written before the first that is not durable."""
         try:
             return self.written[: self._is_durable.index(False)]
         except ValueError:

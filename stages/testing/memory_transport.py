@@ -1,8 +1,7 @@
-"""A connection in memory: the server's end is a TransportLayer, the client's end sends frames and collects responses.
+"""A connection in memory: a TransportLayer for the server, and a client that sends frames and receives responses.
 
-Rules of this room: no socket, no thread, no time. What a network does to a connection is an argument or a call: reads
-and writes that are split anywhere, readiness that turns out to be none, a client that reads slowly or never, one that
-ends its half, one that resets. The two ends share one Wire, which is only bytes and flags.
+It simulates everything a network may do to a connection: split reads and writes, false readiness, a client that reads
+slowly or never, a half-close and a reset.
 """
 
 import itertools
@@ -18,12 +17,12 @@ from stages.transport_layer import RECEIVE_BYTES, BrokenTransportError
 __all__ = ["MemoryClient", "MemoryTransportLayer", "memory_connection"]
 
 CAPACITY_BYTES = 64 * 1024
-"""Bytes of responses that fit between the ends when the client does not read, as in a socket's buffer."""
+"""Bytes of unread responses that the connection holds, like a socket's buffer."""
 RESPONSE_BYTES_MAX = 2**31 - 1
 
 
 class _Wire:
-    """What is between the two ends."""
+    """The bytes between the two ends, and the state of both."""
 
     __slots__ = ("capacity_bytes", "is_closed", "is_ended", "is_reset", "to_client", "to_server", "waiting")
 
@@ -31,22 +30,22 @@ class _Wire:
         self.capacity_bytes = capacity_bytes
         self.to_server = bytearray()
         self.to_client = bytearray()
-        self.is_ended = False  # the client sends no more
-        self.is_reset = False  # the client is gone
-        self.is_closed = False  # the server is gone
-        self.waiting = trio.lowlevel.ParkingLot()  # tasks of both ends; each looks for itself what changed
+        self.is_ended = False  # the client will send no more
+        self.is_reset = False  # by the client
+        self.is_closed = False  # by the server
+        self.waiting = trio.lowlevel.ParkingLot()  # tasks of both ends; each checks what has changed
 
     def changed(self) -> None:
         self.waiting.unpark_all()
 
 
 def _sizes(sizes: Iterable[int]) -> Iterator[int] | None:
-    """The sizes over and over; None for "no limit"."""
+    """Return the sizes in an endless cycle; None for "no limit"."""
     given = tuple(sizes)
     if not given:
         return None
     if not any(size > 0 for size in given):
-        raise ValueError("sizes without one above 0 would let nothing pass")
+        raise ValueError(f"the sizes {given} would let no byte pass: include one above 0")
     return itertools.cycle(given)
 
 
@@ -54,9 +53,9 @@ class MemoryTransportLayer:
     """The server's end; see `stages.transport_layer.TransportLayer`.
 
     Args:
-        wire: what it shares with the client's end.
-        receive_sizes: how many bytes one receive gives at most, over and over; 0 is a readiness that was none.
-        send_sizes: the same for one send.
+        wire: state shared with the client's end.
+        receive_sizes: maximum bytes of each receive, repeated; 0 simulates false readiness.
+        send_sizes: the same for each send.
     """
 
     has_unsent = False
@@ -68,7 +67,7 @@ class MemoryTransportLayer:
         self._send_sizes = _sizes(send_sizes)
 
     async def start(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def _check(self) -> None:
         if self._wire.is_closed:
@@ -131,7 +130,7 @@ class MemoryTransportLayer:
             raise trio.ClosedResourceError
 
     def close(self) -> None:
-        """See TransportLayer; what was sent before can still be received."""
+        """Close; the client can still receive the bytes sent before."""
         self._wire.is_closed = True
         self._wire.changed()
 
@@ -140,8 +139,8 @@ class MemoryClient:
     """The client's end.
 
     Attributes:
-        sent: the payloads that `send` sent, in order.
-        received: the payloads that were received, in order.
+        sent: the payloads sent by `send`, in order.
+        received: the received payloads, in order.
     """
 
     def __init__(self, wire: _Wire) -> None:
@@ -153,16 +152,16 @@ class MemoryClient:
     # Sending
 
     def send(self, *payloads: bytes) -> None:
-        """Send each payload with its length in front, as one burst; never waits."""
+        """Send each payload with its length, as one burst; never waits."""
         self.sent += payloads
         self.send_bytes(b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads))
 
     def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are: half a frame, a false length, what is no frame at all.
+        """Send bytes as they are, such as half a frame or a false length.
 
         Raises:
-            trio.ClosedResourceError: this end was closed.
-            trio.BrokenResourceError: the server closed the connection.
+            trio.ClosedResourceError: if this end is closed.
+            trio.BrokenResourceError: if the server has closed the connection.
         """
         if self._wire.is_ended:
             raise trio.ClosedResourceError
@@ -177,7 +176,7 @@ class MemoryClient:
         self._wire.changed()
 
     def reset(self) -> None:
-        """Be gone at once: the server can neither receive nor send any more."""
+        """Disconnect at once: the server can no longer receive or send."""
         self._wire.is_ended = self._wire.is_reset = True
         self._wire.to_server.clear()
         self._wire.to_client.clear()
@@ -187,19 +186,19 @@ class MemoryClient:
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes of responses that the server sent and this end did not receive."""
+        """Number of bytes that the server has sent and this end has not received."""
         return len(self._wire.to_client)
 
     @property
     def is_closed_by_server(self) -> bool:
-        """Whether the server closed the connection; responses may still be unread."""
+        """True if the server closed the connection; responses may still be unread."""
         return self._wire.is_closed
 
     async def receive_bytes(self) -> bytes:
-        """The bytes at hand, waiting for some; empty when the server closed the connection.
+        """Return the available bytes, waiting for some; empty if the server has closed the connection.
 
         Raises:
-            trio.BrokenResourceError: this end was reset.
+            trio.BrokenResourceError: if this end was reset.
         """
         wire = self._wire
         await trio.lowlevel.checkpoint()
@@ -215,11 +214,11 @@ class MemoryClient:
         return data
 
     async def receive(self) -> bytes:
-        """The payload of the next response.
+        """Return the payload of the next response.
 
         Raises:
-            trio.EndOfChannel: the server closed the connection after a whole response.
-            trio.BrokenResourceError: it closed it within one, or this end was reset.
+            trio.EndOfChannel: if the server closed the connection after a whole response.
+            trio.BrokenResourceError: if it closed it within one, or this end was reset.
         """
         while (frame := self._reader.next_frame()) is None:
             data = await self.receive_bytes()
@@ -233,11 +232,11 @@ class MemoryClient:
         return self.received[-1]
 
     async def receive_count(self, count: int) -> list[bytes]:
-        """The next `count` responses."""
+        """Return the next `count` responses."""
         return [await self.receive() for _ in range(count)]
 
     async def receive_all(self) -> list[bytes]:
-        """All responses until the server closes the connection."""
+        """Return all responses until the server closes the connection."""
         responses = []
         try:
             while True:
@@ -249,12 +248,12 @@ class MemoryClient:
 def memory_connection(
     *, capacity_bytes: int = CAPACITY_BYTES, receive_sizes: Iterable[int] = (), send_sizes: Iterable[int] = ()
 ) -> tuple[MemoryTransportLayer, MemoryClient]:
-    """The two ends of a new connection.
+    """Return the two ends of a new connection.
 
     Args:
-        capacity_bytes: bytes of responses that fit in between while the client does not read.
+        capacity_bytes: bytes of responses that the connection holds while the client does not read.
         receive_sizes: see MemoryTransportLayer; `(1,)` is byte by byte.
-        send_sizes: the same for what the server sends.
+        send_sizes: the same for the bytes that the server sends.
     """
     wire = _Wire(capacity_bytes)
     return MemoryTransportLayer(wire, receive_sizes, send_sizes), MemoryClient(wire)

@@ -1,7 +1,6 @@
-"""Checks of order, and the observers that feed them.
+"""Checks of order, and the wrappers that record events for them.
 
-Rules of this room: a check raises OrderViolationError that names the first place where the order is broken; an observer
-stands around what it observes and changes nothing.
+A check raises OrderViolationError for the first violation. A wrapper records calls and changes nothing.
 """
 
 from collections import defaultdict
@@ -24,19 +23,19 @@ __all__ = [
 
 
 class OrderViolationError(AssertionError):
-    """Something happened in another order than it must."""
+    pass
 
 
 def check_response_order(expected: Sequence[bytes], received: Sequence[bytes], *, is_whole: bool = True) -> None:
     """Check that one connection received exactly the expected responses, in order.
 
     Args:
-        expected: the responses in the order of their requests.
-        received: what the client received.
-        is_whole: False where the connection may have ended early, so that a prefix is enough.
+        expected: responses in the order of their requests.
+        received: responses that the client received.
+        is_whole: False if the connection may have ended early, so that a prefix is enough.
 
     Raises:
-        OrderViolationError: another response, one too many, or (whole) one too few.
+        OrderViolationError: if a response differs, or there are too many or (if `is_whole`) too few.
     """
     for place, (wanted, got) in enumerate(zip(expected, received, strict=False)):
         if wanted != got:
@@ -48,10 +47,10 @@ def check_response_order(expected: Sequence[bytes], received: Sequence[bytes], *
 
 
 def check_key_order(items: Iterable[Any], key_of: Callable[[Any], Hashable], sequence_of: Callable[[Any], int]) -> None:
-    """Check that among the items of each key the sequence numbers grow: per-key log order, or start order.
+    """Check that the sequence numbers of each key increase: its order in the log, or its order of starts.
 
     Raises:
-        OrderViolationError: an item came behind a later one of its key, or twice.
+        OrderViolationError: if an item follows a later one of its key, or occurs twice.
     """
     last: dict[Hashable, int] = {}
     for place, item in enumerate(items):
@@ -62,15 +61,15 @@ def check_key_order(items: Iterable[Any], key_of: Callable[[Any], Hashable], seq
 
 
 class WatchedApplication:
-    """An application, observed: which request started when, and which sessions were told that they are over.
+    """An application wrapper that records starts of requests and closed sessions.
 
     Args:
-        application: the one that decides.
-        schedule: takes note of every start, if given.
+        application: decides the requests.
+        schedule: records every start.
 
     Attributes:
-        starts: sequence numbers of the requests, by connection index, in the order in which they started.
-        closed_sessions: in the order in which their connections closed.
+        starts: sequence numbers of started requests, in order, by connection index.
+        closed_sessions: sessions in the order in which their connections closed.
     """
 
     def __init__(self, application: Application, schedule: Schedule | None = None) -> None:
@@ -94,10 +93,10 @@ class WatchedApplication:
         self.application.connection_closed(session)
 
     def check_start_order(self) -> None:
-        """Check that every connection's requests started in the order in which they arrived, each once.
+        """Check that the requests of every connection started in the order in which they arrived, each once.
 
         Raises:
-            OrderViolationError: they did not.
+            OrderViolationError: if they did not.
         """
         for connection, sequences in self.starts.items():
             if sequences != list(range(len(sequences))):
@@ -105,10 +104,10 @@ class WatchedApplication:
 
 
 class WatchedResponseOrder(ResponseOrder[Request]):
-    """A response order whose completions and releases are noted.
+    """A response order that records completions and releases.
 
     Args:
-        schedule: takes the notes.
+        schedule: receives the records.
     """
 
     __slots__ = ("_schedule",)
@@ -126,5 +125,5 @@ class WatchedResponseOrder(ResponseOrder[Request]):
 
 
 def watched_response_order(schedule: Schedule) -> Callable[[], ResponseOrder[Request]]:
-    """What makes watched response orders; for SocketServer's `response_order`."""
+    """Return a factory of watched response orders, for SocketServer's `response_order`."""
     return lambda: WatchedResponseOrder(schedule)

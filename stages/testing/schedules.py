@@ -1,8 +1,6 @@
-"""Which interleaving did a run take, and how many different ones did a test see?
+"""Fingerprints of schedules: the interleavings that runs took, and the number of different ones that a test saw.
 
-Rules of this room: a schedule is the sequence of what happened, by names that mean the same in every run (the number of
-a connection, never its address in memory); two runs with the same sequence took the same schedule. A property test that
-draws schedules must count them: one that runs the same schedule every time proves next to nothing.
+A property test that draws schedules should count them, since one that always runs the same schedule proves little.
 """
 
 import hashlib
@@ -10,15 +8,18 @@ import hashlib
 __all__ = ["Schedule", "ScheduleCount", "TooFewSchedulesError"]
 
 DISTINCT_SHARE_MIN = 1 / 3
-"""Fewer distinct schedules than this share of the examples are a failure of the test, not of what is tested."""
+"""Minimum share of distinct schedules among the examples; below it the test itself has failed."""
 
 
 class TooFewSchedulesError(AssertionError):
-    """A test that is about schedules ran nearly always the same one."""
+    """Too many examples of a test ran the same schedule."""
 
 
 class Schedule:
-    """What happened in one run, in order."""
+    """The events of one run, in order.
+
+    Name events by values that mean the same in every run: the index of a connection, never its id in memory.
+    """
 
     __slots__ = ("_digest", "events")
 
@@ -27,13 +28,12 @@ class Schedule:
         self._digest = hashlib.blake2b(digest_size=16)
 
     def note(self, event: str, *numbers: int) -> None:
-        """Add one event."""
         self.events += 1
         self._digest.update(f"{event} {numbers};".encode())
 
     @property
     def fingerprint(self) -> str:
-        """Equal for runs in which the same happened in the same order."""
+        """A hash that is equal for runs with the same events in the same order."""
         return self._digest.hexdigest()
 
 
@@ -41,7 +41,7 @@ class ScheduleCount:
     """The schedules of all examples of one test.
 
     Args:
-        name: of the test, for the report.
+        name: name of the test, for messages.
     """
 
     def __init__(self, name: str) -> None:
@@ -51,7 +51,7 @@ class ScheduleCount:
 
     @property
     def distinct(self) -> int:
-        """How many different schedules there were."""
+        """Number of different schedules."""
         return len(self._fingerprints)
 
     def add(self, schedule: Schedule) -> None:
@@ -60,11 +60,7 @@ class ScheduleCount:
         self._fingerprints.add(schedule.fingerprint)
 
     def check(self) -> None:
-        """Fail below DISTINCT_SHARE_MIN.
-
-        Raises:
-            TooFewSchedulesError: see there.
-        """
+        """Raise TooFewSchedulesError below DISTINCT_SHARE_MIN."""
         if self.distinct < DISTINCT_SHARE_MIN * self.examples:
             raise TooFewSchedulesError(str(self))
 

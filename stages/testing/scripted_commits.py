@@ -1,10 +1,4 @@
-"""Commits run on the event loop, at the times of a script.
-
-Rules of this room: no thread, so a mock clock sees every wait; a commit is written when it begins, as the committer's
-threads do it, becomes durable after the next delay of the script, and is reported to the committer at some later turn
-of the loop: with several in flight they end in an order that the script decides. What follows a commit has several
-turns now and then, however little it is.
-"""
+"""Commits that run on the event loop and take the times of a script."""
 
 import itertools
 from collections.abc import Iterable
@@ -21,22 +15,25 @@ if TYPE_CHECKING:
 __all__ = ["AnyPace", "ScriptedCommits"]
 
 LOOKS_OF_A_TURN = 3
-"""What follows commits ends its turn at each third place where it could."""
+"""The completion of commits stops at each third call of `leaves_rest`, to continue in a later turn."""
 
 
 class AnyPace(CommitPace):
-    """A group commit may begin beside others at any time, so that a script decides how many are in flight."""
+    """A pace that lets a group commit start at any time, so that a script decides how many are in flight."""
 
     def next_begin_ns(self, last_begin_ns: int) -> int:
         return last_begin_ns
 
 
 class ScriptedCommits:
-    """A CommitExecutor; see `stages.committer`.
+    """A `CommitExecutor` without threads, so that a mock clock sees every wait.
+
+    A commit is written when it starts, like in the committer's threads, and becomes durable after the next delay. The
+    committer learns of it in some later turn, so several commits in flight end in the order that the script decides.
 
     Args:
-        delays: seconds that commits take, one after the other, over and over.
-        schedule: takes note of what begins and ends, if given.
+        delays: seconds that commits take, one after the other, repeated.
+        schedule: records starts and ends of commits.
     """
 
     def __init__(self, delays: Iterable[float] = (0.0,), schedule: Schedule | None = None) -> None:
@@ -50,7 +47,7 @@ class ScriptedCommits:
     def start(self, committer: "Committer") -> None:
         self._committer = committer
 
-    def wake(self, count: int = 1) -> None:  # noqa: ARG002 - it looks until there is nothing to take
+    def wake(self, count: int = 1) -> None:  # noqa: ARG002 - takes all commits
         committer = self._committer
         assert committer is not None
         while not self._is_stopped and self._running < committer.commits_in_flight:
@@ -70,12 +67,11 @@ class ScriptedCommits:
         if self._schedule is not None:
             self._schedule.note("commit ended", commit.number)
         self._running -= 1
-        self.wake()  # as a thread does, which takes the next commit before the loop knows of the last
+        self.wake()  # like a thread, which takes the next commit before the event loop completes the last one
         await trio.lowlevel.checkpoint()
         committer.complete(commit)
 
     def leaves_rest(self) -> bool:
-        """See CommitExecutor."""
         self._looks += 1
         if self._looks % LOOKS_OF_A_TURN or self._is_stopped:
             return False
@@ -90,5 +86,5 @@ class ScriptedCommits:
             self._committer.complete()
 
     def stop(self) -> None:
-        """See CommitExecutor; what did not end by now never does."""
+        """Stop; unfinished commits never end."""
         self._is_stopped = True

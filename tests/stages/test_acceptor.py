@@ -192,7 +192,9 @@ def test_that_newcomers_wait_for_descriptors_is_told_once_a_minute(caplog):
             await trio.sleep(1)
 
     run(test)
-    assert [record.getMessage() for record in caplog.records] == ["listener L pauses accepting connections: none left"] * 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "listener L pauses accepting connections: none left"
+    ] * 2
 
 
 def test_a_client_that_gives_up_while_it_waits_delays_nobody():
