@@ -132,8 +132,7 @@ class Acceptor:
     """Accepts connections of one listener and deals them round robin to its processors.
 
     No single connection ends the accept loop. If all processors are busy, the acceptor waits for the last one it tried,
-    so
-    that a slow server slows down new clients. A lack of file descriptors pauses accepting only.
+    so that a slow server slows down new clients. A lack of file descriptors pauses accepting only.
 
     Args:
         listener: the listener to accept for.

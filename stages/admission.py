@@ -32,8 +32,7 @@ class Admission:
     """Admits the requests of one connection.
 
     A frame that finds no room is held, and its connection is muted and waits. When it is resumed and cannot use its
-    turn,
-    it passes the turn on. So connections are served in turn, however fast some of them send.
+    turn, it passes the turn on. So connections are served in turn, however fast some of them send.
 
     Args:
         connection: the connection; this class mutes it, and queues and budgets resume it.

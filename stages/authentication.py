@@ -36,8 +36,7 @@ class Authenticator(Protocol):
     """Authenticates the client of one connection.
 
     It is called synchronously, for one frame at a time, in order, and only while the connection has no requests in
-    flight.
-    So no request runs under two identities.
+    flight. So no request runs under two identities.
 
     Attributes:
         frame_bytes_max: size of the largest frame during the conversation.

@@ -41,9 +41,8 @@ class AuthenticationGate:
 
     Before the first success every frame goes to the authenticator, and no frame may exceed its limit. Afterwards only a
     frame that starts a new conversation does. A quiet connection has no requests in flight and no unsent bytes. So
-    earlier
-    requests are answered under the old identity, and later ones run under the new one. Nothing is read while a frame is
-    held.
+    earlier requests are answered under the old identity, and later ones run under the new one. Nothing is read while a
+    frame is held.
 
     Attributes:
         frame: the held frame, or None.

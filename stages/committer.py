@@ -134,8 +134,7 @@ class CommitExecutor(Protocol):
         """Start up to `count` commits; called on the event loop.
 
         After a commit its executor looks for work without being woken: submissions that wait for a key of that commit
-        are
-        taken then.
+        are taken then.
         """
 
     def leaves_rest(self) -> bool:
@@ -171,8 +170,7 @@ class Committer:
         commits_in_flight: maximum of concurrent commits; may be raised later.
         pace: decides when a commit starts beside others; learned from commit times by default.
         delay_seconds: injected delay for experiments. A commit is durable no earlier than this after its submission
-            (per
-            request) or its start (group). Delays of concurrent commits overlap.
+            (per request) or its start (group). Delays of concurrent commits overlap.
         on_completed: called on the loop with each durable commit once its submissions have ended and all its stamps are
             set.
         on_idle: called on the loop whenever everything submitted has ended.
@@ -245,8 +243,7 @@ class Committer:
 
         Args:
             following: number of requests that will be handled shortly. If it is not 0, the caller must call this again
-                after
-                handling some, because a group commit may wait for their entries.
+                after handling some, because a group commit may wait for their entries.
         """
         if not self._waiting or self._executor is None:
             return
@@ -392,8 +389,7 @@ class Committer:
 
         Args:
             may_wait: whether this may wait for other threads and for the storage (a full disk, for example); if not, it
-                returns
-                None instead.
+                returns None instead.
 
         Returns:
             the commit, whether its write succeeded or not; None if no commit may start now.

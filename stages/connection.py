@@ -78,10 +78,8 @@ class Connection:
     """A client connection.
 
     One task reads. Completing a request only marks the connection, and the sender flushes all marked connections, so
-    all
-    releasable responses leave in one send. Once the connection is closed, later results are dropped. No exception
-    crosses
-    to another connection.
+    all releasable responses leave in one send. Once the connection is closed, later results are dropped. No exception
+    crosses to another connection.
 
     Args:
         transport: carries the bytes; owned by the connection from now on.

@@ -18,8 +18,7 @@ class DeferredRequests:
     """The deferred requests of one connection, and the mute that they cause.
 
     They wait for an unfinished request, or until the client has read responses (`stages.unsent_responses`). A handler
-    of
-    their queue starts them one at a time, in order, and before requests that were read after them.
+    of their queue starts them one at a time, in order, and before requests that were read after them.
 
     Args:
         unsent: keeps the requests.

@@ -93,16 +93,14 @@ class Listener:
         name: name in quotas and statistics, such as `PLAINTEXT`; unique in a server.
         sock: a bound and listening socket; owned by the server that gets the listener.
         tls: returns the server's TLS context; called for every connection, so that new certificates apply to the next
-            one.
-            None for plaintext.
+            one. None for plaintext.
         send_buffer_bytes: send buffer of each connection; SYSTEM_DEFAULT leaves it to the system.
         open_session: see OpenSession; None leaves sessions to the application.
         handshake_failed: see HandshakeFailed.
         processors: number of processors; None for the server's number.
         limits: bounds of each connection; None for the server's.
         is_control_plane: whether its requests have a queue, a handler and a processor of their own, so that
-            administration
-            works while everything else is saturated.
+            administration works while everything else is saturated.
         is_privileged: whether its clients are trusted peers; used by the application only.
         source: accepts connections in place of a socket. With neither, connections arrive by `SocketServer.connect`
             only.

@@ -20,8 +20,8 @@ SHARED_QUEUE = 0
 """The number of queues that means "one queue, shared by all handlers"."""
 
 IN_FLIGHT_MAX = 64
-"""Maximum of unanswered requests of one connection, as in AutoMQ, whose first version had no bound and could run out
-of memory."""
+"""Maximum of unanswered requests of one connection, as in AutoMQ, whose first version had no bound and could run out of
+memory."""
 
 HANDLERS = 8
 """Kafka's default of `num.io.threads`: N in pipelined mode, M in classic mode."""

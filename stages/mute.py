@@ -33,8 +33,7 @@ class Mute:
 
     Attributes:
         reasons: the current reasons, always the same set object, so callers may keep a reference. Only this class
-            changes
-            it.
+            changes it.
     """
 
     __slots__ = ("_throttled_until", "reasons")

@@ -100,12 +100,10 @@ class PartialFrameBudget:
 
     A frame above `stages.frames.LARGE_FRAME_BYTES` keeps its memory until it becomes a request or its connection ends.
     Waiting frames are served first come, first served. While frames wait, the others must arrive at
-    BYTES_PER_SECOND_MIN
-    or faster.
+    BYTES_PER_SECOND_MIN or faster.
 
     Invariant: the oldest frame with memory never waits. So frames that each hold a part cannot block each other, and
-    all
-    frames together hold at most `bytes_max` and one frame more.
+    all frames together hold at most `bytes_max` and one frame more.
 
     Args:
         bytes_max: memory of all frames but the oldest.

@@ -65,10 +65,8 @@ class ConnectionHandle(Protocol):
         listener: name of the listener that accepted the connection.
         session: state of the connection that belongs to the application; None until it is set.
         response_room_bytes: maximum size of a response, which shrinks while clients do not read their responses. A
-            larger
-            response is sent nevertheless. 0 requests a response without payload. A connection without unsent bytes
-            always
-            has at least 1.
+            larger response is sent nevertheless. 0 requests a response without payload. A connection without unsent
+            bytes always has at least 1.
         unsent: for handlers: tells whether requests must wait for the client to read.
         closed: whether the connection can send no more responses.
     """
@@ -162,8 +160,7 @@ class Pending:
         entries: written by the committer's storage in this order; opaque to `stages`.
         result: result of the slot after the commit.
         on_durable: called on the event loop once the entries are durable, in the order of the commits and just before
-            the
-            slot is completed. It must not raise.
+            the slot is completed. It must not raise.
     """
 
     __slots__ = ("entries", "on_durable", "result")
@@ -185,8 +182,7 @@ class Parked:
         then: called on the event loop with the return value of `work`; its own result completes the slot. It is called
             even if the connection is closed by then, but not if `work` raises.
         needs_frame: False if the application has read the frame and accounts for the parts it keeps. A long frame is
-            then
-            cut to its first FRAME_KEPT_BYTES, and the rest leaves the byte budget.
+            then cut to its first FRAME_KEPT_BYTES, and the rest leaves the byte budget.
     """
 
     __slots__ = ("needs_frame", "response_bytes", "then", "work")
@@ -210,8 +206,7 @@ class Waiting:
 
     Args:
         when_over: called once with a callback that continues the steps. Call that on the event loop; it has no effect
-            once
-            the steps are closed.
+            once the steps are closed.
     """
 
     __slots__ = ("when_over",)
@@ -228,10 +223,8 @@ class Unfinished:
     Args:
         steps: the remaining work. It yields wherever it may be interrupted and returns the result of the slot. It must
             submit everything it has appended before it yields, by yielding a `Pending`, whose own `result` is ignored.
-            It
-            yields a `Parked` to continue with the return value of its `work`, and a `Waiting` to continue on a
-            callback. It
-            is closed at a yield if the connection is closed, a commit fails, or the server stops.
+            It yields a `Parked` to continue with the return value of its `work`, and a `Waiting` to continue on a
+            callback. It is closed at a yield if the connection is closed, a commit fails, or the server stops.
         first: the value that it yielded last.
     """
 
@@ -320,8 +313,7 @@ class Request(Stamps):
         answer: the response as a message of the application; set by the application, for observers only.
         before_answer: called once with the result that would end the slot; its return value replaces that result. If it
             returns None, the slot stays open, the application completes the request later, and the response that was
-            held
-            back counts as unsent until then. Set by the application.
+            held back counts as unsent until then. Set by the application.
         queue: number of the queue where it waited; NO_QUEUE if none.
         commit: number of the commit that made it durable; NO_STAMP if none.
     """

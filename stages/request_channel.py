@@ -1,7 +1,7 @@
 """Bounded request queues between connections and handlers.
 
-A full queue never blocks the event loop. A connection that finds no room registers as a waiter and stops reading, so
-a full queue delays only the connections routed to it.
+A full queue never blocks the event loop. A connection that finds no room registers as a waiter and stops reading, so a
+full queue delays only the connections routed to it.
 """
 
 from __future__ import annotations

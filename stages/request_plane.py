@@ -1,7 +1,7 @@
 """Planes of request handling: a request channel with its handlers, for data or for administration.
 
-Planes share the committer and the application, and nothing else. Full queues or waiting handlers of one plane
-therefore do not delay the other.
+Planes share the committer and the application, and nothing else. Full queues or waiting handlers of one plane therefore
+do not delay the other.
 """
 
 from __future__ import annotations

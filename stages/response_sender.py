@@ -26,15 +26,12 @@ class ResponseSender:
     """Flushes marked connections at the end of a burst, or from a task.
 
     A burst is a turn of a handler, or a set of commits that ended together. Flushing where the burst ends spares a
-    response
-    the wait for another pass of the event loop, and for a task to wake up. Connections marked outside of a burst, or
-    during
-    a flush, are flushed by the task in the next pass.
+    response the wait for another pass of the event loop, and for a task to wake up. Connections marked outside of a
+    burst, or during a flush, are flushed by the task in the next pass.
 
     Args:
         budget: bounds the unsent responses of all connections. It is enforced after each flush, because bytes that
-            clients
-            take immediately do not count.
+            clients take immediately do not count.
     """
 
     def __init__(self, budget: ResponseBudget) -> None:

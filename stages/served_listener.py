@@ -49,8 +49,7 @@ class ServedListener:
     """The acceptor and the processors of one listener, including retiring processors.
 
     A retiring processor, or a listener being removed, answers its requests in flight and closes its connections within
-    a
-    bound.
+    a bound.
 
     Args:
         listener: the listener to serve.

@@ -304,8 +304,7 @@ class SocketServer:
         """Change the number of processors while the server runs.
 
         New connections use the new processors from now on. Surplus processors, the last ones, get no more connections:
-        they
-        answer their requests in flight, close their connections and end within `drain_seconds`.
+        they answer their requests in flight, close their connections and end within `drain_seconds`.
 
         Args:
             count: at least 1.
@@ -346,8 +345,7 @@ class SocketServer:
 
         Args:
             by_listener: bounds of listeners that get bounds of their own; other listeners use the server's. None leaves
-                the
-                listeners' own bounds as they are.
+                the listeners' own bounds as they are.
         """
         self.limits = attrs.evolve(limits, processors=self.limits.processors)
         for served in self._listeners.values():

@@ -26,12 +26,9 @@ class Stamps:
         dequeued_ns: a handler took it.
         handled_ns: the first call of `handle` returned.
         decided_ns: `handled_ns` plus the time of callbacks and later steps. Not read from a clock: the time at which
-            the
-            handler would have finished, had no other request had a turn in between.
+            the handler would have finished, had no other request had a turn in between.
         submitted_ns, durable_ns: its entries were submitted to the committer, and became durable; NO_STAMP without
-        entries.
-        completed_ns: its result is known.
-        released_ns: every earlier response of the connection was released.
+        entries. completed_ns: its result is known. released_ns: every earlier response of the connection was released.
         send_started_ns, sent_ns: its first and its last byte were sent.
     """
 

@@ -76,10 +76,8 @@ class UnfinishedRequests:
     """The unfinished requests of a handler pool, which take turns.
 
     One task runs the steps of all of them. So the event loop pays for one step between two checks of the network,
-    however
-    many connections send expensive requests. At every yield, everything that the steps have appended is submitted, so
-    they
-    can be closed there.
+    however many connections send expensive requests. At every yield, everything that the steps have appended is
+    submitted, so they can be closed there.
 
     Args:
         committer: commits the entries that steps wait for.

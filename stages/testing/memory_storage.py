@@ -31,8 +31,7 @@ class MemoryStorage:
     """A `CommitStorage` whose entries become durable in memory, or fail to.
 
     A write is durable only after the sync of its own ticket, so a premature acknowledgement is noticed. Each fault
-    happens
-    once.
+    happens once.
 
     Args:
         key_of: key of an entry, for commits per request; one key for all entries by default.

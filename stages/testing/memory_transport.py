@@ -160,8 +160,8 @@ class MemoryClient:
         """Send bytes as they are, such as half a frame or a false length.
 
         Raises:
-            trio.ClosedResourceError: if this end is closed.
-            trio.BrokenResourceError: if the server has closed the connection.
+            trio.ClosedResourceError: if this end is closed. trio.BrokenResourceError: if the server has closed the
+            connection.
         """
         if self._wire.is_ended:
             raise trio.ClosedResourceError
@@ -217,8 +217,8 @@ class MemoryClient:
         """Return the payload of the next response.
 
         Raises:
-            trio.EndOfChannel: if the server closed the connection after a whole response.
-            trio.BrokenResourceError: if it closed it within one, or this end was reset.
+            trio.EndOfChannel: if the server closed the connection after a whole response. trio.BrokenResourceError: if
+            it closed it within one, or this end was reset.
         """
         while (frame := self._reader.next_frame()) is None:
             data = await self.receive_bytes()
