@@ -187,6 +187,7 @@ class Acceptor:
 
     def _burst(self) -> Iterator[Accepted]:
         """Yield the connections in the backlog."""
+        # Bounded, so that a flood of clients cannot keep other tasks from running.
         for _ in range(BACKLOG):
             try:
                 accepted = self._source.accept()
@@ -209,6 +210,7 @@ class Acceptor:
         name, ip, arrived = self.listener.name, accepted.ip, trio.current_time()
         try:
             await self._wait_for_slot(arrived)
+        # A cancelled accept must not leak the socket.
         except BaseException:
             accepted.close()
             raise
@@ -290,6 +292,7 @@ class Acceptor:
     def _keep_throttled(self, accepted: Accepted, seconds: float) -> None:
         # An open connection makes the client wait; after a close it would try again at once.
         self._throttled_total += 1
+        # Each one holds a file descriptor, so a flood of throttled clients must not keep them all open.
         if len(self._throttled) >= THROTTLED_MAX:
             self._close_first_throttled()
         heapq.heappush(self._throttled, (trio.current_time() + seconds, next(self._throttled_number), accepted))

@@ -124,6 +124,7 @@ class Admission:
             budget.release(partial)
 
     async def _wait_to_read(self) -> None:
+        # The reader itself runs the conversation, so nothing is read during it.
         if self.gate is not None and self.gate.frame is not None:
             await self.gate.converse()
             return
@@ -159,8 +160,7 @@ class Admission:
             queue = self.queue
             if (
                 # The third condition always admits a small request of a connection with nothing in flight. So clients
-                # that use up the
-                # byte budget stop large requests and pipelining, but no client altogether.
+                # that use up the byte budget stop large requests and pipelining, but no client altogether.
                 len(queue.requests) >= queue.capacity
                 or (queue.waiters and not is_called)
                 or (channel.bytes_held >= channel.bytes_max and (depth or len(frame) > channel.small_bytes_max))
@@ -224,5 +224,6 @@ class Admission:
             self._partial = None
         if self._held_frame is not None:
             self._held_frame = None
+            # Both lines: a connection does not know in which one it waits.
             self.queue.stop_waiting(self._connection)
             self._channel.stop_waiting_for_bytes(self._connection)

@@ -18,8 +18,6 @@ __all__ = ["AuthenticationGate", "GuardedConnection"]
 
 
 class GuardedConnection(Protocol):
-    """The connection of a gate."""
-
     muting: Muting
     closed: bool
 

@@ -41,6 +41,7 @@ class CommitPace:
 
     def __init__(self, slow_ns: int = SLOW_GROUP_NS) -> None:
         self._slow_ns = slow_ns
+        # Storage counts as fast until COMMITS_REMEMBERED slow commits have shown otherwise.
         self._durations_ns = deque([0] * COMMITS_REMEMBERED, maxlen=COMMITS_REMEMBERED)
         self._spacing_ns: int | None = None
 

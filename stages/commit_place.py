@@ -82,8 +82,7 @@ class CommitPlace:
         is_alone = waiting == 1 and not following and not is_in_flight
         self._alone_commits = self._alone_commits + 1 if is_alone else 0
         # A thread hands over several commits per request at once; the loop does not. So a commit per request moves to
-        # the
-        # loop only if the last ones ran alone.
+        # the loop only if the last ones ran alone.
         can_share = not self._is_busy_alone if self._is_group else self._alone_commits >= ALONE_COMMITS_MIN
         self.suits_loop = not is_synced or (self._is_fast and can_share)
         if self._commit_on is not CommitOn.AUTO:

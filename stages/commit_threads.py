@@ -64,10 +64,8 @@ class CommitThreads:
         self._turns = turns
         self._threads: list[threading.Thread] = []
         # No wake-up is lost: a thread sets IDLE and then looks for work once more before it waits. The event loop
-        # submits
-        # first and reads the states afterwards. So either the loop sees IDLE and wakes the thread, or that last look
-        # finds
-        # the submission.
+        # submits first and reads the states afterwards. So either the loop sees IDLE and wakes the thread, or that last
+        # look finds the submission.
         self._states: list[_State] = []
         # A queue and `run_sync_soon` take 56 us for a round trip, `trio.to_thread` 80 us.
         self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -99,8 +97,7 @@ class CommitThreads:
         while True:
             states[index] = _State.COMMITTING
             # While the loop does not know of some finished commits, their clients wait for this thread. So it must not
-            # wait for
-            # anything but a sync before it hands them over.
+            # wait for anything but a sync before it hands them over.
             has_unannounced = is_backlogged and self._has_unannounced
             commit = committer.begin_commit(may_wait=not has_unannounced)
             if commit is None:
@@ -114,6 +111,7 @@ class CommitThreads:
                 committer.end_commit(commit)
                 if not has_unannounced:
                     is_backlogged = committer.is_backlogged
+                # A stopping event loop takes no more commits, so the threads commit the rest.
                 is_loops_turn = committer.place.suits_loop and not self._is_stopping
                 states[index] = _State.LOOKING
                 # Set before the hand-over: `_complete` must see it, and a commit that does not suit the loop after all
@@ -184,6 +182,8 @@ class CommitThreads:
             return False
         assert self._token is not None
         assert self._committer is not None
+        # The rest needs another call of the loop. After `RunFinishedError` none will come, so everything is completed
+        # now.
         return self._is_loop_called or self._call_loop(self._committer, self._token)
 
     def _commit_on_loop(self, committer: Committer) -> bool:
@@ -191,6 +191,7 @@ class CommitThreads:
         # A completing commit may submit entries. Committing those here would overtake the rest of its completion.
         if not committer.place.suits_loop or self._is_completing:
             return False
+        # A commit of a thread must complete first, or this one would complete before it.
         while not committer.is_in_flight and (commit := committer.commit_nowait()) is not None:
             self._complete_all(committer, [commit])
         return committer.is_idle
@@ -203,8 +204,7 @@ class CommitThreads:
         asleep = states.count(_State.WAITING)
         is_called_early = self._committer.is_large
         # A wake-up too many costs a thread one look. One too few would lose a commit, so all counts are estimates in
-        # that
-        # direction.
+        # that direction.
         missing = count - called - states.count(_State.LOOKING) - (0 if is_called_early else asleep)
         idle = states.count(_State.IDLE) - called + (asleep if is_called_early else 0)
         for _ in range(missing):

@@ -255,8 +255,8 @@ class Committer:
 
     def _takeable(self) -> int:
         """Return how many commits could start now."""
-        # The thread of a running commit looks for work after it, so another thread is needed only to run beside it.
-        # The thread that frees a key takes the submissions that wait for the key.
+        # The thread of a running commit looks for work after it, so another thread is needed only to run beside it. The
+        # thread that frees a key takes the submissions that wait for the key.
         is_slow = self.pace.next_begin_ns(0) is not None
         if not is_slow and (self._running or self._is_taking):
             return 0
@@ -264,6 +264,7 @@ class Committer:
             return 1
         most = self.commits_in_flight if is_slow else 1
         wanted, key_of, count = set(self._busy_keys), self.storage.key_of, 0
+        # A copy, because a thread may take from the deque during the loop.
         for submission in tuple(self._waiting):
             count += wanted.isdisjoint(map(key_of, submission.entries))
             if count == most:
@@ -292,6 +293,7 @@ class Committer:
 
         Without commits, complete the rest of an earlier call. Never raises.
         """
+        # One burst for all of them, so that each connection gets its responses in one send.
         self._sender.begin_burst()
         for commit in commits:
             self._ended[commit.number] = commit
@@ -322,6 +324,7 @@ class Committer:
             self._ended_until_look -= 1
             if not self._ended_until_look:
                 self._ended_until_look = self._ended_between_looks
+                # Asked only while something is left: a rest without submissions would delay `on_completed` for nothing.
                 is_last = begin == len(commit.submissions) and not self._ended
                 if not is_last and self._executor is not None and self._executor.leaves_rest():
                     self._rest, self._rest_begin, self._rest_error = commit, begin, error
@@ -335,15 +338,17 @@ class Committer:
 
     def _begin_to_finish(self, commit: Commit) -> BaseException | None:
         """Make the entries visible; return the error if they are not durable."""
+        # An earlier failure fails this commit too, even if its own sync succeeded: its entries follow lost ones.
         error = self.error or commit.error
         if error is None:
             try:
                 self._on_commit(commit)
-            except Exception as problem:  # noqa: BLE001 - nothing may escape, and a callback that failed halfway must acknowledge nothing
+            except Exception as problem:  # noqa: BLE001 - nothing may escape, and a failed callback acknowledges nothing
                 error = problem
         if error is not None:
             self._fail(error)
             return error
+        # Only successful commits count: the duration of a failed one says nothing about the disk.
         duration_ns = commit.durable_ns - commit.started_ns
         self.pace.commit_ended(duration_ns)
         alone_requests = _requests_of_one_connection(commit.submissions)
@@ -359,6 +364,7 @@ class Committer:
         if self.error is not None:
             return
         self.error = error
+        # Before the lock: its holder may be waiting for space.
         self.storage.stop_waiting()
         # A thread may be taking submissions. The longest wait for the lock is one write, since `stop_waiting` makes
         # writes that wait for space fail.
@@ -397,6 +403,7 @@ class Committer:
         if not self._turn.acquire(blocking=may_wait):
             return None
         try:
+            # `_turn` covers taking and writing, so entries are written in the order in which their commits complete.
             commit = self._take() if self._wait_ns() == 0 else None
             if commit is not None and commit.error is None:
                 write = self.storage.write if may_wait else self.storage.write_nowait
@@ -489,6 +496,7 @@ class Committer:
     def _take(self) -> Commit | None:
         if self._is_poisoned or not self._waiting:
             return None
+        # Until `_running` has the commit, this flag keeps `is_idle` False. Without it the server could stop in between.
         self._is_taking = True
         commit = Commit(self._next_number)
         try:
@@ -522,9 +530,9 @@ class Committer:
     def _take_one(self, commit: Commit) -> None:
         key_of = self.storage.key_of
         # The oldest submission none of whose keys is busy or wanted by an older one. A submission without entries waits
-        # for
-        # all older ones, as if it wanted every key.
+        # for all older ones, as if it wanted every key.
         wanted = set(self._busy_keys)
+        # By index, because the event loop may append during the loop.
         for index in range(len(self._waiting)):
             submission = self._waiting[index]
             keys = set(map(key_of, submission.entries))

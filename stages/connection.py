@@ -203,6 +203,7 @@ class Connection:
 
     def complete(self, request: Request, result: object) -> None:
         """Set the result of a request; the responses it releases leave with the next flush."""
+        # Exact types, because `isinstance` is slower and each response passes here.
         kind = type(result)
         if kind is not Send:
             if kind is Pending or kind is Parked or kind is Unfinished:
@@ -212,6 +213,7 @@ class Connection:
                 return
             if kind is not NoOp and kind is not Close:
                 result = Close(f"{result!r} is not a result")
+        # Entries of the request stay durable, but no response can be sent.
         if self.closed:
             return
         if (request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result):
@@ -272,6 +274,7 @@ class Connection:
             self._waiting_bytes -= sum([request.response_bytes for request in released])  # 0 if it did not wait
         for request in released:
             size_bytes += request.size_bytes
+            # A response after a Close must not be sent, but its bytes leave the budget.
             if self._closing:
                 if self._timeline is not None and request.enqueued_ns:
                     self._timeline.request_dropped(request)
@@ -301,6 +304,7 @@ class Connection:
     def _begin_closing(self) -> None:
         """Close once the released responses have left; read and send nothing after them."""
         self._closing = True
+        # Ends `receive`, so that `run` continues with `_drain`.
         self._reading.cancel()
 
     # Sending
@@ -429,6 +433,7 @@ class Connection:
         """Close now and drop results that arrive later. Idempotent."""
         if self.closed:
             return
+        # First: the callbacks below may complete requests of this connection, which must be dropped.
         self.closed = True
         owner = self._owner
         self.unsent.abandon()
@@ -450,6 +455,7 @@ class Connection:
         limits = self._owner.limits
         if now - self.last_active > limits.idle_seconds_max:
             return True
+        # The watchdog for lost completions: without it a slot that is never completed blocks its connection forever.
         head = self.order.head
         return head is not None and now_ns() - head.received_ns > limits.slot_seconds_max * 1e9
 

@@ -252,6 +252,7 @@ class ConnectionQuotas:
         if seconds:
             self._take_back(listener, arrived, seconds)
             return Throttle(seconds)
+        # Counted even if it is refused, like in Kafka: the caller releases it after closing it.
         before = self._by_ip[ip]
         self._server.connections += 1
         of_listener.connections += 1
@@ -264,9 +265,11 @@ class ConnectionQuotas:
 
     def _ip_throttle_seconds(self, ip: str, now: float) -> float:
         limit = self._limits.rate_max_of_ip(ip)
+        # Unlimited addresses are not measured, so they take no memory.
         if limit >= UNLIMITED:
             return 0.0
         rates = self._rate_by_ip
+        # Removed and inserted again, which keeps the dict in the order of use.
         rate = rates.pop(ip, None) or Rate()
         seconds = self._record(rate, now, limit)
         if seconds:

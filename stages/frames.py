@@ -111,6 +111,7 @@ class FrameReader:
         large = self._large
         if large is not None:
             missing = self._size - self._filled
+            # The buffer may have grown by zeros that were not received into.
             del large[self._filled :]
             large += data[:missing]
             self._filled += min(missing, len(data))
@@ -136,6 +137,7 @@ class FrameReader:
             self._large = None
             self.collects_large = False
             self._filled = 0
+            # Not `bytes`, which would copy a large frame.
             return memoryview(large)
         if self._invalid is not None:
             raise self._invalid

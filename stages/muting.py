@@ -45,6 +45,7 @@ class Muting:
         if not self.mute.throttle(until):
             return False
         if self._timeline is not None:
+            # Overlapping throttles are reported as one mute.
             self._began_ns.setdefault(MuteReason.THROTTLED, now_ns())
         return True
 

@@ -159,6 +159,7 @@ class PartialFrameBudget:
         """
         if not self._line:
             return []
+        # Frames that wait are not read, so they cannot be slow.
         slow = [frame.holder for frame in self._frames if frame not in self._line and frame.is_slow(now)]
         self._closed += len(slow)
         return slow

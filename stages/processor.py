@@ -164,6 +164,7 @@ class Processor:
     def closed(self, connection: Connection) -> None:
         self.connections.discard(connection)
         self.counters.closed += 1
+        # Each counted connection must be released exactly once, or the quotas would drift.
         if connection in self._uncounted:
             self._uncounted.remove(connection)
         else:
@@ -243,6 +244,7 @@ class Processor:
         self.connections.add(connection)
         if not new.is_counted:
             self._uncounted.add(connection)
+        # It waited for this processor during `stop_reading`, which did not reach it.
         if self._is_draining:
             connection.close()
             return
@@ -281,6 +283,7 @@ class Processor:
                 await self._limits_changed.park()
                 continue
             await trio.sleep(OVERDUE_CHECK_SECONDS)
+            # A copy, because connections open and close during the checkpoints.
             waiting = tuple(self.connections)
             for start in range(0, len(waiting), OVERDUE_CHECKS_MAX):
                 now = trio.current_time()

@@ -65,6 +65,7 @@ class Rate:
         self._forget(now, windows)
         own = self._windows
         elapsed = now - own[0][0] if own else 0.0
+        # Kafka's `Rate`: at least all windows but one count as elapsed, so a first burst is not overestimated.
         missing = windows.count - 1 - int(elapsed / windows.seconds)
         seconds = elapsed + max(missing, 0) * windows.seconds or windows.seconds
         return sum(count for _, count in own) / seconds, seconds

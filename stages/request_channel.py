@@ -41,6 +41,7 @@ class Waiter(Protocol):
 
 def shard_of(connection_id: str, count: int) -> int:
     """Return the queue of a connection: its hash modulo `count`, stable across processes and Python versions."""
+    # Not `hash`, which Python seeds per process: the route of a connection must be reproducible.
     digest = hashlib.blake2b(connection_id.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % count
 
@@ -127,6 +128,7 @@ class RequestQueue:
         Raises:
             trio.WouldBlock: if the queue is full; check `has_room` first.
         """
+        # Every request passes here: locals and the `_has_idle` flag save attribute lookups and a call.
         requests = self.requests
         if len(requests) >= self.capacity:
             raise trio.WouldBlock
@@ -162,6 +164,7 @@ class RequestQueue:
     def hold(self, request: Request, callback: Callable[[], Result]) -> None:
         """Stop taking requests until `go_on`, and start with `callback` then."""
         self.is_held = True
+        # First, since callbacks run before requests: the held request stays the next one of its queue.
         self.callbacks.appendleft((request, callback))
 
     def go_on(self) -> None:
@@ -184,6 +187,7 @@ class RequestQueue:
         room = self.capacity - len(self.requests)
         waiters = self.waiters
         while waiters and room > 0:
+            # A resumed connection puts its request in a later turn, so its room is reserved here.
             if waiters.popleft().resume(MuteReason.QUEUE_FULL):
                 room -= 1
 
@@ -254,6 +258,7 @@ class RequestChannel:
         self._open_queues(1 if mode.is_shared_queue else mode.queues)
 
     def _open_queues(self, count: int) -> list[RequestQueue]:
+        # At least 1, or a queue would never accept a request.
         capacity = max(self.requests_max // count, 1)
         self.queues = [RequestQueue(self._next_index + i, capacity) for i in range(count)]
         self._next_index += count
@@ -277,6 +282,7 @@ class RequestChannel:
 
     def put_callback(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
         """Append a callback to the queue of its request, or to its successor if that queue has ended."""
+        # The handlers of a drained queue have ended.
         if queue.is_drained:
             queue = self.queues[shard_of(request.connection.id, len(self.queues))]
         queue.put_callback(request, callback)
@@ -328,6 +334,7 @@ class RequestChannel:
     def _resume_for_bytes(self) -> None:
         """Resume the oldest waiter that can use the budget; the bytes it releases resume the next one."""
         while self._byte_waiters and self.bytes_held < self.bytes_max:
+            # Only one, because the size of its frame is unknown here.
             if self._byte_waiters.popleft().resume(MuteReason.QUEUED_BYTES):
                 break
         self._note_depletion()

@@ -236,6 +236,7 @@ class RequestHandlerPool:
                 break
             connection = request.connection
             if type(result) is Pending:
+                # Classic mode: the handler waits for the commit of this request, and its turn ends.
                 if self._waits_for_commit:
                     self._is_in_turn = False
                     queue.room_was_made()
@@ -251,6 +252,7 @@ class RequestHandlerPool:
             if ended - began > NOTED_TURN_SECONDS:
                 self._turns.note(request.api, ended - began)
             began = ended
+            # An unfinished request has used up a turn, and its later steps run in a task of their own.
             if type(result) is Unfinished or connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX or ended >= latest:
                 break
         self._is_in_turn = False
@@ -291,6 +293,7 @@ class RequestHandlerPool:
         if request.enqueued_ns:
             request.dequeued_ns = now_ns()
         self._handled += 1
+        # `call_back` compares with it: a callback posted by `handle` itself runs immediately.
         self._current = request
         try:
             result = self._application.handle(request)
@@ -329,6 +332,7 @@ class RequestHandlerPool:
         if request is self._current:
             request.complete(callback())
             return
+        # One callback per request, so callbacks are bounded by the requests in flight.
         if request.has_callback:
             raise RuntimeError(f"{request!r} already has a waiting callback: wait until that has run")
         request.has_callback = True
@@ -365,6 +369,7 @@ class RequestHandlerPool:
             self._committer.submit(
                 Submission(result.entries, request=request, result=answer, on_durable=apply, on_ended=_answer)
             )
+            # Within a turn, `_turn` starts the commit at its end.
             if not self._is_in_turn:
                 self._committer.start_commit()
             return

@@ -63,6 +63,8 @@ class ResponseOrder(Generic[SlotT]):
         slot.result = result
         slots = self._slots
         released: list[SlotT] = []
+        # The longest completed run from the oldest slot: one late response delays only the later ones of its
+        # connection.
         while slots and slots[0].result is not None:
             released.append(slots.popleft())
         return released

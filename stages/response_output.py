@@ -94,6 +94,7 @@ class ResponseOutput:
             size = len(part)
             if count < size:
                 if count:
+                    # A view, so that the rest of a large part is not copied.
                     output[0] = memoryview(part)[count:]
                 return
             output.popleft()

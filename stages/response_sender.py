@@ -78,6 +78,7 @@ class ResponseSender:
     def _flush(self) -> None:
         # A method, so that its locals keep no connection alive while `run` waits.
         self._is_flushing = True
+        # Taken before sending: a flush may mark connections again, for the next flush.
         marked, self._marked = self._marked, []
         for connection in marked:
             connection.send_marked()

@@ -131,6 +131,7 @@ class ServedListener:
 
     async def resize(self, count: int, drain_seconds: float) -> None:
         """Change the number of processors, to at least one; surplus ones get no new connections and drain."""
+        # Starting a processor waits, so two resizes could otherwise interleave.
         async with self._resizing:
             while len(self.processors) < count:
                 processor = Processor(self._numbers.next_processor(), self._shared, self.name)
@@ -138,6 +139,7 @@ class ServedListener:
                 self.processors.append(processor)
             nursery = self._running()
             surplus = self.processors[max(count, 1) :]
+            # In place, because the acceptor shares this list.
             del self.processors[max(count, 1) :]
             for processor in surplus:
                 self._retiring.append(processor)

@@ -328,14 +328,15 @@ class SocketServer:
     def resize_handlers(self, count: int) -> None:
         """Change the number of handlers of the data plane; with separate queues, the number of queues.
 
-        If handlers wait for their own commits, as many commits may run at once. Fewer handlers do not lower that
-        number.
+        If handlers wait for their own commits, as many commits as handlers may run at once. Fewer handlers do not lower
+        that number.
         """
         if self.mode.is_shared_queue:
             self.handlers.resize_handlers(count)
         elif count != len(self.channel.queues):
             self.handlers.resize_queues(count)
         if not self.mode.is_group_commit:
+            # Not lowered: handlers that end may still wait for their commits.
             self.committer.commits_in_flight = max(self.committer.commits_in_flight, count + SPARE_COMMITS)
 
     def set_limits(self, limits: ServerLimits, by_listener: Mapping[str, ConnectionLimits] | None = None) -> None:

@@ -88,8 +88,7 @@ class TlsTransportLayer:
     async def _handshake_step(self) -> bool:
         """Let OpenSSL process the received bytes, and return True if the handshake is complete."""
         # A handshake takes OpenSSL 0.3 ms with an EC key and 4 ms with a 4096-bit RSA key, without Python's lock.
-        # Everything
-        # after it takes microseconds and runs on the event loop.
+        # Everything after it takes microseconds and runs on the event loop.
         if self._in_threads:
             self._is_in_thread = True
             try:
@@ -190,6 +189,7 @@ class TlsTransportLayer:
     def _flush(self) -> bool:
         """Hand encrypted bytes to the lower layer; return True if none are left."""
         if self._outgoing.pending:
+            # OpenSSL hands out encrypted bytes once, so the layer must keep what the lower layer does not take.
             self._unsent += self._outgoing.read()
         while self._unsent:
             try:

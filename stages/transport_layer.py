@@ -128,6 +128,7 @@ class PlaintextTransportLayer:
             if sum(map(len, parts)) <= JOIN_BYTES_MAX:
                 return self._sock.send(b"".join(parts))
             if not HAS_SENDMSG:
+                # An empty first part would make no progress.
                 return self._sock.send(parts[0] or b"".join(parts))
             return self._sock.sendmsg(parts[:PARTS_MAX])
         except BlockingIOError:

@@ -144,6 +144,7 @@ class UnfinishedRequests:
             waiting.when_over(work.go_on)
         except Exception as error:  # noqa: BLE001 - see _step
             work.go_on(error=error)
+        # The connection may have closed before `may_abandon` was set.
         if work.request.connection.closed:
             work.abandon()
 
@@ -158,6 +159,7 @@ class UnfinishedRequests:
         self._committer.submit(Submission(pending.entries, on_durable=pending.on_durable, on_ended=end))
 
     def _continue(self, work: _Work) -> None:
+        # A request that has ended may still get the result of its commit or thread.
         if work in self._works:
             self._ready.append(work)
             self._idle.unpark()
@@ -177,6 +179,7 @@ class UnfinishedRequests:
                 del work  # frees the memory of a finished request while this task waits
                 long_turns = took / TURN_SECONDS_MAX
                 for _ in range(1 + min(int(long_turns), BREATHS_MAX)):
+                    # Blocks the event loop on purpose: this is how it releases Python's lock.
                     time.sleep(BREATH_SECONDS)  # noqa: ASYNC251 - see BREATH_SECONDS
                     await trio.lowlevel.checkpoint()
         finally:

@@ -135,6 +135,7 @@ class UnsentResponses:
         added = size_bytes - self.size_bytes
         self.size_bytes = size_bytes
         budget.bytes_held += added
+        # Only an increase fills a connection: one that shrinks is leaving this state.
         if added <= 0 or (size_bytes < bytes_max and budget.bytes_held < budget.bytes_max):
             return False
         self.is_full = self.must_wait = True
@@ -197,6 +198,7 @@ class UnsentResponses:
         self._is_abandoned = True
         self._budget.bytes_held -= self.size_bytes
         self.size_bytes = 0
+        # If an earlier request is dropped, later ones still in their queue must not start without it.
         self.must_wait = bool(self._waiting or self.unfinished)
         self.is_full = False
         self._waiting.clear()
