@@ -13,13 +13,13 @@ from stages.mode import Batching, CommitOn
 
 __all__ = ["CommitPlace"]
 
-COMMITS_REMEMBERED: Final = 8
+COMMITS_MEASURED: Final = 8
 # A thread's time includes its waits for Python's lock, three times the sync when the loop is busy. So this bound is
 # generous: it only decides to try the loop, whose own times then decide.
 THREAD_NS_MAX: Final = 1_000_000
-"""The next commit runs on the loop if the fastest of the last COMMITS_REMEMBERED in threads took at most this."""
+"""The next commit runs on the loop if the fastest of the last COMMITS_MEASURED in threads took at most this."""
 LOOP_NS_MAX: Final = 200_000
-"""Commits move to threads if the first commit on the loop, or each of the last COMMITS_REMEMBERED, took longer.
+"""Commits move to threads if the first commit on the loop, or each of the last COMMITS_MEASURED, took longer.
 
 Measured with 16 connections and 16 requests in flight on each: with a sync of 0.1 ms the loop has 1.12 times the rate
 of threads, with 0.16 ms 1.07, with 0.25 ms 1.03, with 0.4 ms 0.93 (docs/performance.md, 2026-11-27).
@@ -62,7 +62,7 @@ class CommitPlace:
         self._commit_on = commit_on
         self._is_group = batching is Batching.GROUP
         self._is_fast = False
-        self._durations_ns: deque[int] = deque(maxlen=COMMITS_REMEMBERED)  # of commits in the current place
+        self._durations_ns: deque[int] = deque(maxlen=COMMITS_MEASURED)  # of commits in the current place
         self._is_busy_alone = False  # a single connection has more than ALONE_REQUESTS_MAX in flight
         self._alone_commits = self._gathered_turns = 0
         self.suits_loop = False
@@ -110,7 +110,7 @@ class CommitPlace:
         if self._is_fast:
             if duration_ns > PAUSE_NS or min(durations_ns) > LOOP_NS_MAX:
                 self._change()
-        elif len(durations_ns) == COMMITS_REMEMBERED and min(durations_ns) <= THREAD_NS_MAX:
+        elif len(durations_ns) == COMMITS_MEASURED and min(durations_ns) <= THREAD_NS_MAX:
             self._change()
 
     def _change(self) -> None:

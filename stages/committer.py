@@ -343,7 +343,7 @@ class Committer:
         if error is None:
             try:
                 self._on_commit(commit)
-            except Exception as problem:  # noqa: BLE001 - nothing may escape, and a failed callback acknowledges nothing
+            except Exception as problem:  # noqa: BLE001 - nothing may escape; acknowledges nothing
                 error = problem
         if error is not None:
             self._fail(error)

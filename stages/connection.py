@@ -151,7 +151,7 @@ class Connection:
 
     def _handshake_failed(self, failure: HandshakeError) -> None:
         self._owner.counters.authentication_failed += 1
-        logger.info("handshake with %s on listener %s failed: %s", self.peer, self.listener, failure)
+        logger.info("rejected the connection of %s on listener %s: %s", self.peer, self.listener, failure)
         if self._owner.handshake_failed is not None:
             self._owner.handshake_failed(self.peer, str(failure))
 

@@ -279,9 +279,8 @@ class RequestHandlerPool:
 
     def _handle_held(self, request: Request) -> Result:
         result = self._handle(request)
-        request.decided_ns -= (
-            request.handled_ns - request.dequeued_ns
-        )  # `_handle` has set new stamps, so this is not the time of a callback
+        # `_handle` has set new stamps, so this is not the time of a callback.
+        request.decided_ns -= request.handled_ns - request.dequeued_ns
         return result
 
     @staticmethod
@@ -298,7 +297,7 @@ class RequestHandlerPool:
         try:
             result = self._application.handle(request)
             if type(result) not in RESULTS:
-                raise TypeError(f"the handler returned {result!r}, which is not a result")  # noqa: TRY301 - one failure path
+                raise TypeError(f"the handler returned {result!r}, which is not a result")  # noqa: TRY301 - handled below
         except QueueHeldError:
             raise  # ends the turn
         except Exception as error:  # noqa: BLE001 - the slot must end after any error
@@ -319,7 +318,7 @@ class RequestHandlerPool:
         try:
             result = callback()
             if type(result) not in RESULTS:
-                raise TypeError(f"the callback returned {result!r}, which is not a result")  # noqa: TRY301 - see _handle
+                raise TypeError(f"the callback returned {result!r}, which is not a result")  # noqa: TRY301 - handled below
         except Exception as error:
             if type(error) is QueueHeldError and self._current is request:
                 raise  # a request that was held is held again
@@ -385,7 +384,7 @@ class RequestHandlerPool:
     ) -> None:
         try:
             if error is not None:
-                raise error  # noqa: TRY301 - one failure path
+                raise error  # noqa: TRY301 - handled below
             result: Result = value if then is None else then(value)
         except Exception as problem:  # noqa: BLE001 - see _handle
             result = self._fail(request, problem)

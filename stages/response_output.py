@@ -29,9 +29,7 @@ class ResponseOutput:
         self._transport = transport
         self._timeline = timeline
         self._output: deque[Buffer] = deque()
-        self._ends: deque[tuple[Request, int]] = (
-            deque()
-        )  # timed requests with the end offset of their response in the stream
+        self._ends: deque[tuple[Request, int]] = deque()  # timed requests, and where their response ends
         self.unsent_bytes = 0
         self._sent_bytes = 0
 

@@ -121,9 +121,7 @@ class SocketServer:
         self.channel = self._data_plane.channel
         self.handlers = self._data_plane.handlers
         self._control_plane: RequestPlane | None = None
-        self._changed = (
-            trio.lowlevel.ParkingLot()
-        )  # woken when a connection closes, a limit changes, or the last commit ends
+        self._changed = trio.lowlevel.ParkingLot()  # woken by a closed connection, a new limit or the last commit
         self._exceeded = trio.lowlevel.ParkingLot()
         self._contended = trio.lowlevel.ParkingLot()  # woken when a large frame waits for memory
         self._partial_frames = PartialFrameBudget(self.limits.partial_bytes_max, self._contended.unpark_all)

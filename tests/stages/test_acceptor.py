@@ -11,8 +11,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.acceptor import (
     EXHAUSTED_PAUSE_SECONDS,
-    WARNING_SECONDS,
     THROTTLED_MAX,
+    WARNING_SECONDS,
     Acceptor,
     SocketSource,
     plain_ip,
@@ -106,7 +106,7 @@ def test_it_tries_every_processor_and_waits_at_the_last():
     run(test)
 
 
-def test_a_processor_that_is_taken_away_while_it_is_waited_for_is_no_end():
+def test_removing_the_processor_that_the_acceptor_waits_for_does_not_end_it():
     async def test(bench):
         for _ in range(2 * NEW_CONNECTIONS_MAX + 1):
             bench.listener.connect()
@@ -143,7 +143,7 @@ def test_a_connection_that_cannot_be_made_ready_is_closed_and_not_counted():
     run(test)
 
 
-def test_a_listener_whose_certificates_cannot_be_read_closes_its_newcomers_and_serves_on(caplog):
+def test_a_listener_with_unreadable_certificates_closes_new_connections_and_continues(caplog):
     calls = []
 
     def context():
@@ -163,7 +163,7 @@ def test_a_listener_whose_certificates_cannot_be_read_closes_its_newcomers_and_s
     run(test)
 
 
-def test_an_ipv4_client_has_one_address_whatever_socket_it_came_by():
+def test_an_ipv4_client_has_the_same_address_on_ipv4_and_ipv6_sockets():
     assert plain_ip("::ffff:192.0.2.1") == plain_ip("192.0.2.1") == "192.0.2.1"
     assert plain_ip("2001:db8::1") == "2001:db8::1"
     assert plain_ip("::ffff:0:1") == "::ffff:0:1"
@@ -183,7 +183,7 @@ def test_running_out_of_descriptors_pauses_accepting_only():
     run(test)
 
 
-def test_that_newcomers_wait_for_descriptors_is_told_once_a_minute(caplog):
+def test_missing_descriptors_are_logged_once_a_minute(caplog):
     async def test(bench):
         times = int(1.5 * WARNING_SECONDS / EXHAUSTED_PAUSE_SECONDS)
         bench.listener.accept_faults.extend(OSError(errno.EMFILE, "none left") for _ in range(times))
@@ -197,7 +197,7 @@ def test_that_newcomers_wait_for_descriptors_is_told_once_a_minute(caplog):
     ] * 2
 
 
-def test_a_client_that_gives_up_while_it_waits_delays_nobody():
+def test_a_client_that_disconnects_from_the_backlog_delays_no_other():
     async def test(bench):
         bench.listener.accept_faults.append(OSError(errno.ECONNABORTED, "gave up"))
         bench.listener.connect()
@@ -231,7 +231,7 @@ def test_throttled_connections_are_kept_unserved_and_closed_after_their_throttle
     run(test, creation_rate_max_per_ip=2.0, windows=2)
 
 
-def test_a_throttle_that_is_over_sooner_does_not_wait_for_the_end_of_a_longer_one():
+def test_a_short_throttle_does_not_wait_for_the_end_of_a_longer_one():
     """Of two addresses, one of which nobody is let in from."""
 
     async def test(bench):
@@ -249,7 +249,7 @@ def test_a_throttle_that_is_over_sooner_does_not_wait_for_the_end_of_a_longer_on
     run(test, creation_rate_max_by_ip={"192.0.2.1": 0.0, "192.0.2.2": 0.02}, windows=2, window_seconds=100.0)
 
 
-def test_who_had_to_wait_for_a_place_is_not_throttled_for_having_come_with_others():
+def test_connections_that_waited_for_a_slot_are_not_throttled_for_arriving_together():
     async def test(bench):
         first = bench.listener.connect()
         await wait_all_tasks_blocked()
@@ -264,7 +264,7 @@ def test_who_had_to_wait_for_a_place_is_not_throttled_for_having_come_with_other
     run(test, connections_max=1, creation_rate_max_per_ip=1.0, windows=2)
 
 
-def test_a_throttle_is_no_longer_for_who_had_to_wait_for_a_place_before_it():
+def test_waiting_for_a_slot_does_not_lengthen_a_throttle():
     async def test(bench):
         bench.listener.connect("192.0.2.1")
         await wait_all_tasks_blocked()
@@ -293,7 +293,7 @@ def test_throttled_connections_are_closed_at_the_end():
     assert all(client.is_closed_by_server for client in clients[1:])
 
 
-def test_no_more_than_so_many_throttled_connections_are_kept():
+def test_the_number_of_open_throttled_connections_is_bounded():
     """Of more, those whose throttle would have ended first are closed."""
 
     async def test(bench):
@@ -316,7 +316,7 @@ def test_a_refused_connection_is_closed_at_once_and_counted_for_no_longer():
     run(test, connections_max_per_ip=1)
 
 
-def test_a_limit_that_is_lifted_wakes_whoever_waits_for_it():
+def test_raising_a_limit_wakes_the_acceptors_that_wait_for_it():
     async def test(bench):
         clients = [bench.listener.connect() for _ in range(3)]
         await wait_all_tasks_blocked()
@@ -331,7 +331,7 @@ def test_a_limit_that_is_lifted_wakes_whoever_waits_for_it():
     run(test, connections_max=1)
 
 
-def test_a_listener_that_is_held_to_its_rate_waits_though_there_is_room():
+def test_a_listener_above_its_rate_waits_despite_free_slots():
     async def test(bench):
         for _ in range(5):
             bench.listener.connect()
@@ -346,7 +346,7 @@ def test_a_listener_that_is_held_to_its_rate_waits_though_there_is_room():
     run(test, creation_rate_max_by_listener={"L": 1.0}, windows=2)
 
 
-def test_a_client_that_waits_for_a_slot_when_the_acceptor_ends_is_cut_off():
+def test_a_client_waiting_for_a_slot_is_closed_when_the_acceptor_ends():
     clients = []
 
     async def test(bench):
@@ -357,7 +357,7 @@ def test_a_client_that_waits_for_a_slot_when_the_acceptor_ends_is_cut_off():
     assert clients[1].is_closed_by_server
 
 
-def test_a_task_that_waits_for_clients_is_told_when_the_listening_socket_is_closed():
+def test_closing_the_listening_socket_raises_in_a_waiting_task():
     async def waiting(source):
         with pytest.raises(trio.ClosedResourceError):
             await source.wait_readable()

@@ -13,7 +13,7 @@ def partial_bytes(memory):
     return memory.server.statistics().partial_frames.bytes_held
 
 
-def test_a_large_frame_that_waits_for_the_byte_budget_keeps_its_room():
+def test_a_large_frame_waiting_for_the_byte_budget_keeps_its_memory():
     async def test(memory, application):
         holding, client = await memory.connect(), await memory.connect()
         holding.send(b"1" * 100)
@@ -29,7 +29,7 @@ def test_a_large_frame_that_waits_for_the_byte_budget_keeps_its_room():
     run(test, bytes_max=100)
 
 
-def test_a_large_frame_that_waits_to_be_authenticated_keeps_its_room():
+def test_a_large_frame_waiting_for_the_authenticator_keeps_its_memory():
     """A client that authenticates once more, while a request is in flight."""
 
     class Patient(Guard):
@@ -51,7 +51,7 @@ def test_a_large_frame_that_waits_to_be_authenticated_keeps_its_room():
     run(test)
 
 
-def test_a_connection_that_is_closed_stands_in_line_for_a_queue_no_longer():
+def test_a_closed_connection_no_longer_waits_for_a_queue():
     async def test(memory, application):
         release = paused_turns(memory)
         clients = [await memory.connect() for _ in range(2)]

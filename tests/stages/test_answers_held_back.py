@@ -46,7 +46,7 @@ def replaced(request, result):
     ],
     ids=["send", "no-op", "close", "pending", "work", "then"],
 )
-def test_whatever_ends_a_slot_is_asked_about(mode, result):
+def test_before_answer_is_called_with_every_final_result(mode, result):
     async def main():
         application = Asking(replaced, x=result)
         async with open_memory_server(mode, application, storage=MemoryStorage(), limits=limits()) as memory:
@@ -59,7 +59,7 @@ def test_whatever_ends_a_slot_is_asked_about(mode, result):
 
 
 @both_modes
-def test_an_answer_that_is_held_back_keeps_its_place_and_its_bytes_count(mode):
+def test_a_held_back_response_keeps_its_slot_and_counts_as_unsent(mode):
     held = []
 
     def hold(request, result):
@@ -82,7 +82,7 @@ def test_an_answer_that_is_held_back_keeps_its_place_and_its_bytes_count(mode):
     run(test, mode=mode, application=Asking(hold))
 
 
-def test_whoever_is_asked_and_fails_has_the_connection_closed():
+def test_an_error_in_before_answer_closes_the_connection():
     def fail(request, result):
         raise ValueError("no")
 
@@ -98,7 +98,7 @@ def test_whoever_is_asked_and_fails_has_the_connection_closed():
 
 
 @both_modes
-def test_the_last_bytes_of_a_close_leave_as_they_are_behind_what_came_before(mode):
+def test_the_last_bytes_of_a_close_leave_unframed_after_earlier_responses(mode):
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"s", b"x", b"s")
@@ -115,7 +115,7 @@ def test_the_last_bytes_of_a_close_leave_as_they_are_behind_what_came_before(mod
     run(test, mode=mode, application=Asking(lambda request, result: result, x=Close("cut", b"\x00\x00\x00")))
 
 
-def test_the_response_that_is_expected_of_a_request_counts_once_though_its_answer_is_asked_about():
+def test_an_expected_response_counts_once_even_with_before_answer():
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"x", b"x")
@@ -154,7 +154,7 @@ class Holding(ByHand):
 
 
 @pytest.mark.parametrize("mode", [CLASSIC, ONE_QUEUE], ids=lambda mode: mode.name)
-def test_a_held_queue_starts_nothing_and_goes_on_where_it_stood(mode):
+def test_a_held_queue_starts_nothing_and_resumes_at_the_held_request(mode):
     """What was decided before in the same turn is committed and answered all the same."""
 
     async def test(memory, application):
@@ -175,7 +175,7 @@ def test_a_held_queue_starts_nothing_and_goes_on_where_it_stood(mode):
     run(test, mode=mode, application=Holding())
 
 
-def test_what_was_answered_before_in_the_turn_that_holds_the_queue_leaves_at_once():
+def test_earlier_responses_of_the_turn_that_holds_the_queue_leave_at_once():
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"s0", b"h1")
@@ -186,7 +186,7 @@ def test_what_was_answered_before_in_the_turn_that_holds_the_queue_leaves_at_onc
     run(test, mode=ONE_QUEUE, application=Holding())
 
 
-def test_while_a_queue_is_held_what_waited_for_room_takes_that_of_the_request_that_holds_it():
+def test_a_waiting_connection_takes_the_room_of_the_held_request():
     async def test(memory, application):
         release = paused_turns(memory)
         clients = [await memory.connect() for _ in range(2)]
@@ -228,7 +228,7 @@ def test_a_request_that_holds_its_queue_is_called_back_after_its_start():
     run(test, mode=ONE_QUEUE, application=ParksThen())
 
 
-def test_what_parked_work_submits_while_the_queue_is_held_is_committed():
+def test_entries_of_parked_work_are_committed_while_the_queue_is_held():
     async def test(memory, application):
         client, other = await memory.connect(), await memory.connect()
         client.send(b"1")
@@ -259,7 +259,7 @@ def test_a_held_queue_delays_no_other_queue():
     run(test, application=Holding())
 
 
-def test_a_queue_that_is_held_when_its_connection_closes_goes_on():
+def test_a_held_queue_resumes_after_its_connection_closes():
     async def test(memory, application):
         client, other = await memory.connect(), await memory.connect()
         client.send(b"h1", b"s1")
@@ -273,7 +273,7 @@ def test_a_queue_that_is_held_when_its_connection_closes_goes_on():
     run(test, mode=ONE_QUEUE, application=Holding())
 
 
-def test_a_request_that_waited_for_room_may_hold_its_queue_and_starts_first():
+def test_a_deferred_request_may_hold_its_queue_and_starts_first():
     async def test(memory, application):
         client = await memory.connect(capacity_bytes=1000)
         client.send(*[b"b"] * 4, b"h1", b"s1", b"s2")
@@ -330,7 +330,7 @@ def test_a_callback_that_would_hold_the_queue_is_a_bug_of_its_request_alone():
     run(test, application=Holding())
 
 
-def test_what_is_held_back_takes_the_bytes_of_its_response():
+def test_a_held_back_response_takes_its_bytes_from_the_budget():
     request = Request(None, 0, b"", 0)
     for result, size_bytes in ((Send(b"12", b"3"), 3), (NO_OP, 0), (Close("why"), 0)):
         request.before_answer = lambda request, result: None

@@ -88,7 +88,7 @@ def test_frames_go_to_the_authenticator_until_it_succeeded_and_nothing_is_put_on
     run(test, mode=mode, application=WhoAsks())
 
 
-def test_a_connection_that_is_closed_while_it_shakes_hands_gets_no_session():
+def test_a_connection_closed_during_its_handshake_gets_no_session():
     """Nobody would end it."""
 
     async def test(memory, application):
@@ -158,7 +158,7 @@ def test_the_limit_of_a_request_counts_after_the_conversation_and_that_of_the_co
     run(test)
 
 
-def test_a_large_request_after_the_conversation_gives_back_the_room_that_it_took_while_it_arrived():
+def test_a_large_request_after_the_conversation_releases_its_memory():
     async def test(memory, application):
         client = await memory.connect(open_session=Guard().open_session)
         large = b"s" + bytes(3 * LARGE_FRAME_BYTES)
@@ -172,7 +172,7 @@ def test_a_large_request_after_the_conversation_gives_back_the_room_that_it_took
 
 
 @both_modes
-def test_a_failure_is_answered_after_the_delay_and_delays_nobody_else(mode):
+def test_a_failure_is_answered_after_the_delay_and_delays_no_other_connection(mode):
     async def test(memory, application):
         client, other = await memory.connect(open_session=Guard().open_session), await memory.connect()
         client.send(b"wrong", b"in alice", b"s")
@@ -189,7 +189,7 @@ def test_a_failure_is_answered_after_the_delay_and_delays_nobody_else(mode):
     run(test, mode=mode, failed_authentication_delay_seconds=DELAY)
 
 
-def test_a_failure_without_a_word_only_closes():
+def test_a_failure_without_a_reply_only_closes():
     async def test(memory, application):
         client = await memory.connect(open_session=Guard().open_session)
         client.send(b"silent")
@@ -200,7 +200,7 @@ def test_a_failure_without_a_word_only_closes():
     run(test, failed_authentication_delay_seconds=DELAY)
 
 
-def test_what_is_behind_a_failure_without_a_word_is_never_looked_at():
+def test_frames_after_a_failure_without_a_reply_are_never_read():
     """The reply that has to leave first is what holds other failures back: this one has none."""
 
     async def test(memory, application):
@@ -235,7 +235,7 @@ def test_an_authenticator_that_raises_costs_its_own_connection_only(where, caplo
     assert [record.exc_info[0].__name__ for record in caplog.records] == ["ValueError"]
 
 
-def test_a_new_conversation_waits_until_nothing_is_in_flight_and_what_is_behind_it_runs_as_the_new_identity():
+def test_a_new_conversation_waits_for_requests_in_flight_and_later_ones_run_as_the_new_identity():
     async def test(memory, application):
         guard = Guard()
         client = await memory.connect(open_session=guard.open_session)
@@ -258,7 +258,7 @@ def test_a_new_conversation_waits_until_nothing_is_in_flight_and_what_is_behind_
     run(test, application=WhoAsks())
 
 
-def test_a_frame_of_a_connection_that_is_closed_meanwhile_reaches_no_authenticator():
+def test_the_held_frame_of_a_closed_connection_reaches_no_authenticator():
     async def test(memory, application):
         guard = Guard()
         client = await memory.connect(open_session=guard.open_session)
@@ -302,7 +302,7 @@ def test_24_25_a_request_after_the_session_expired_closes_the_connection(mode):
     run(test, mode=mode)
 
 
-def test_an_expired_session_may_begin_anew():
+def test_an_expired_session_may_authenticate_again():
     async def test(memory, application):
         guard = Guard()
         client = await memory.connect(open_session=guard.open_session)

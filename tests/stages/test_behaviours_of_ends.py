@@ -242,7 +242,7 @@ def test_an_idle_connection_expires_with_requests_in_progress(mode):
 
 
 @both_modes
-def test_a_connection_is_not_idle_while_its_client_takes_a_response_however_slowly(mode):
+def test_a_connection_is_not_idle_while_its_client_reads_a_response_slowly(mode):
     async def test(memory, application):
         client = await memory.connect(capacity_bytes=5)
         client.send(b"1")
@@ -260,7 +260,7 @@ def test_a_connection_is_not_idle_while_its_client_takes_a_response_however_slow
 
 
 @both_modes
-def test_a_connection_is_idle_from_its_last_response_on(mode):
+def test_a_connection_is_idle_after_its_last_response(mode):
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"1")
@@ -322,7 +322,7 @@ def test_an_error_while_one_of_two_connections_is_muted_or_unmuted_closes_only_t
     assert caplog.records
 
 
-def test_an_error_of_a_connection_that_is_given_room_closes_only_that(monkeypatch, caplog):
+def test_an_error_while_resuming_a_connection_closes_only_that_one(monkeypatch, caplog):
     """Whoever makes room pays for no error of it."""
     original = Muting.end
 
@@ -348,7 +348,7 @@ def test_an_error_of_a_connection_that_is_given_room_closes_only_that(monkeypatc
     assert len(caplog.records) == 1
 
 
-def test_an_error_at_the_end_of_a_throttle_closes_only_that_connection(monkeypatch, caplog):
+def test_an_error_while_ending_a_throttle_closes_only_that_connection(monkeypatch, caplog):
     original = Muting.end_throttle
 
     def failing(muting, now):
@@ -398,7 +398,7 @@ def test_the_end_of_a_connection_that_has_ended_does_nothing():
     run(test, application=Told())
 
 
-def test_an_application_that_fails_at_the_end_of_a_connection_hurts_nobody(caplog):
+def test_an_error_in_connection_closed_affects_no_other_connection(caplog):
     class Failing(ByHand):
         def connection_closed(self, session):
             raise ValueError(session)
@@ -412,7 +412,7 @@ def test_an_application_that_fails_at_the_end_of_a_connection_hurts_nobody(caplo
         await is_healthy(memory)
 
     run(test, application=Failing())
-    assert "was not taken note of" in caplog.text
+    assert "the application failed to clean up" in caplog.text
 
 
 @pytest.mark.parametrize("error", [OSError("bad descriptor"), RuntimeError("a bug")])

@@ -64,7 +64,7 @@ def test_a_throttle_that_is_over_before_the_response_leaves_nothing_behind(mode,
 
 @both_modes
 @pytest.mark.parametrize("throttles", [(2.0, 9.0), (9.0, 2.0), (9.0, 0.0), (3.0, 3.0, 9.0)])
-def test_of_overlapping_throttles_the_last_to_end_counts(mode, throttles):
+def test_the_latest_end_of_overlapping_throttles_counts(mode, throttles):
     """AutoMQ's single bit let the first that ended end them all."""
 
     async def test(memory, application):
@@ -80,7 +80,7 @@ def test_of_overlapping_throttles_the_last_to_end_counts(mode, throttles):
     run(test, mode=mode)
 
 
-def test_what_was_read_before_a_throttle_is_answered_and_what_came_later_waits():
+def test_requests_read_before_a_throttle_are_answered_and_later_ones_wait():
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"1", b"2")
@@ -98,7 +98,7 @@ def test_what_was_read_before_a_throttle_is_answered_and_what_came_later_waits()
 
 
 @pytest.mark.parametrize("end", ["close", "reset", "stop"])
-def test_a_throttle_of_a_connection_that_ends_is_forgotten(end):
+def test_the_throttle_of_a_closed_connection_is_dropped(end):
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"s")
@@ -121,7 +121,7 @@ def test_a_throttle_of_a_connection_that_ends_is_forgotten(end):
 
 
 @pytest.mark.parametrize("end", ["close", "reset"])
-def test_a_long_throttle_keeps_nothing_of_a_connection_that_ended(end):
+def test_a_long_throttle_keeps_no_memory_of_a_closed_connection(end):
     """A client that comes again and again, instead of waiting, must not pile up in the broker."""
 
     async def test(memory, application):

@@ -52,7 +52,7 @@ class Calling(ByHand):
 
 @both_modes
 @pytest.mark.parametrize("result", [Send(b"done"), NoOp(), Close("done"), Pending([b"x"], Send(b"done"))])
-def test_the_result_of_a_callback_is_treated_as_a_handler_s(mode, result):
+def test_the_result_of_a_callback_is_treated_like_a_handlers(mode, result):
     async def main():
         storage, application = MemoryStorage(), Calling()
         async with open_memory_server(mode, application, storage=storage, limits=limits()) as memory:
@@ -103,7 +103,7 @@ def test_a_callback_may_park_its_request_again_and_call_back_once_more():
 
 @both_modes
 @pytest.mark.parametrize("result", [Send(b"done"), NoOp(), Close("done"), Pending([b"x"], Send(b"done"))])
-def test_what_follows_work_in_a_thread_runs_on_the_loop_and_is_treated_as_a_handler_s(mode, result):
+def test_then_of_parked_work_runs_on_the_loop_and_its_result_is_treated_like_a_handlers(mode, result):
     async def main():
         storage, application = MemoryStorage(), Calling()
         async with open_memory_server(mode, application, storage=storage, limits=limits()) as memory:
@@ -210,7 +210,7 @@ def test_99_what_a_turn_of_callbacks_submits_is_one_commit_at_its_end():
 
 @both_modes
 @pytest.mark.parametrize("problem", ["raises", "returns nothing"])
-def test_a_callback_that_fails_is_handled_as_a_handler_that_fails(mode, problem):
+def test_a_failing_callback_is_treated_like_a_failing_handler(mode, problem):
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"1", b"s2")
@@ -230,7 +230,7 @@ def test_a_request_has_one_callback_at_a_time_which_bounds_them():
         client.send(b"1")
         await wait_all_tasks_blocked()
         request = application.post(b"1", Send(b"one"))
-        with pytest.raises(RuntimeError, match="waiting already"):
+        with pytest.raises(RuntimeError, match="already has a waiting callback"):
             application.post(b"1", Send(b"two"))
         assert request.has_callback
         assert await client.receive() == b"one"
@@ -240,7 +240,7 @@ def test_a_request_has_one_callback_at_a_time_which_bounds_them():
 
 
 @pytest.mark.parametrize("is_resized", [False, True])
-def test_a_callback_of_a_closed_connection_still_runs_and_what_it_appends_stays(is_resized):
+def test_a_callback_of_a_closed_connection_still_runs_and_its_entries_stay(is_resized):
     """Also when its queue was retired, and ended with its last connection."""
 
     async def main():

@@ -22,7 +22,7 @@ def pace_after(*durations_ns):
     return pace
 
 
-def test_nothing_overlaps_before_the_storage_is_known_to_be_slow():
+def test_commits_do_not_overlap_before_the_storage_proves_slow():
     for count in range(COMMITS_REMEMBERED):
         assert pace_after(*[10 * MS] * count).next_begin_ns(0) is None
     assert pace_after(*[10 * MS] * COMMITS_REMEMBERED).next_begin_ns(0) is not None
@@ -36,13 +36,13 @@ def test_commits_in_flight_are_spread_over_the_time_that_one_takes():
     assert pace.next_begin_ns(5) == 5 + 80 * MS // COMMITS_IN_FLIGHT_MAX
 
 
-def test_one_fast_commit_ends_the_overlapping():
+def test_one_fast_commit_stops_overlapping():
     pace = pace_after(*[10 * MS] * COMMITS_REMEMBERED, SLOW_GROUP_NS - 1)
     assert pace.next_begin_ns(0) is None
 
 
 @given(st.lists(st.integers(0, 100 * MS), min_size=COMMITS_REMEMBERED, max_size=40))
-def test_storage_is_slow_when_the_last_commits_all_were(durations_ns):
+def test_storage_is_slow_if_all_recent_commits_were(durations_ns):
     fastest_ns = min(durations_ns[-COMMITS_REMEMBERED:])
     expected = fastest_ns // COMMITS_IN_FLIGHT_MAX if fastest_ns >= SLOW_GROUP_NS else None
     assert pace_after(*durations_ns).next_begin_ns(0) == expected
@@ -60,7 +60,7 @@ def begun(pace, wanted_ns, waiting_bytes=0):
 
 
 @given(st.lists(st.integers(0, 2000), min_size=1, max_size=60).map(sorted), st.integers(1, 50), st.integers(1, 6))
-def test_paid_commits_are_so_many_a_second_but_for_a_burst(wanted_ms, per_second, burst):
+def test_paid_commits_keep_their_rate_apart_from_a_burst(wanted_ms, per_second, burst):
     times = begun(PaidCommitPace(per_second, burst), [time * MS for time in wanted_ms])
     token_ns = int(1e9 / per_second)
     for first, begin_ns in enumerate(times):
@@ -68,19 +68,19 @@ def test_paid_commits_are_so_many_a_second_but_for_a_burst(wanted_ms, per_second
             assert number <= burst + (end_ns - begin_ns) // token_ns
 
 
-def test_the_first_of_paid_commits_waits_for_nothing():
+def test_the_first_paid_commit_starts_at_once():
     assert begun(PaidCommitPace(10, burst=1), [0, 0]) == [0, 100 * MS]
 
 
-def test_after_a_rest_nobody_waits_and_behind_the_burst_each_waits_for_its_token():
+def test_after_a_rest_a_burst_starts_at_once_and_each_later_commit_waits_for_a_token():
     assert begun(PaidCommitPace(10), [5000 * MS] * 6) == [time * MS for time in (5000, 5000, 5000, 5000, 5100, 5200)]
 
 
-def test_what_is_large_does_not_wait_for_a_token():
+def test_a_large_commit_does_not_wait_for_a_token():
     assert begun(PaidCommitPace(10), [0] * 9, PAID_LARGE_BYTES) == [0] * 9
 
 
-def test_paid_commits_beside_others_keep_their_distance_too():
+def test_overlapping_paid_commits_keep_their_distance():
     pace = PaidCommitPace(1000)
     assert pace.wait_ns(0, 0, 0) is None
     for _ in range(COMMITS_REMEMBERED):

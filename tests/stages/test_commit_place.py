@@ -2,7 +2,7 @@
 
 import pytest
 
-from stages.commit_place import ALONE_COMMITS_MIN, COMMITS_REMEMBERED, LOOP_NS_MAX, PAUSE_NS, THREAD_NS_MAX, CommitPlace
+from stages.commit_place import ALONE_COMMITS_MIN, COMMITS_MEASURED, LOOP_NS_MAX, PAUSE_NS, THREAD_NS_MAX, CommitPlace
 from stages.mode import Batching, CommitOn
 
 BUSY_NS = 3 * LOOP_NS_MAX
@@ -26,48 +26,48 @@ def is_on_loop_after(*durations_ns):
     return suits_loop(after(*durations_ns))
 
 
-ENTERED = [BUSY_NS] * COMMITS_REMEMBERED
+ENTERED = [BUSY_NS] * COMMITS_MEASURED
 
 
-def test_the_loop_is_tried_after_some_commits_of_threads():
+def test_the_loop_is_tried_after_some_commits_in_threads():
     assert not is_on_loop_after(*ENTERED[1:])
     assert is_on_loop_after(*ENTERED)
 
 
 def test_the_fastest_of_them_decides_because_threads_wait_for_more_than_the_disk():
-    slow = [THREAD_NS_MAX + 1] * COMMITS_REMEMBERED
+    slow = [THREAD_NS_MAX + 1] * COMMITS_MEASURED
     assert not is_on_loop_after(*slow, *slow)
     assert is_on_loop_after(*slow[1:], THREAD_NS_MAX)
     assert not is_on_loop_after(THREAD_NS_MAX, *slow)  # too long ago
     assert not is_on_loop_after(*slow, THREAD_NS_MAX + 1)
 
 
-def test_a_first_commit_on_the_loop_that_is_not_fast_ends_the_try():
+def test_a_slow_first_commit_on_the_loop_moves_commits_back_to_threads():
     assert not is_on_loop_after(*ENTERED, LOOP_NS_MAX + 1)
     assert is_on_loop_after(*ENTERED, LOOP_NS_MAX)
 
 
-@pytest.mark.parametrize("slow", [1, COMMITS_REMEMBERED - 1])
-def test_some_slower_commits_do_not_end_it(slow):
+@pytest.mark.parametrize("slow", [1, COMMITS_MEASURED - 1])
+def test_a_few_slow_commits_stay_on_the_loop(slow):
     assert is_on_loop_after(*ENTERED, LOOP_NS_MAX, *[LOOP_NS_MAX + 1] * slow)
 
 
-def test_slower_commits_in_a_row_end_it():
-    assert not is_on_loop_after(*ENTERED, LOOP_NS_MAX, *[LOOP_NS_MAX + 1] * COMMITS_REMEMBERED)
+def test_slow_commits_in_a_row_move_to_threads():
+    assert not is_on_loop_after(*ENTERED, LOOP_NS_MAX, *[LOOP_NS_MAX + 1] * COMMITS_MEASURED)
 
 
-def test_one_pause_ends_it_at_once():
+def test_one_long_pause_moves_commits_to_threads():
     assert is_on_loop_after(*ENTERED, 1, PAUSE_NS)
     assert not is_on_loop_after(*ENTERED, 1, PAUSE_NS + 1)
 
 
-def test_after_its_end_threads_are_looked_at_anew():
+def test_the_measurement_of_threads_starts_again_after_the_loop():
     over = [*ENTERED, PAUSE_NS + 1]
     assert not is_on_loop_after(*over, *ENTERED[1:])
     assert is_on_loop_after(*over, *ENTERED)
 
 
-def test_a_commit_that_ran_elsewhere_says_nothing():
+def test_a_commit_in_the_other_place_is_ignored():
     """It began before the change."""
     place = after(*ENTERED)
     place.commit_ended(PAUSE_NS + 1, was_on_loop=False, alone_requests=0)
@@ -78,13 +78,13 @@ def test_a_commit_that_ran_elsewhere_says_nothing():
 
 
 @pytest.mark.parametrize("batching", Batching)
-def test_what_is_not_synced_suits_the_loop_from_the_start(batching):
+def test_unsynced_commits_suit_the_loop_from_the_start(batching):
     place = CommitPlace(batching)
     assert not place.must_gather(1, 0, is_in_flight=True, is_synced=False)
     assert place.suits_loop
 
 
-def test_commits_per_request_come_to_the_loop_when_some_were_alone_one_after_the_other():
+def test_commits_per_request_move_to_the_loop_after_some_ran_alone_in_a_row():
     place = CommitPlace(Batching.REQUEST)
     for duration_ns in ENTERED:
         place.commit_ended(duration_ns, was_on_loop=False, alone_requests=0)
@@ -99,17 +99,17 @@ def test_commits_per_request_come_to_the_loop_when_some_were_alone_one_after_the
 
 @pytest.mark.parametrize("batching", Batching)
 @pytest.mark.parametrize("is_in_flight", [False, True])
-def test_only_group_commits_on_an_idle_loop_gather_what_follows(batching, is_in_flight):
+def test_only_group_commits_on_an_idle_loop_wait_for_following_requests(batching, is_in_flight):
     gathers = CommitPlace(batching).must_gather(1, 5, is_in_flight=is_in_flight, is_synced=False)
     assert gathers == (batching is Batching.GROUP and not is_in_flight)
 
 
 @pytest.mark.parametrize("batching", list(Batching))
 @pytest.mark.parametrize("is_synced", [False, True])
-def test_where_commits_run_may_be_fixed_whatever_was_measured(batching, is_synced):
+def test_the_place_of_commits_may_be_fixed_despite_measurements(batching, is_synced):
     for commit_on in (CommitOn.LOOP, CommitOn.THREAD):
         place = CommitPlace(batching, commit_on)
-        for duration_ns in (1_000, 10 * PAUSE_NS) * COMMITS_REMEMBERED:
+        for duration_ns in (1_000, 10 * PAUSE_NS) * COMMITS_MEASURED:
             place.must_gather(1, 0, is_in_flight=False, is_synced=is_synced)
             assert place.suits_loop is (commit_on is CommitOn.LOOP)
             place.commit_ended(duration_ns, was_on_loop=place.suits_loop, alone_requests=0)

@@ -159,7 +159,7 @@ class SlowStorage(Storage):
 
 
 @pytest.mark.parametrize("batching", Batching)
-def test_commits_of_slow_storage_come_to_overlap(batching):
+def test_commits_of_slow_storage_learn_to_overlap(batching):
     """All clients wait for their own record before they send the next: one commit at a time serves half of them."""
     for seconds in (0.02, 0.1, 0.4):  # on a busy machine 20 ms are not slow
         storage = SlowStorage(seconds)
@@ -184,7 +184,7 @@ def test_commits_of_fast_storage_never_overlap_and_need_one_thread(batching):
     assert sum(one.name.startswith("committer-") for one in ran) == 1
 
 
-def test_a_stop_commits_what_waits_for_its_time():
+def test_a_stop_commits_submissions_that_wait_for_the_pace():
     """Threads that end while something waits for the pace would leave it behind."""
 
     async def main():
@@ -314,7 +314,7 @@ def test_a_stop_ends_all_threads_though_one_waits_for_a_key_or_a_time(batching):
     trio.run(with_a_commit_and_one_that_waits, batching, stop)
 
 
-def test_a_stop_returns_when_the_commit_that_is_on_its_way_has_ended():
+def test_a_stop_waits_for_the_commit_in_flight():
     """Whoever stops closes the storage next."""
     begun, stopped, seen = threading.Event(), threading.Event(), []
 
@@ -356,7 +356,7 @@ class SubmittingCommitter(Committer):
         return commit
 
 
-def test_what_is_submitted_while_a_thread_goes_to_rest_is_committed():
+def test_an_entry_submitted_while_a_thread_becomes_idle_is_committed():
     async def main():
         durable = trio.Event()
         committer = SubmittingCommitter(
@@ -377,7 +377,7 @@ def test_what_is_submitted_while_a_thread_goes_to_rest_is_committed():
     trio.run(main)
 
 
-def test_what_ends_while_others_are_completed_is_completed_in_a_later_pass_of_the_loop():
+def test_a_commit_that_ends_during_completions_completes_in_a_later_pass_of_the_loop():
     """Else eight threads with small commits keep the loop for as long as they have any."""
     threads = CommitThreads(LoopTurns())
     completed = []
@@ -397,7 +397,7 @@ def test_what_ends_while_others_are_completed_is_completed_in_a_later_pass_of_th
     assert completed == [1, 2, 11, 12]
 
 
-def test_what_a_thread_left_to_the_loop_is_started_wherever_it_is_to_run_by_then():
+def test_a_commit_left_to_the_loop_starts_even_if_it_now_needs_a_thread():
     """Else it would wait for the next request: the thread does not look for it."""
     threads, started = CommitThreads(LoopTurns()), []
 
@@ -421,7 +421,7 @@ def test_what_a_thread_left_to_the_loop_is_started_wherever_it_is_to_run_by_then
     assert len(started) == 1
 
 
-def test_a_thread_that_finds_a_commit_in_its_last_look_does_not_count_as_idle_while_it_has_it():
+def test_a_thread_that_finds_a_commit_in_its_last_look_does_not_count_as_idle():
     """Who submits meanwhile would wake it in vain, and start no other one."""
     threads, states = CommitThreads(LoopTurns()), []
 
@@ -574,7 +574,7 @@ def test_a_commit_that_needs_no_sync_runs_on_the_loop(batching):
 
 
 @pytest.mark.parametrize("batching", Batching)
-def test_a_thread_takes_what_might_wait(batching):
+def test_a_thread_takes_a_write_that_might_block(batching):
     bench = Bench(batching, is_synced=False)
     bench.refuses = True
     trio.run(bench.submit, *"abcabc")
@@ -588,7 +588,7 @@ def test_an_injected_delay_never_holds_the_loop():
 
 
 @pytest.mark.parametrize("connections", ["a", "ab"])
-def test_fast_storage_comes_to_be_committed_to_on_the_loop(connections):
+def test_commits_of_fast_storage_move_to_the_loop(connections):
     bench = Bench(Batching.GROUP, is_synced=True)
     trio.run(bench.submit, *connections * 60)
     assert not bench.writers[0]
@@ -624,7 +624,7 @@ def test_commits_per_request_of_which_some_wait_never_run_on_the_loop():
 
 
 @pytest.mark.parametrize("batching", Batching)
-def test_a_sync_that_takes_long_is_left_to_threads(batching):
+def test_slow_syncs_are_left_to_threads(batching):
     bench = Bench(batching, is_synced=True)
     bench.storage.sync_one = lambda: time.sleep(THREAD_NS_MAX / 1e9)
     trio.run(bench.submit, *"a" * 40)
@@ -632,7 +632,7 @@ def test_a_sync_that_takes_long_is_left_to_threads(batching):
 
 
 @pytest.mark.parametrize("count", [BACKLOG_MIN, 2 * BACKLOG_MIN])
-def test_what_follows_a_commit_of_a_thread_is_taken_by_the_loop_where_it_suits_that(count):
+def test_the_loop_takes_the_commit_after_one_of_a_thread_if_it_suits_the_loop(count):
     bench = Bench(Batching.REQUEST, is_synced=False)
     bench.refuses = True
     bench.storage.sync_one = functools.partial(setattr, bench, "refuses", False)
@@ -640,7 +640,7 @@ def test_what_follows_a_commit_of_a_thread_is_taken_by_the_loop_where_it_suits_t
     assert bench.writers == [False] + [True] * (count - 1)
 
 
-def test_a_stop_has_threads_commit_what_was_submitted_also_where_it_suits_the_loop():
+def test_on_a_stop_threads_commit_the_rest_even_if_it_suits_the_loop():
     bench = Bench(Batching.REQUEST, is_synced=False)
     bench.refuses = True
 
@@ -702,7 +702,7 @@ def test_all_that_waits_is_committed_on_the_loop(batching):
 
 
 @pytest.mark.parametrize("batching", Batching)
-def test_what_is_submitted_while_a_commit_completes_does_not_overtake_the_rest_of_it(batching):
+def test_an_entry_submitted_during_a_completion_does_not_overtake_its_rest(batching):
     bench = Bench(batching, is_synced=False)
     ended = []
 
@@ -765,7 +765,7 @@ def busy(seconds):
         pass
 
 
-def test_what_follows_a_commit_and_holds_the_loop_for_long_is_noted():
+def test_a_long_completion_is_recorded():
     bench, seconds = Bench(Batching.GROUP, is_synced=False), 2 * NOTED_TURN_SECONDS
 
     async def main():
@@ -783,7 +783,7 @@ def test_what_follows_a_commit_and_holds_the_loop_for_long_is_noted():
 
 
 @pytest.mark.parametrize("is_synced", [False, True], ids=["on the loop", "in a thread"])
-def test_what_follows_a_commit_lets_others_have_turns_and_no_later_commit_overtake_it(is_synced):
+def test_a_long_completion_lets_other_tasks_run_and_no_later_commit_overtakes_it(is_synced):
     """Five turns; another entry is submitted after the first."""
     bench, count = Bench(Batching.GROUP, is_synced=is_synced), 5 * ENDED_BETWEEN_LOOKS
     ended, ticks = [], []
@@ -831,7 +831,7 @@ def test_a_thread_that_a_disk_holds_for_ever_keeps_no_process_alive():
     trio.run(main)
 
 
-def test_what_follows_a_commit_and_takes_little_takes_one_turn():
+def test_a_short_completion_takes_one_turn():
     bench, ended = Bench(Batching.GROUP, is_synced=False), []
 
     async def main():
@@ -845,7 +845,7 @@ def test_what_follows_a_commit_and_takes_little_takes_one_turn():
     trio.run(main)
 
 
-def test_that_nothing_is_left_is_said_after_the_last_turn():
+def test_on_idle_is_called_after_the_last_turn():
     ended, is_idle, count = [], trio.Event(), 2 * ENDED_BETWEEN_LOOKS + 1
     bench = Bench(Batching.GROUP, is_synced=False, on_idle=lambda: (ended.append("idle"), is_idle.set()))
 
@@ -939,7 +939,7 @@ def test_a_thread_hands_over_some_commits_per_request_of_a_backlog_at_once():
     trio.run(with_stepped_commits, Batching.REQUEST, 20, look)
 
 
-def test_what_ended_does_not_wait_for_a_write_that_waits_for_room():
+def test_finished_commits_do_not_wait_for_a_write_that_waits_for_space():
     """A full disk would keep answers of requests that are durable, for as long as it is full."""
 
     async def look(storage, durable):

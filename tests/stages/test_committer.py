@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stages.commit_pace import COMMITS_REMEMBERED, SLOW_GROUP_NS, SLOW_REQUEST_NS, CommitPace, PaidCommitPace
-from stages.commit_place import COMMITS_LOOKED_AT, GATHERED_TURNS_MAX
+from stages.commit_place import COMMITS_MEASURED, GATHERED_TURNS_MAX
 from stages.committer import BACKLOG_MIN, COMMIT_BYTES_MAX, Committer, Submission, _requests_of_one_connection
 from stages.mode import Batching
 from stages.request import Request
@@ -81,7 +81,7 @@ class Bench:
         self.committer.complete(commit)
 
 
-def test_a_group_commit_takes_all_that_waits_in_order():
+def test_a_group_commit_takes_all_waiting_submissions_in_order():
     bench = Bench(Batching.GROUP)
     bench.submit("a1", "b1", "a2")
     commit = bench.begin()
@@ -107,7 +107,7 @@ def test_a_group_commit_is_bounded_in_bytes_and_takes_at_least_one(size_bytes, t
     assert [bench.begin().entries, bench.begin().entries] == taken
 
 
-def test_what_is_submitted_before_the_start_waits_for_it():
+def test_an_entry_submitted_before_the_start_waits_for_it():
     committer = Committer(
         MemoryStorage(),
         batching=Batching.GROUP,
@@ -164,7 +164,7 @@ def test_only_commits_per_request_of_fast_storage_have_a_backlog(batching, pace,
     assert bench.committer.is_backlogged == is_backlogged
 
 
-def test_a_commit_starts_when_it_is_asked_for():
+def test_a_commit_starts_at_start_commit():
     bench = Bench(Batching.GROUP)
     bench.committer.start_commit()
     assert bench.executor.wakes == 0
@@ -189,7 +189,7 @@ class ByLoop(ByHand):
 def on_fast_storage():
     """A bench whose commits have come to run on the loop."""
     bench = Bench(Batching.GROUP, executor=ByLoop())
-    for number in range(COMMITS_LOOKED_AT):
+    for number in range(COMMITS_MEASURED):
         bench.submit(f"before{number}")
         commit = bench.begin()
         bench.committer.end_commit(commit)
@@ -198,7 +198,7 @@ def on_fast_storage():
     return bench
 
 
-def test_a_commit_on_the_loop_takes_along_what_is_handled_next():
+def test_a_commit_on_the_loop_includes_the_next_requests():
     bench = on_fast_storage()
     bench.submit("a")
     bench.committer.start_commit(following=2)
@@ -208,11 +208,11 @@ def test_a_commit_on_the_loop_takes_along_what_is_handled_next():
     bench.submit("d")
     bench.committer.start_commit()
     assert bench.executor.wakes == 1
-    assert bench.completed == list(range(COMMITS_LOOKED_AT + 1))
+    assert bench.completed == list(range(COMMITS_MEASURED + 1))
     assert [name for name, error in bench.ended[-4:]] == ["a", "b", "c", "d"]
 
 
-def test_it_waits_for_so_many_turns_and_no_longer():
+def test_a_commit_on_the_loop_waits_for_a_bounded_number_of_turns():
     """Others may ask without end."""
     bench = on_fast_storage()
     for turns in range(1, 3):
@@ -253,7 +253,7 @@ def test_as_many_threads_are_woken_as_there_are_commits_that_could_begin(pace, i
     assert (bench.executor.wakes, bench.executor.could_begin) == (1, could_begin)
 
 
-def test_no_thread_is_woken_for_what_waits_for_a_key_of_a_commit_in_flight():
+def test_no_thread_is_woken_for_a_submission_that_waits_for_a_busy_key():
     bench = Bench(Batching.REQUEST, commits_in_flight=5)
     bench.submit("a1")
     assert bench.begin() is not None
@@ -262,7 +262,7 @@ def test_no_thread_is_woken_for_what_waits_for_a_key_of_a_commit_in_flight():
     assert bench.executor.wakes == 0
 
 
-def test_a_request_with_two_keys_waits_for_both_and_holds_those_behind_it():
+def test_a_request_with_two_keys_waits_for_both_and_delays_later_ones():
     bench = Bench(Batching.REQUEST)
     bench.submit("a1")
     bench.committer.submit(Submission(["a2", "b2"]))
@@ -359,7 +359,7 @@ def test_only_group_commits_are_held_apart(batching):
 
 
 @pytest.mark.parametrize(("pace", "is_later"), [(LatePace(), True), (CommitPace(), False)])
-def test_what_waits_begins_beside_others_at_its_time_or_when_they_have_ended(pace, is_later):
+def test_a_waiting_commit_starts_at_its_time_or_when_the_others_have_ended(pace, is_later):
     bench = Bench(Batching.GROUP, pace=pace, commits_in_flight=2)
     bench.submit("a")
     assert bench.begin() is not None
@@ -391,7 +391,7 @@ class BrokenSender(ResponseSender):
         raise RuntimeError("a bug of ours")
 
 
-def test_an_exception_of_the_responses_that_are_sent_fails_what_follows_and_escapes_nowhere():
+def test_an_exception_while_sending_responses_fails_later_commits_and_does_not_escape():
     bench = Bench(Batching.GROUP, sender=BrokenSender(ResponseBudget()))
     bench.submit("a")
     bench.finish(bench.begin())
@@ -400,7 +400,7 @@ def test_an_exception_of_the_responses_that_are_sent_fails_what_follows_and_esca
 
 
 @pytest.mark.parametrize("batching", Batching)
-def test_what_is_being_taken_is_in_flight(batching):
+def test_a_commit_being_taken_counts_as_in_flight(batching):
     """A thread takes it while the loop asks whether anything is left."""
     seen = []
 
@@ -415,7 +415,7 @@ def test_what_is_being_taken_is_in_flight(batching):
 
 
 @pytest.mark.parametrize("batching", Batching)
-def test_of_fast_storage_no_further_thread_is_woken_while_one_takes_a_commit_or_runs_it(batching):
+def test_on_fast_storage_no_other_thread_is_woken_while_one_takes_or_runs_a_commit(batching):
     """It looks again when that has ended."""
     wakes = []
 
@@ -444,7 +444,7 @@ def test_an_exception_of_an_observer_of_commits_escapes_nowhere():
     assert len(bench.failures) == 1
 
 
-def test_an_exception_of_on_ended_escapes_nowhere():
+def test_an_exception_of_on_ended_does_not_escape():
     """It runs inside the event loop's callback, where an exception would end the loop."""
     bench = Bench(Batching.GROUP)
     bench.committer.submit(Submission(["a"], on_ended=lambda one, error: broken()))
@@ -494,7 +494,7 @@ def test_a_delay_that_is_over_already_waits_for_nothing():
     assert slept == []
 
 
-def test_a_failure_is_told_without_the_injected_delay():
+def test_a_failure_is_reported_without_the_injected_delay():
     def fail(number):
         raise OSError("broken")
 
@@ -505,7 +505,7 @@ def test_a_failure_is_told_without_the_injected_delay():
     assert (str(commit.error), slept) == ("broken", [])
 
 
-def test_failing_while_a_thread_takes_loses_no_submission():
+def test_a_failure_while_a_thread_takes_a_commit_loses_no_submission():
     """The loop fails what waits while a thread takes from it: each submission still ends exactly once."""
     for _ in range(30):
         bench = Bench(Batching.GROUP, MemoryStorage(size_of=lambda entry: COMMIT_BYTES_MAX))
@@ -528,7 +528,7 @@ def test_failing_while_a_thread_takes_loses_no_submission():
 
 
 @pytest.mark.parametrize("batching", Batching)
-def test_a_begin_that_may_not_wait_leaves_everything_as_it_was(batching, monkeypatch):
+def test_begin_commit_without_waiting_changes_nothing_if_it_would_wait(batching, monkeypatch):
     """Where a write would wait, or another thread has its turn: what ended before must be told first."""
     bench = Bench(batching)
     bench.submit(b"a1", b"b1", b"a2")
@@ -575,7 +575,7 @@ def test_commits_are_written_in_the_order_in_which_they_were_taken(batching):
     assert storage.written == ["a1", "b1"]
 
 
-def test_statistics_begin_with_nothing_and_add_up_how_long_commits_took():
+def test_statistics_start_at_zero_and_sum_the_commit_times():
     bench = Bench(Batching.GROUP)
     assert set(bench.committer.statistics()) == {0}
     commits = []
@@ -588,7 +588,7 @@ def test_statistics_begin_with_nothing_and_add_up_how_long_commits_took():
     assert (statistics.commits, statistics.entries, statistics.size_bytes, statistics.entries_max) == (2, 2, 2, 1)
 
 
-def test_what_waits_is_large_by_what_was_submitted_and_not_taken_where_the_pace_counts_bytes():
+def test_is_large_counts_the_bytes_submitted_and_not_taken():
     bench = Bench(Batching.GROUP, pace=PaidCommitPace(0.001, burst=1, large_bytes=100))
     bench.submit("a" * 99)
     bench.finish(bench.begin())
@@ -606,7 +606,7 @@ def test_what_waits_is_large_by_what_was_submitted_and_not_taken_where_the_pace_
     [("a", 1), ("aaa", 3), ("ab", 0), ("ba", 0), ("aab", 0), ("a-", 0), ("-a", 0), ("-", 0)],
     ids=["a", "aaa", "ab", "ba", "aab", "a-", "-a", "-"],
 )
-def test_a_commit_is_that_of_one_connection_where_all_its_requests_are(connections, alone):
+def test_requests_of_one_connection_are_counted(connections, alone):
     """So many they are; what belongs to no request is nobody's."""
     of = {name: object() for name in "ab"}
     submissions = [
@@ -616,7 +616,7 @@ def test_a_commit_is_that_of_one_connection_where_all_its_requests_are(connectio
     assert _requests_of_one_connection(submissions) == alone
 
 
-def test_what_a_turn_leaves_of_a_commit_that_failed_is_refused_in_the_later_turns_too():
+def test_the_rest_of_a_failed_commit_is_refused_in_later_turns():
     class LeavesRest(ByHand):
         def leaves_rest(self):
             return True

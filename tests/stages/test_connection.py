@@ -102,7 +102,7 @@ class MuteRecords:
         return lambda *stamps: None
 
 
-def test_the_end_of_a_throttle_is_recorded_whatever_else_mutes():
+def test_the_end_of_a_throttle_is_recorded_despite_other_mutes():
     async def main():
         records = MuteRecords()
         application = ByHand()
@@ -147,7 +147,7 @@ def test_a_half_closed_connection_that_never_reads_is_closed_in_time():
     run(test)
 
 
-def test_a_close_lets_earlier_responses_leave_and_nothing_behind_it_is_read():
+def test_a_close_lets_earlier_responses_leave_and_no_later_request_is_read():
     async def test(memory, application):
         client = await memory.connect(capacity_bytes=100)
         client.send(b"s1", b"big", b"c2", b"s3")
@@ -227,7 +227,7 @@ def test_a_bad_size_closes_only_its_connection(size):
     run(test, frame_bytes_max=100)
 
 
-def test_what_was_asked_before_a_bad_size_is_answered():
+def test_requests_before_an_invalid_size_are_answered():
     """In classic mode it always was, because one request waits for the other; so it is in pipelined mode."""
 
     async def test(memory, application):
@@ -353,7 +353,7 @@ def test_a_connection_that_was_called_and_throttled_before_it_ran_passes_its_tur
     run(test, mode=ONE_QUEUE, **bound)
 
 
-def test_a_connection_is_overdue_behind_its_bounds_not_at_them():
+def test_a_connection_is_overdue_above_its_bounds_but_not_at_them():
     async def test(memory, application):
         await memory.connect()
         await wait_all_tasks_blocked()

@@ -14,7 +14,7 @@ from stages.request import Close, Pending, Send
 from tests.stages.connection_bench import BIG_BYTES, ONE_QUEUE, connection_of, run, send_and_go
 
 
-def test_what_was_received_behind_a_request_is_freed_when_the_client_is_gone():
+def test_bytes_received_after_a_request_are_freed_when_the_client_disconnects():
     """What is in flight may keep the connection for long."""
 
     async def test(memory, application):
@@ -32,7 +32,7 @@ def test_what_was_received_behind_a_request_is_freed_when_the_client_is_gone():
     run(test)
 
 
-def test_what_was_decided_for_a_client_that_is_gone_becomes_durable_all_the_same():
+def test_the_entries_of_a_disconnected_client_become_durable():
     """What follows parked work may have entries, which have their places in front of those of others by then."""
 
     async def test(memory, application):
@@ -72,7 +72,7 @@ def test_a_connection_that_is_closed_while_it_is_muted_leaves_no_task(mode):
     run(test, mode=mode)
 
 
-def test_a_close_that_comes_while_a_half_closed_client_is_answered_is_given_up_in_its_own_time():
+def test_a_close_during_the_drain_of_a_half_closed_client_has_a_timeout_of_its_own():
     """What is in flight behind it is not waited for."""
 
     async def test(memory, application):
@@ -102,7 +102,7 @@ def test_a_half_closed_client_is_answered_however_long_its_request_is_parked():
     run(test)
 
 
-def test_what_waits_for_an_unfinished_request_of_a_half_closed_client_waits_as_long_as_that_takes():
+def test_requests_of_a_half_closed_client_wait_for_its_unfinished_one_as_long_as_it_takes():
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"1")
@@ -121,7 +121,7 @@ def test_what_waits_for_an_unfinished_request_of_a_half_closed_client_waits_as_l
     run(test)
 
 
-def test_what_waits_for_a_half_closed_client_that_reads_slowly_is_answered_while_one_after_the_other_leaves():
+def test_deferred_requests_of_a_slow_half_closed_client_are_answered_one_after_the_other():
     async def test(memory, application):
         client = await memory.connect(capacity_bytes=BIG_BYTES // 10)
         client.send(*[b"b"] * 10)
@@ -135,7 +135,7 @@ def test_what_waits_for_a_half_closed_client_that_reads_slowly_is_answered_while
     run(test, mode=ONE_QUEUE, unsent_bytes_max=BIG_BYTES // 2)
 
 
-def test_a_connection_that_is_to_stop_reading_takes_nothing_that_came_in_the_same_moment():
+def test_a_connection_that_stops_reading_admits_nothing_received_at_the_same_time():
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"1")

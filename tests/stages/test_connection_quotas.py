@@ -93,7 +93,7 @@ def test_a_single_address_may_have_a_bound_of_its_own():
     assert [come(asked, "L", ip) for ip in "bbaaa"] == [Admit, Refuse, Admit, Admit, Refuse]
 
 
-def test_an_address_may_be_let_in_never():
+def test_an_address_may_be_blocked_completely():
     """A rate of 0 is legal for an address: whoever comes from it is throttled for as long as anybody can be."""
     asked = quotas("L", creation_rate_max_by_ip={"a": 0.0})
     assert [come(asked, "L", ip) for ip in "aba"] == [Throttle, Admit, Throttle]
@@ -161,7 +161,7 @@ def test_a_limit_that_would_let_in_nobody_is_an_error(limits):
     assert come(asked, "EXTERNAL") is Admit
 
 
-def test_whoever_waits_is_told_of_everything_that_may_make_room():
+def test_on_change_is_called_for_everything_that_may_free_a_slot():
     told = []
     asked = ConnectionQuotas(ConnectionQuotaLimits(connections_max=1), lambda: told.append(asked.total))
     for listener in ("L", "M"):
@@ -184,7 +184,7 @@ def test_a_listener_is_removed_when_its_connections_are_released():
         asked.arrive("L", 0.0)
 
 
-def test_what_is_remembered_of_addresses_does_not_pile_up():
+def test_the_rates_of_old_addresses_are_forgotten():
     """Many addresses, each seen once, leave no more than those of the remembered windows."""
     asked = quotas("L", creation_rate_max_per_ip=5.0, windows=2, connections_max_per_ip=1)
     for number in range(20_000):
@@ -196,7 +196,7 @@ def test_what_is_remembered_of_addresses_does_not_pile_up():
     assert not asked._by_ip
 
 
-def test_no_more_than_so_many_addresses_are_remembered():
+def test_the_number_of_remembered_addresses_is_bounded():
     asked = quotas("L", creation_rate_max_per_ip=5.0)
     for number in range(RATED_ADDRESSES_MAX + 100):
         come(asked, "L", f"address {number}", 0.0)

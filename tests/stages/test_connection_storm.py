@@ -31,7 +31,7 @@ def open_sockets():
     return {name for name in names if name.startswith("socket:")}
 
 
-def test_many_connections_that_are_gone_cost_as_much_memory_as_few():
+def test_many_closed_connections_use_as_much_memory_as_few():
     """By addresses that are all new, with limits for each, some of them throttled and some of them refused."""
 
     async def storm(serving, first):

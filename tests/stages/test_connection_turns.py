@@ -27,7 +27,7 @@ def test_a_full_queue_stops_reading_and_every_waiting_connection_gets_its_turn()
     run(test, mode=ONE_QUEUE, requests_max=2)
 
 
-def test_neither_a_newcomer_nor_a_turn_in_vain_changes_the_order_of_the_line():
+def test_neither_a_new_waiter_nor_an_unused_turn_changes_the_order_of_waiters():
     """Two requests are taken before any connection runs, so three are called for two places; and another one asks."""
 
     async def once(memory, queue, number):
@@ -78,7 +78,7 @@ async def four_that_wait(memory, of):
     return release, clients
 
 
-def test_connections_that_wait_at_a_queue_that_is_retired_are_not_forgotten():
+def test_connections_waiting_for_a_retired_queue_are_resumed():
     """The first that was called moved to the new queue; the others once waited at the old one for ever."""
 
     async def test(memory, application):
@@ -118,7 +118,7 @@ def test_a_connection_moves_to_another_queue_only_when_it_has_nothing_in_flight(
     run(test, mode=ONE_QUEUE)
 
 
-def test_a_turn_for_bytes_that_its_queue_cannot_use_is_passed_on():
+def test_a_connection_passes_on_its_turn_for_bytes_if_its_queue_is_full():
     """Else a paused shard would delay another one through the byte budget."""
 
     async def test(memory, application):
@@ -151,7 +151,7 @@ def test_a_turn_for_bytes_that_its_queue_cannot_use_is_passed_on():
     run(test, mode=attrs.evolve(PIPELINED, queues=2), requests_max=2, bytes_max=10)
 
 
-def test_who_waits_for_room_has_it_also_where_each_request_is_a_commit_that_its_handler_waits_for():
+def test_a_waiting_connection_gets_room_in_classic_mode_too():
     class Committing(ByHand):
         def handle(self, request):
             return Pending([request.frame], Send(request.frame))

@@ -36,7 +36,7 @@ async def check_it_waits_for_its_own_client(application, client, connection, oth
     assert await other.receive_count(1)
 
 
-def test_what_waits_when_others_have_used_up_the_room_is_started_when_its_own_client_has_taken_all():
+def test_a_request_deferred_for_the_common_bound_starts_when_its_own_client_has_read_everything():
     async def test(memory, application):
         client, connection = await blocked_with_unfinished(memory)
         other = await memory.connect(capacity_bytes=CAPACITY_BYTES)
@@ -50,7 +50,7 @@ def test_what_waits_when_others_have_used_up_the_room_is_started_when_its_own_cl
     run(test, total_unsent_bytes_max=2 * LEFT_BYTES)
 
 
-def test_what_finds_no_room_when_its_turn_comes_is_started_when_its_client_has_taken_all():
+def test_a_request_without_room_at_its_turn_starts_when_its_client_has_read_everything():
     async def test(memory, application):
         client, connection = await blocked_with_unfinished(memory)
         other = await memory.connect(capacity_bytes=CAPACITY_BYTES)
@@ -64,7 +64,7 @@ def test_what_finds_no_room_when_its_turn_comes_is_started_when_its_client_has_t
     run(test, total_unsent_bytes_max=2 * LEFT_BYTES)
 
 
-def test_where_nothing_waits_for_an_unfinished_request_a_client_is_read_on_though_others_have_used_up_the_room():
+def test_a_client_without_deferred_requests_is_read_although_others_have_used_up_the_bound():
     """No flush would find anything to start, and so none would end a mute."""
 
     async def test(memory, application):
@@ -85,7 +85,7 @@ def test_where_nothing_waits_for_an_unfinished_request_a_client_is_read_on_thoug
     run(test, total_unsent_bytes_max=2 * LEFT_BYTES)
 
 
-def test_a_client_is_read_on_while_what_it_asks_waits_for_another_unfinished_request():
+def test_a_client_is_read_while_its_requests_wait_for_another_unfinished_one():
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"1")
@@ -109,7 +109,7 @@ def test_a_client_is_read_on_while_what_it_asks_waits_for_another_unfinished_req
     run(test)
 
 
-def test_what_waits_for_its_client_is_started_behind_as_many_in_flight_as_there_may_be(monkeypatch):
+def test_a_deferred_request_starts_even_with_the_maximum_of_requests_in_flight(monkeypatch):
     """Else a write behind a read that waits for it would wait until the read gives up."""
     monkeypatch.setattr("tests.stages.connection_bench.PARKED", Parked(response_bytes=4000))
 

@@ -24,7 +24,7 @@ async def deplete(serving):
 
 
 @both_modes
-def test_a_small_request_of_a_connection_with_nothing_unanswered_is_served_all_the_same(mode):
+def test_a_small_request_of_a_connection_with_nothing_unanswered_is_served(mode):
     async def test(serving):
         holding = await deplete(serving)
         client = await serving.served()
@@ -69,7 +69,7 @@ def test_the_budget_is_used_up_when_as_much_is_held_as_it_is(size_bytes, is_admi
 @pytest.mark.parametrize(
     ("is_called", "reason"), [(True, MuteReason.QUEUED_BYTES), (False, MuteReason.QUEUE_FULL)], ids=["called", "not"]
 )
-def test_whose_turn_it_is_for_room_in_the_queue_waits_for_bytes_only_and_others_stand_in_line(is_called, reason):
+def test_a_connection_with_room_in_its_queue_waits_for_bytes_only(is_called, reason):
     class Other:
         def resume(self, reason):
             return False
@@ -91,7 +91,7 @@ def test_whose_turn_it_is_for_room_in_the_queue_waits_for_bytes_only_and_others_
     run(test, bytes_max=BYTES_MAX)
 
 
-def test_a_larger_request_waits_until_the_budget_has_room_and_so_long_it_counts_as_depleted():
+def test_a_larger_request_waits_for_the_budget_which_counts_as_depleted():
     async def test(serving):
         holding = await deplete(serving)
         client = await serving.served()
@@ -129,7 +129,7 @@ def test_the_budget_counts_as_depleted_no_longer_when_the_only_connection_that_w
     run(test, bytes_max=BYTES_MAX)
 
 
-def test_a_client_that_leaves_the_line_for_a_small_request_leaves_nothing_behind():
+def test_a_client_that_stops_waiting_with_a_small_request_leaves_no_waiter():
     async def test(serving):
         holding = await deplete(serving)
         client = await serving.served()
@@ -145,7 +145,7 @@ def test_a_client_that_leaves_the_line_for_a_small_request_leaves_nothing_behind
     run(test, bytes_max=BYTES_MAX)
 
 
-def test_a_small_request_that_needs_no_room_any_more_has_left_the_line_and_the_next_one_has_its_turn():
+def test_a_small_request_that_needs_no_budget_stops_waiting_and_the_next_waiter_has_its_turn():
     async def test(serving):
         holding = await deplete(serving)
         client, other = await serving.served(), await serving.served()
@@ -169,7 +169,7 @@ class WithoutFrames(ByFirstByte):
         return Parked(needs_frame=False) if type(result) is Parked else result
 
 
-def test_what_is_parked_without_its_frame_gives_its_bytes_back(monkeypatch):
+def test_a_request_parked_without_its_frame_returns_its_bytes(monkeypatch):
     monkeypatch.setattr("tests.stages.listening_bench.ByFirstByte", WithoutFrames)
 
     async def test(serving):
@@ -183,7 +183,7 @@ def test_what_is_parked_without_its_frame_gives_its_bytes_back(monkeypatch):
     run(test, bytes_max=BYTES_MAX)
 
 
-def test_a_short_frame_of_what_is_parked_stays_whole(monkeypatch):
+def test_the_short_frame_of_a_parked_request_stays_whole(monkeypatch):
     monkeypatch.setattr("tests.stages.listening_bench.ByFirstByte", WithoutFrames)
 
     async def test(serving):
@@ -198,7 +198,7 @@ def test_a_short_frame_of_what_is_parked_stays_whole(monkeypatch):
 
 
 @pytest.mark.parametrize(("in_flight", "rest"), [(1, bytes(SMALL_BYTES)), (2, b"")], ids=["larger", "not the only one"])
-def test_a_request_that_is_not_small_and_alone_keeps_its_place_when_the_one_before_it_is_answered(in_flight, rest):
+def test_a_large_request_keeps_waiting_after_the_earlier_one_is_answered(in_flight, rest):
     async def test(serving):
         client, other = await serving.served(), await serving.served()
         client.send(*[b"p"] * in_flight)
@@ -221,7 +221,7 @@ def test_a_request_that_is_not_small_and_alone_keeps_its_place_when_the_one_befo
     run(test, bytes_max=BYTES_MAX)
 
 
-def test_a_connection_that_is_closed_gives_back_the_bytes_of_what_is_answered_and_waits_for_an_earlier_one():
+def test_a_closed_connection_returns_the_bytes_of_responses_that_wait_for_an_earlier_one():
     async def test(serving):
         client = await serving.served()
         client.send(b"parked" + bytes(9), b"answered" + bytes(19))

@@ -87,7 +87,7 @@ def test_running_out_of_descriptors_is_survived():
     assert server.returncode == 0
 
 
-def test_a_quarter_of_the_descriptors_and_at_most_so_many_are_left_to_everything_else():
+def test_a_quarter_of_the_descriptors_is_reserved_up_to_a_bound():
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     found = {}
     try:
@@ -99,12 +99,12 @@ def test_a_quarter_of_the_descriptors_and_at_most_so_many_are_left_to_everything
     assert found == {40: 30, 512: 384, 640: 512}
 
 
-def test_no_descriptor_is_kept_where_there_is_no_limit(monkeypatch):
+def test_no_descriptor_is_reserved_without_a_limit(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert not _is_kept(1 << 20)
 
 
-def test_no_further_connection_is_taken_after_one_that_got_a_descriptor_that_is_kept():
+def test_no_connection_is_accepted_after_one_with_a_reserved_descriptor():
     """In a process of its own, where nobody else opens or closes anything."""
     run = subprocess.run([sys.executable, "-c", SCARCE], stdout=subprocess.PIPE, text=True, timeout=20, check=True)
     assert run.stdout.split("\n") == ["taken", "Too many open files", "taken", ""]

@@ -100,7 +100,7 @@ def test_a_seed_gives_the_same_run_and_another_seed_another():
     assert len(set(prints)) == 4
 
 
-def test_a_failed_sync_fails_what_is_behind_it_and_leaves_no_thread():
+def test_a_failed_sync_fails_later_commits_and_leaves_no_thread():
     for seed in range(20):
         before = set(threading.enumerate())  # one of Trio's may end meanwhile
         storage, committed, errors, ended, _ = run(seed, fault=2)
@@ -111,7 +111,7 @@ def test_a_failed_sync_fails_what_is_behind_it_and_leaves_no_thread():
         assert set(threading.enumerate()) <= before
 
 
-def test_what_did_not_end_when_it_stops_never_does():
+def test_an_unfinished_commit_never_ends_after_a_stop():
     for seed in range(20):
         before = set(threading.enumerate())  # one of Trio's may end meanwhile
         storage, committed, _, _, _ = run(seed, stops_after=3)

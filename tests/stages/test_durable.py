@@ -22,13 +22,13 @@ class Submitted:
 
 
 @pytest.mark.parametrize("error", [None, OSError("full")])
-def test_the_error_is_returned_and_what_is_durable_is_told_before(error):
+def test_the_error_is_returned_and_on_durable_is_called_first(error):
     told = []
     assert trio.run(wait_durable, Submitted(error), [b"entry"], lambda: told.append("durable")) is error
     assert told == ([] if error else ["durable"])
 
 
-def test_the_end_of_a_commit_that_takes_its_time_is_waited_for():
+def test_wait_durable_waits_for_a_slow_commit():
     submitted = []
 
     async def main():

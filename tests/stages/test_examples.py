@@ -17,7 +17,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_echo_server_answers_in_order_and_keeps_what_it_answered(mode, tmp_path):
+def test_the_echo_server_answers_in_order_and_stores_its_responses(mode, tmp_path):
     path = tmp_path / "echo.log"
     command = [sys.executable, str(EXAMPLES / "echo_server.py"), mode, "0", str(path)]
     with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as server:
@@ -39,7 +39,7 @@ def test_the_echo_server_has_at_most_40_lines():
     assert len((EXAMPLES / "echo_server.py").read_text(encoding="utf-8").splitlines()) <= 40
 
 
-def test_the_property_test_of_an_own_handler_passes():
+def test_the_property_test_of_the_example_handler_passes():
     """As its reader would run it: by pytest, in a process of its own."""
     command = [sys.executable, "-m", "pytest", "-q", "--capture=no", "-p", "no:cacheprovider", "test_own_handler.py"]
     ended = subprocess.run(

@@ -73,7 +73,7 @@ def test_frames_survive_any_cuts(sizes, cuts, by_room):
     assert reader.buffered_bytes == 2
 
 
-def test_a_large_frame_may_be_received_into_its_room_and_handed_over_in_turns():
+def test_a_large_frame_may_be_received_directly_and_by_receive_data_alternately():
     payload = bytes(range(256)) * 1000
     reader, stream = FrameReader(MAX), framed(payload)
     assert feed(reader, stream[:50_000]) == feed(reader, stream[50_000:100_000]) == []
@@ -108,7 +108,7 @@ def test_sizes_zero_and_the_maximum_are_accepted():
     assert feed(reader, length(0) + framed(b"m" * MAX)) == [b"", b"m" * MAX]
 
 
-def test_a_declared_size_allocates_at_most_twice_what_arrived():
+def test_a_declared_size_allocates_at_most_twice_the_received_bytes():
     reader = FrameReader(100 * 1024 * 1024)
     arrived = 200_000
     feed(reader, length(100 * 1024 * 1024) + b"x" * arrived)

@@ -6,7 +6,7 @@ from stages.acceptor import SocketSource
 from stages.listener import Listener, open_listener
 
 
-def test_a_listener_knows_its_address_also_when_its_socket_is_closed():
+def test_a_listener_knows_its_address_after_its_socket_is_closed():
     """A change that is applied while the server ends still asks for it."""
     listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
     host, port = listener.sock.getsockname()
@@ -15,7 +15,7 @@ def test_a_listener_knows_its_address_also_when_its_socket_is_closed():
     assert (Listener("MEMORY").host, Listener("MEMORY").port) == ("", 0)
 
 
-def test_sockets_have_the_options_and_the_buffers_that_were_asked_for():
+def test_sockets_have_the_requested_options_and_buffers():
     """A response is sent at once, a client that is gone is noticed, the port may be taken again after a restart."""
     listener = open_listener("PLAINTEXT", "127.0.0.1", 0, send_buffer_bytes=20_000, receive_buffer_bytes=30_000)
     with listener.sock, socket.create_connection((listener.host, listener.port)) as client:

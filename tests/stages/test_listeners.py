@@ -42,7 +42,7 @@ def test_each_listener_has_processors_and_limits_of_its_own():
     run(test, ("SMALL", small), ("LARGE", {}), processors=3)
 
 
-def test_counters_tell_what_every_processor_did():
+def test_counters_sum_the_work_of_every_processor():
     async def test(serving):
         clients = [await serving.served() for _ in range(3)]
         await serving.ask(clients[0], b"once more")
@@ -57,7 +57,7 @@ def test_counters_tell_what_every_processor_did():
     run(test)
 
 
-def test_statistics_stay_what_they_were_whatever_happens_after_them():
+def test_statistics_are_a_snapshot():
     async def test(serving):
         client = await serving.served()
         of_processor, of_listener = serving.server.statistics().processors[0], serving.statistics("L")
@@ -82,7 +82,7 @@ def counted(value, path=""):
     return found
 
 
-def test_statistics_say_what_one_client_did_and_of_everything_else_that_it_did_not_happen():
+def test_statistics_count_the_actions_of_one_client_and_nothing_else():
     async def test(serving):
         await SETTLED()
         before = counted(serving.server.statistics())
@@ -134,7 +134,7 @@ async def is_stopping(serving):
     await SETTLED()
 
 
-def test_a_server_that_is_stopping_serves_no_further_listener():
+def test_a_stopping_server_serves_no_new_listener():
     """It would be there after all others, and nobody would end it."""
 
     async def test(serving):
@@ -147,7 +147,7 @@ def test_a_server_that_is_stopping_serves_no_further_listener():
     run(test)
 
 
-def test_a_server_that_is_stopping_accepts_nobody():
+def test_a_stopping_server_accepts_no_connection():
     async def test(serving):
         await is_stopping(serving)
         assert serving.sources["L"].is_closed
@@ -169,7 +169,7 @@ def test_a_server_that_was_cancelled_serves_no_further_listener_and_has_no_furth
     trio.run(main)
 
 
-def test_what_a_removed_processor_closes_when_its_time_is_over_is_counted():
+def test_connections_closed_at_the_deadline_of_a_removed_processor_are_counted():
     async def test(serving):
         clients = [await serving.served() for _ in range(4)]
         for client in clients:
@@ -183,7 +183,7 @@ def test_what_a_removed_processor_closes_when_its_time_is_over_is_counted():
     run(test, processors=2, drain_seconds=5.0)
 
 
-def test_a_connection_without_a_socket_counts_as_having_come_by_the_listener_it_names_or_the_first():
+def test_a_connection_in_memory_counts_for_its_named_listener_or_the_first():
     async def test(serving):
         for listener in ("M", "none of this name"):
             transport, _ = memory_connection()
@@ -195,7 +195,7 @@ def test_a_connection_without_a_socket_counts_as_having_come_by_the_listener_it_
     run(test, ("L", {}), ("M", {}))
 
 
-def test_a_connection_without_a_socket_that_comes_too_late_takes_no_place_of_the_quotas_with_it():
+def test_a_late_connection_in_memory_changes_no_quota():
     """Neither one that a processor begins when it is about to end, nor one that it never begins."""
 
     async def test(serving):
@@ -289,7 +289,7 @@ def test_a_listener_is_added_while_the_server_runs(mode):
 
 
 @both_modes
-def test_a_removed_listener_answers_what_is_in_flight_and_lets_go_of_everything(mode):
+def test_a_removed_listener_answers_requests_in_flight_and_frees_everything(mode):
     async def test(serving):
         server, application = serving.server, serving.application
         gone, kept = await serving.served("GONE"), await serving.served("L")
@@ -331,7 +331,7 @@ def test_removing_a_listener_takes_no_longer_than_a_drain():
     run(test, ("L", {}), ("GONE", {}), drain_seconds=3.0)
 
 
-def test_a_removed_listener_takes_along_the_processors_that_it_had_lost_and_that_would_drain_for_longer():
+def test_a_removed_listener_ends_its_retiring_processors_too():
     async def test(serving):
         clients = [await serving.served("GONE") for _ in range(2)]
         for client in clients:
@@ -349,7 +349,7 @@ def test_a_removed_listener_takes_along_the_processors_that_it_had_lost_and_that
     run(test, ("L", {}), ("GONE", {"processors": 2}), drain_seconds=100.0)
 
 
-def test_what_a_removed_listener_throttles_is_closed_with_it():
+def test_removing_a_listener_closes_its_throttled_connections():
     async def test(serving):
         clients = [serving.connect("GONE") for _ in range(3)]
         await SETTLED()
@@ -383,7 +383,7 @@ def test_one_listener_gets_other_processors_than_the_rest():
     run(test, ("L", {}), ("M", {}), ("CONTROL", {"is_control_plane": True}))
 
 
-def test_resizes_that_overlap_end_with_the_last():
+def test_the_last_of_overlapping_resizes_wins():
     async def test(serving):
         async with trio.open_nursery() as nursery:
             for count in (5, 1, 7, 3):
@@ -435,7 +435,7 @@ def test_a_listener_is_bound_before_it_is_served_and_clients_wait_in_its_backlog
     trio.run(main)
 
 
-def test_whoever_connects_too_late_is_cut_off():
+def test_a_late_connection_is_closed():
     async def main():
         server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage())
         async with trio.open_nursery() as nursery:

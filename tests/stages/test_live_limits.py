@@ -24,7 +24,7 @@ def with_connection(server, **fields):
 
 
 @both_modes
-def test_idle_connections_expire_once_there_is_a_limit_and_not_before(mode):
+def test_idle_connections_expire_only_after_a_limit_is_set(mode):
     async def test(serving):
         client = await serving.served()
         await trio.sleep(1000)
@@ -59,7 +59,7 @@ def test_each_listener_has_an_idle_expiry_of_its_own():
     run(test, ("L", {}), ("M", {"limits": attrs.evolve(PATIENT, idle_seconds_max=10.0)}))
 
 
-def test_many_idle_connections_are_all_found():
+def test_all_of_many_idle_connections_expire():
     """More than are looked at in one turn."""
 
     async def test(serving):
@@ -98,7 +98,7 @@ def test_others_have_their_turns_while_many_idle_connections_are_closed():
     run(test, connection=attrs.evolve(PATIENT, idle_seconds_max=10.0))
 
 
-def test_a_connection_that_ends_with_another_that_expired_has_not_expired_itself():
+def test_a_connection_that_ends_together_with_an_expired_one_does_not_count_as_expired():
     async def test(serving):
         clients = [await serving.served() for _ in range(2)]
         connections = serving.connections()
@@ -112,7 +112,7 @@ def test_a_connection_that_ends_with_another_that_expired_has_not_expired_itself
     run(test, connection=attrs.evolve(PATIENT, idle_seconds_max=10.0))
 
 
-def test_whoever_waits_for_bytes_goes_on_when_the_budget_grows():
+def test_connections_waiting_for_bytes_resume_when_the_budget_grows():
     async def test(serving):
         first, second = await serving.served(), await serving.served()
         first.send(b"parked" + bytes(50))

@@ -19,7 +19,7 @@ def test_of_each_name_the_longest_is_kept_and_the_long_ones_are_counted(noted):
     assert found == expected
 
 
-def test_the_longest_comes_first():
+def test_the_longest_turn_is_first():
     turns = LoopTurns()
     for name, seconds in ((1, 0.002), (2, 0.009), (3, 0.004)):
         turns.note(name, seconds)

@@ -23,7 +23,7 @@ def test_the_reasons_are_a_set_and_the_last_to_go_resumes(steps):
         assert (reason in mute) == (reason in model)
 
 
-def test_re_authentication_holds_reading_whatever_else_ends():
+def test_reauthentication_mutes_even_if_other_reasons_end():
     mute = Mute()
     mute.add(MuteReason.REAUTHENTICATION)
     mute.add(MuteReason.IN_FLIGHT)
@@ -33,7 +33,7 @@ def test_re_authentication_holds_reading_whatever_else_ends():
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 9)), min_size=1, max_size=20))
-def test_throttles_that_overlap_end_with_the_latest(steps):
+def test_overlapping_throttles_end_with_the_latest(steps):
     """Each new timer is started as `throttle` asks for it; when all of them have fired the mute is gone."""
     mute, now, end, timers = Mute(), 0, float("-inf"), []
 
@@ -54,7 +54,7 @@ def test_throttles_that_overlap_end_with_the_latest(steps):
     assert not mute
 
 
-def test_a_throttle_that_is_over_before_it_begins_mutes_nothing():
+def test_a_throttle_in_the_past_does_not_mute():
     """It once added the reason and left nobody to take it away."""
     mute = Mute()
     assert mute.throttle(10.0)
@@ -63,7 +63,7 @@ def test_a_throttle_that_is_over_before_it_begins_mutes_nothing():
     assert not mute
 
 
-def test_a_throttle_ends_at_its_end_and_not_before():
+def test_a_throttle_ends_at_its_deadline_and_not_before():
     mute = Mute()
     mute.throttle(10.0)
     assert not mute.throttle_ended(9.9)

@@ -15,7 +15,7 @@ class Heard(Timeline):
         self.began_ns.append(began_ns)
 
 
-def test_what_mutes_a_connection_when_it_is_closed_is_reported_then_and_once():
+def test_closing_a_connection_reports_its_current_mutes_once():
     timeline = Heard()
     muting = Muting(7, timeline)
     muting.begin(MuteReason.QUEUE_FULL)
@@ -26,12 +26,12 @@ def test_what_mutes_a_connection_when_it_is_closed_is_reported_then_and_once():
         assert timeline.mutes == [(7, MuteReason.IN_FLIGHT), (7, MuteReason.QUEUE_FULL)]
 
 
-def test_a_throttle_that_ends_no_later_than_another_adds_nothing():
+def test_a_throttle_that_ends_no_later_than_another_changes_nothing():
     muting = Muting(7, None)
     assert [muting.throttle(until) for until in (10.0, 5.0, 10.0, 10.5)] == [True, False, False, True]
 
 
-def test_what_mutes_a_connection_is_told_to_an_observer_that_comes_later():
+def test_a_mute_that_ends_is_reported_to_a_later_observer():
     timeline, muting = Heard(), Muting(7, None)
     muting.observe(timeline)
     muting.begin(MuteReason.IN_FLIGHT)
@@ -39,7 +39,7 @@ def test_what_mutes_a_connection_is_told_to_an_observer_that_comes_later():
     assert timeline.mutes == [(7, MuteReason.IN_FLIGHT)]
 
 
-def test_what_muted_a_connection_before_anybody_observed_is_told_to_nobody():
+def test_a_mute_that_began_without_an_observer_is_not_reported():
     timeline, muting = Heard(), Muting(7, None)
     muting.begin(MuteReason.IN_FLIGHT)
     muting.observe(timeline)
@@ -47,7 +47,7 @@ def test_what_muted_a_connection_before_anybody_observed_is_told_to_nobody():
     assert timeline.mutes == []
 
 
-def test_a_reason_that_is_there_already_does_not_begin_anew():
+def test_adding_a_current_reason_keeps_its_start():
     timeline = Heard()
     muting = Muting(7, timeline)
     muting.begin(MuteReason.IN_FLIGHT)

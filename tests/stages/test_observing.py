@@ -73,7 +73,7 @@ def check_stamps(observer, names=WITHOUT_COMMIT):
 
 
 @both_modes
-def test_requests_are_reported_while_somebody_observes(mode):
+def test_requests_are_reported_while_an_observer_is_set(mode):
     observer, other = Observer(), Observer()
 
     async def main():
@@ -91,7 +91,7 @@ def test_requests_are_reported_while_somebody_observes(mode):
     check_stamps(observer)
 
 
-def test_an_observer_that_says_nothing_of_it_has_all_requests_timed():
+def test_observers_time_all_requests_by_default():
     class Hearing(Timeline):
         def request_ended(self, request):
             ended.append(bytes(request.frame))
@@ -109,7 +109,7 @@ def test_an_observer_that_says_nothing_of_it_has_all_requests_timed():
 
 
 @both_modes
-def test_commits_are_reported_while_somebody_observes(mode):
+def test_commits_are_reported_while_an_observer_is_set(mode):
     observer = Observer()
 
     async def main():
@@ -129,7 +129,7 @@ def test_commits_are_reported_while_somebody_observes(mode):
 
 
 @both_modes
-def test_connections_and_processors_that_come_later_are_observed_too(mode):
+def test_new_connections_and_processors_are_observed_too(mode):
     observer = Observer()
 
     async def main():
@@ -146,7 +146,7 @@ def test_connections_and_processors_that_come_later_are_observed_too(mode):
 
 
 @both_modes
-def test_a_request_on_its_way_when_the_observer_comes_is_not_reported(mode):
+def test_a_request_in_flight_is_not_reported_to_a_new_observer(mode):
     """Its first stamps are missing."""
     observer, application = Observer(), Application()
 
@@ -163,7 +163,7 @@ def test_a_request_on_its_way_when_the_observer_comes_is_not_reported(mode):
     assert observer.ended == []
 
 
-def test_a_request_that_is_completed_while_nobody_observes_has_all_its_stamps_for_the_next_observer():
+def test_a_request_completed_without_an_observer_has_all_stamps_for_the_next_one():
     observer, application = Observer(), Application()
 
     async def main():
@@ -187,9 +187,7 @@ def test_a_request_that_is_completed_while_nobody_observes_has_all_its_stamps_fo
     ("sent_while", "closed_while", "is_reported"),
     [("observed", "observed", True), ("observed", "alone", False), ("alone", "observed", False)],
 )
-def test_a_request_behind_a_close_is_reported_as_dropped_if_it_is_timed_and_somebody_observes(
-    sent_while, closed_while, is_reported
-):
+def test_a_timed_request_after_a_close_is_reported_as_dropped(sent_while, closed_while, is_reported):
     observer, application = Observer(), Application()
     timelines = {"observed": observer, "alone": None}
 
@@ -208,7 +206,7 @@ def test_a_request_behind_a_close_is_reported_as_dropped_if_it_is_timed_and_some
     assert [bytes(request.frame) for request in observer.dropped].count(b"park 2") == is_reported
 
 
-def test_an_observer_may_have_some_requests_timed_only():
+def test_an_observer_may_time_only_some_requests():
     """Those that are received meanwhile, to their end; one that waits for another that is not timed has all stamps."""
     observer, application = Observer(), Application()
 
@@ -232,7 +230,7 @@ def test_an_observer_may_have_some_requests_timed_only():
 
 
 @both_modes
-def test_responses_that_the_client_does_not_take_are_the_response_queue(mode):
+def test_unread_responses_are_the_response_queue(mode):
     """They are known while somebody observes."""
     observer = Observer()
 
@@ -252,7 +250,7 @@ def test_responses_that_the_client_does_not_take_are_the_response_queue(mode):
 
 
 @both_modes
-def test_a_response_that_left_is_reported_though_the_client_does_not_take_the_next_one(mode):
+def test_a_sent_response_is_reported_although_the_client_does_not_read_the_next_one(mode):
     observer = Observer()
 
     async def main():
@@ -268,7 +266,7 @@ def test_a_response_that_left_is_reported_though_the_client_does_not_take_the_ne
 
 
 @both_modes
-def test_a_response_that_leaves_when_nobody_observes_any_more_leaves_all_the_same(mode):
+def test_responses_leave_after_the_observer_is_removed(mode):
     observer = Observer()
 
     async def main():
@@ -284,7 +282,7 @@ def test_a_response_that_leaves_when_nobody_observes_any_more_leaves_all_the_sam
     assert observer.ended == []
 
 
-def test_responses_that_leave_at_once_mute_nobody_however_little_may_be_unsent():
+def test_responses_sent_at_once_never_mute_a_connection():
     observer = Observer()
 
     async def main():

@@ -42,7 +42,7 @@ class Storage:
         pass
 
 
-def test_a_paid_commit_waits_for_its_time_unless_much_waits():
+def test_a_paid_commit_waits_for_its_time_unless_it_is_large():
     """One in 1,000 seconds, but for what is large: a thread that sleeps until then is called."""
 
     async def main():

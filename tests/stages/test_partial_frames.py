@@ -181,7 +181,7 @@ def no_budget():
 
 
 @pytest.mark.parametrize("sabotage", [kept_room, no_eldest, endless_patience, no_budget])
-def test_15_fails_when_room_is_not_counted_not_given_back_or_held_for_ever(sabotage):
+def test_15_fails_when_memory_is_not_counted_not_returned_or_held_forever(sabotage):
     fails(SCRIPTS, lambda script: everybody_gets_through(script, sabotage=sabotage))
 
 
@@ -213,7 +213,7 @@ def test_half_received_frames_hold_no_more_than_their_budget():
     run(test, partial_bytes_max=16 * MEBIBYTE)
 
 
-def test_a_half_closed_connection_gives_its_room_back_while_its_requests_are_parked():
+def test_a_half_closed_connection_returns_its_memory_while_its_requests_are_parked():
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"parked")
@@ -230,7 +230,7 @@ def test_a_half_closed_connection_gives_its_room_back_while_its_requests_are_par
     run(test)
 
 
-def test_small_frames_ask_for_no_room():
+def test_small_frames_need_no_budget():
     async def test(memory, application):
         memory.server._partial_frames.take = None
         client = await memory.connect()
@@ -260,7 +260,7 @@ def frame_of(holder=None):
     return PartialFrame(holder or Holder(), FrameReader(10), Mute())
 
 
-def test_the_line_is_served_in_its_order_and_nobody_overtakes():
+def test_waiting_frames_are_served_in_order():
     budget = PartialFrameBudget(100)
     eldest, first, second, later = (frame_of() for _ in range(4))
     assert budget.take(eldest, 90)
@@ -276,7 +276,7 @@ def test_the_line_is_served_in_its_order_and_nobody_overtakes():
     assert budget.statistics().waiting == 0
 
 
-def test_the_eldest_goes_on_when_it_became_that_in_the_line():
+def test_a_waiting_frame_continues_when_it_becomes_the_oldest():
     budget = PartialFrameBudget(100)
     eldest, second, third = (frame_of() for _ in range(3))
     assert budget.take(eldest, 10)
@@ -290,7 +290,7 @@ def test_the_eldest_goes_on_when_it_became_that_in_the_line():
     assert second.bytes_held == 150
 
 
-def test_a_frame_above_the_bound_passes_when_the_eldest_is_gone():
+def test_a_frame_above_the_bound_passes_when_the_oldest_is_released():
     budget = PartialFrameBudget(10)
     eldest, waiting = frame_of(), frame_of()
     assert budget.take(eldest, 10)
@@ -299,7 +299,7 @@ def test_a_frame_above_the_bound_passes_when_the_eldest_is_gone():
     assert waiting.holder.resumed == 1
 
 
-def test_a_larger_bound_serves_the_line():
+def test_a_larger_bound_serves_waiting_frames():
     budget = PartialFrameBudget(10)
     eldest, waiting = frame_of(), frame_of()
     assert budget.take(eldest, 10)
@@ -317,7 +317,7 @@ def test_a_larger_bound_serves_the_line():
         ((MuteReason.THROTTLED,), False),
     ],
 )
-def test_a_frame_that_stands_still_loses_its_room_unless_the_server_holds_it_up(reasons, is_closed):
+def test_a_stalled_frame_loses_its_memory_unless_the_server_stalls_it(reasons, is_closed):
     budget = PartialFrameBudget(10)
     stalled, waiting = frame_of(), frame_of()
     for reason in reasons:
@@ -330,7 +330,7 @@ def test_a_frame_that_stands_still_loses_its_room_unless_the_server_holds_it_up(
     assert budget.slow_holders(105.0) == ([stalled.holder] if is_closed else [])
 
 
-def test_a_frame_that_waits_and_asks_again_gives_no_more_time_to_the_one_that_it_waits_for():
+def test_a_repeated_request_for_memory_gives_no_more_time_to_the_slow_frame():
     """It asks whenever its connection is woken, for whatever reason."""
     told = []
     budget = PartialFrameBudget(10, lambda: told.append("contended"))
@@ -346,7 +346,7 @@ def test_a_frame_that_waits_and_asks_again_gives_no_more_time_to_the_one_that_it
     assert told == ["contended"]
 
 
-def test_a_smaller_bound_counts_though_frames_hold_more_when_it_is_set():
+def test_a_smaller_bound_applies_although_frames_hold_more():
     budget = PartialFrameBudget(100)
     eldest, second, third = (frame_of() for _ in range(3))
     assert budget.take(eldest, 40)
@@ -361,7 +361,7 @@ def test_a_smaller_bound_counts_though_frames_hold_more_when_it_is_set():
     assert budget.statistics().bytes_max == 20
 
 
-def test_a_frame_that_waits_for_more_room_is_not_too_slow_and_has_its_time_when_it_got_it():
+def test_a_frame_waiting_for_memory_is_not_slow_and_is_measured_after_it_got_it():
     budget = PartialFrameBudget(20)
     eldest, second, third = (frame_of() for _ in range(3))
     assert budget.take(eldest, 10)
@@ -394,7 +394,7 @@ def test_a_frame_that_arrives_just_as_fast_as_it_must_is_not_too_slow():
     assert frame.is_slow(2 * RATE_WINDOW_SECONDS)
 
 
-def test_a_frame_is_not_judged_by_a_time_in_which_the_server_did_not_read_it():
+def test_time_in_which_the_server_does_not_read_a_frame_does_not_count():
     frame = frame_of()
     assert not frame.is_slow(0.0)
     frame.mute.add(MuteReason.IN_FLIGHT)

@@ -81,7 +81,7 @@ def serve(mode, scenario):
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_a_removed_processor_answers_what_is_in_flight_and_ends(mode):
+def test_a_removed_processor_answers_requests_in_flight_and_ends(mode):
     async def scenario(server, application, connect):
         streams = [await connect() for _ in range(4)]
         for stream in streams:
@@ -120,7 +120,7 @@ def test_an_added_processor_gets_new_connections_and_others_keep_theirs(mode):
     serve(mode, scenario)
 
 
-def test_a_processor_that_has_ended_says_that_it_takes_no_connection():
+def test_a_processor_that_has_ended_refuses_connections():
     """Whoever has it gives it to another one."""
 
     async def main():

@@ -50,7 +50,7 @@ def test_no_more_windows_are_kept_than_count():
     assert len(recorded(*range(100))._windows) == WINDOWS.count
 
 
-def test_what_is_taken_back_counts_no_more_and_never_makes_a_rate_negative():
+def test_events_taken_back_no_longer_count_and_never_make_a_rate_negative():
     rate = recorded(0.0, 1.5)
     rate.take_back(1.5)
     assert rate.observed(1.5, WINDOWS) == 1 / 2.5
@@ -61,7 +61,7 @@ def test_what_is_taken_back_counts_no_more_and_never_makes_a_rate_negative():
     assert rate.is_over(1.5, WINDOWS)
 
 
-def test_the_throttle_is_what_brings_the_rate_back_to_its_limit_and_one_window_at_most():
+def test_the_throttle_brings_the_rate_back_to_its_limit_within_one_window():
     rate = recorded(0.0, 0.0, 0.0)
     assert rate.throttle_seconds(0.0, WINDOWS, 1.5) == 0.0
     assert rate.throttle_seconds(0.0, WINDOWS, 1.2) == (1.5 - 1.2) / 1.2 * 2
@@ -76,7 +76,7 @@ def test_a_single_window_still_has_a_length():
 
 
 @given(st.floats(0.5, 50), st.lists(st.floats(0, 0.3), min_size=30, max_size=200), st.integers(2, 11))
-def test_whoever_waits_as_told_keeps_to_the_limit(limit, gaps, count):
+def test_a_client_that_waits_out_its_throttles_keeps_to_the_limit(limit, gaps, count):
     """In any stretch of time there are no more events than the limit allows in it and in the remembered windows.
 
     One more passes each time that the windows are forgotten: whoever is too fast is recorded before it waits.

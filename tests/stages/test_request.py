@@ -3,6 +3,6 @@
 from stages.request import Close, Send
 
 
-def test_a_result_says_what_it_is():
+def test_results_have_a_readable_repr():
     assert repr(Close("enough")) == "Close('enough')"
     assert repr(Send(b"12", b"345")) == "Send(5 bytes)"

@@ -77,7 +77,7 @@ def test_room_goes_to_the_oldest_waiters_that_can_use_it():
     assert queue.statistics().waiting_for_room == 1
 
 
-def test_a_waiter_that_closes_or_cannot_passes_its_turn_on():
+def test_a_waiter_that_closes_or_cannot_use_its_turn_passes_it_on():
     queue = RequestQueue(0, 1)
     called, waiting = Waiter(), Waiter()
     queue.wait_for_room(called)
@@ -94,7 +94,7 @@ def test_a_waiter_that_closes_or_cannot_passes_its_turn_on():
     assert last.turns == [MuteReason.QUEUE_FULL]
 
 
-def test_who_was_called_in_vain_goes_before_all_others():
+def test_a_waiter_that_could_not_use_its_turn_is_next():
     queue = RequestQueue(0, 1)
     first, called = Waiter(), Waiter()
     queue.wait_for_room(first)
@@ -103,7 +103,7 @@ def test_who_was_called_in_vain_goes_before_all_others():
     assert (len(called.turns), len(first.turns)) == (1, 0)
 
 
-def test_a_queue_that_was_held_begins_with_what_held_it():
+def test_a_held_queue_resumes_with_the_callback_that_held_it():
     queue = RequestQueue(0, 9)
     asked, held = request(), request()
     queue.put_callback(asked, print)
@@ -131,7 +131,7 @@ def test_a_queue_is_drained_when_it_is_retired_and_nothing_is_left(left):
     assert queue.is_drained == (left == "nothing")
 
 
-def test_handlers_of_a_retired_queue_look_whether_they_are_needed_when_its_last_connection_leaves_or_moves():
+def test_handlers_of_a_retired_queue_wake_when_its_last_connection_leaves_or_moves():
     async def main():
         for leaves in (True, False):
             channel = RequestChannel(attrs.evolve(PIPELINED, queues=1))
@@ -151,7 +151,7 @@ def test_handlers_of_a_retired_queue_look_whether_they_are_needed_when_its_last_
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
-def test_what_follows_is_what_waits_for_a_handler_that_is_about_to_run():
+def test_following_counts_requests_of_scheduled_handlers_only():
     """A commit waits for it; for a handler that stands still it would wait for ever."""
 
     async def main():
@@ -207,7 +207,7 @@ def test_a_resize_leaves_connections_where_they_are_until_they_move():
 
 
 @given(st.lists(st.tuples(st.sampled_from(["arrive", "take", "close"]), st.integers(0, 9), st.booleans()), max_size=80))
-def test_no_waiter_starves_while_there_is_room(steps):
+def test_no_waiter_starves_while_the_queue_has_room(steps):
     """After every step: nobody is left waiting for room that nobody else was called for."""
     queue, called = RequestQueue(0, 3), []
 
@@ -243,7 +243,7 @@ def test_no_waiter_starves_while_there_is_room(steps):
         assert queue.statistics().waiting_for_room == 0 or len(called) >= room
 
 
-def test_the_byte_budget_is_depleted_while_somebody_waits_for_it():
+def test_the_byte_budget_is_depleted_while_a_connection_waits_for_it():
     """Not while it is merely used up; and what a waiter that closes leaves behind counts no further."""
     channel = RequestChannel(PIPELINED, bytes_max=10)
     channel.hold_bytes(10)

@@ -5,7 +5,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stages.commit_place import COMMITS_LOOKED_AT
+from stages.commit_place import COMMITS_MEASURED
 from stages.loop_turns import COMMIT
 from stages.mode import CLASSIC, PIPELINED, Batching
 from stages.request import NOT_SET, TURN_SECONDS_MAX, Close, Pending, Send, go_on
@@ -43,7 +43,7 @@ class Counting:
         pass
 
 
-def test_a_turn_is_bounded_and_others_run_between_turns():
+def test_a_turn_is_bounded_and_other_tasks_run_between_turns():
     async def main():
         application = Counting()
         mode = attrs.evolve(ONE_QUEUE, in_flight_max=1000)
@@ -91,7 +91,7 @@ class OnLoop:
         pass
 
 
-def test_a_commit_on_the_loop_takes_along_what_the_other_handlers_decide_in_the_same_pass():
+def test_a_commit_on_the_loop_includes_the_requests_of_other_handlers_in_the_same_pass():
     """Else each handler would pay for a sync of its own."""
 
     async def main():
@@ -99,7 +99,7 @@ def test_a_commit_on_the_loop_takes_along_what_the_other_handlers_decide_in_the_
         mode = attrs.evolve(PIPELINED, queues=4)
         async with open_memory_server(mode, Counting(), storage=storage, executor=OnLoop()) as memory:
             clients = [await memory.connect() for _ in range(8)]
-            for number in range(COMMITS_LOOKED_AT):
+            for number in range(COMMITS_MEASURED):
                 clients[0].send(b"r")
                 await clients[0].receive_count(1)
                 assert storage.writes == number + 1
@@ -108,12 +108,12 @@ def test_a_commit_on_the_loop_takes_along_what_the_other_handlers_decide_in_the_
                 client.send(b"a", b"b")
             for client in clients:
                 assert await client.receive_count(2) == [b"a", b"b"]
-            assert storage.writes == COMMITS_LOOKED_AT + 1
+            assert storage.writes == COMMITS_MEASURED + 1
 
     trio.run(main, clock=MockClock())  # a turn takes no time
 
 
-def test_a_commit_on_the_loop_takes_along_what_the_next_turn_of_its_queue_decides():
+def test_a_commit_on_the_loop_includes_the_next_turn_of_its_queue():
     """Where more waits than a turn takes, that comes in the next pass."""
 
     async def main():
@@ -121,7 +121,7 @@ def test_a_commit_on_the_loop_takes_along_what_the_next_turn_of_its_queue_decide
         mode = attrs.evolve(ONE_QUEUE, in_flight_max=2 * TURN_MAX)
         async with open_memory_server(mode, Counting(), storage=storage, executor=OnLoop()) as memory:
             client = await memory.connect()
-            for _ in range(COMMITS_LOOKED_AT):
+            for _ in range(COMMITS_MEASURED):
                 client.send(b"r")
                 await client.receive_count(1)
             await wait_all_tasks_blocked()
@@ -160,7 +160,7 @@ def test_a_large_response_ends_a_turn(response_bytes, in_a_turn):
     trio.run(main)
 
 
-def test_requests_that_take_long_end_a_turn():
+def test_slow_requests_end_a_turn():
     """So what many clients ask for at once does not keep another one waiting until all of it is done."""
     clock = MockClock()
 
@@ -194,7 +194,7 @@ def test_requests_that_take_long_end_a_turn():
     trio.run(main, clock=clock)
 
 
-def test_a_request_and_a_step_that_keep_the_loop_are_noted_by_their_api():
+def test_long_requests_and_steps_are_recorded_by_their_api():
     clock = MockClock()
 
     class Slow(Counting):
@@ -258,7 +258,7 @@ class Twice(Counting):
         return Send(b"second")
 
 
-def test_of_two_answers_the_first_stands_and_the_second_is_counted():
+def test_the_first_of_two_results_stands_and_the_second_is_counted():
     async def main():
         async with open_memory_server(PIPELINED, Twice()) as memory:
             client = await memory.connect()
@@ -269,7 +269,7 @@ def test_of_two_answers_the_first_stands_and_the_second_is_counted():
     trio.run(main)
 
 
-def test_a_handler_on_a_shared_queue_that_is_given_up_leaves_its_request_to_another():
+def test_a_surplus_handler_leaves_its_request_to_another():
     """Shrinking while requests arrive: a handler that was woken for a request may be the one that ends."""
 
     async def main():
@@ -297,7 +297,7 @@ def test_a_handler_on_a_shared_queue_that_is_given_up_leaves_its_request_to_anot
 
 
 @pytest.mark.parametrize(("first", "then"), [(1, 3), (3, 2)], ids=["more again", "even fewer"])
-def test_handlers_that_were_to_end_and_have_not_yet_stay_or_end_by_the_last_number(first, then):
+def test_the_last_resize_decides_about_surplus_handlers_that_have_not_ended(first, then):
     async def main():
         mode = attrs.evolve(ONE_QUEUE, queues=0, handlers=4, batching=Batching.REQUEST)
         async with open_memory_server(mode, Counting(), executor=ScriptedCommits([1.0], Schedule())) as memory:
@@ -316,7 +316,7 @@ def test_handlers_that_were_to_end_and_have_not_yet_stay_or_end_by_the_last_numb
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
-def test_what_was_answered_before_in_the_turn_that_waits_for_a_commit_leaves_at_once():
+def test_earlier_responses_of_a_turn_that_waits_for_a_commit_leave_at_once():
     class Mixed(Counting):
         def handle(self, request):
             return Send(request.frame) if bytes(request.frame) == b"s" else super().handle(request)

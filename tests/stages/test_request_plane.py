@@ -85,7 +85,7 @@ def test_the_control_plane_has_one_queue_of_twenty_one_handler_and_one_processor
     run(test, ("L", {}), CONTROL, mode=mode, processors=3)
 
 
-def test_there_is_no_control_plane_unless_a_listener_asks_for_one():
+def test_a_control_plane_exists_only_for_a_listener_that_needs_one():
     async def test(serving):
         await serving.served("L")
         assert serving.server.statistics().control_plane is None
@@ -154,7 +154,7 @@ def test_a_resize_under_load_loses_nothing_and_leaves_the_control_plane_alone(mo
     run(test, ("L", {}), CONTROL, mode=mode, commit_delays=(0.02, 0.0, 0.05), requests_max=16)
 
 
-def test_a_larger_byte_budget_counts_for_the_control_plane_too_while_the_server_runs():
+def test_a_changed_byte_budget_applies_to_the_control_plane_too():
     async def test(serving):
         _, second = await one_held_back(serving, "CONTROL")
         serving.server.set_limits(attrs.evolve(serving.server.limits, bytes_max=1000))
@@ -164,7 +164,7 @@ def test_a_larger_byte_budget_counts_for_the_control_plane_too_while_the_server_
     run(test, ("L", {}), CONTROL, bytes_max=100)
 
 
-def test_who_begins_to_observe_a_running_server_is_told_of_the_control_planes_queue_too():
+def test_an_observer_set_later_observes_the_control_plane_too():
     class Observer(Timeline):
         samples_queues = True
 

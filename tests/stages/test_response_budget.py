@@ -16,7 +16,7 @@ async def blocked(memory):
     return client
 
 
-def test_a_client_that_has_taken_everything_does_not_give_way_to_others():
+def test_a_client_that_has_read_everything_is_not_closed_for_others():
     async def test(memory, application):
         taking = await blocked(memory)
         assert len(await taking.receive()) == BIG_BYTES
@@ -34,7 +34,7 @@ def test_a_client_that_has_taken_everything_does_not_give_way_to_others():
 @pytest.mark.parametrize(
     "end", [lambda request: request.connection.close(), lambda request: request.complete(Send(b""))]
 )
-def test_the_response_that_is_expected_of_a_request_that_has_ended_counts_nothing(end):
+def test_the_expected_response_of_an_ended_request_does_not_count(end):
     class Ending(ByHand):
         def handle(self, request):
             end(request)
@@ -49,7 +49,7 @@ def test_the_response_that_is_expected_of_a_request_that_has_ended_counts_nothin
     run(test, application=Ending())
 
 
-def test_a_response_that_waits_for_an_earlier_one_counts_beside_what_has_not_left():
+def test_a_response_waiting_for_an_earlier_one_counts_in_addition_to_unsent_bytes():
     """Also where as much waits as makes the rest, without it, what was counted before."""
 
     async def test(memory, application):
@@ -71,7 +71,7 @@ def test_a_response_that_waits_for_an_earlier_one_counts_beside_what_has_not_lef
     run(test)
 
 
-def test_a_client_that_went_away_while_it_took_nothing_gives_way_to_nobody_any_more():
+def test_a_disconnected_client_is_no_longer_a_candidate_for_closing():
     async def test(memory, application):
         gone = await blocked(memory)
         gone.reset()

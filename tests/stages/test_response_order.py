@@ -19,7 +19,7 @@ class Slot:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 20)), max_size=60))
-def test_what_is_released_is_the_completed_prefix(steps):
+def test_the_completed_prefix_is_released(steps):
     order, opened, released = ResponseOrder(), [], []
     for is_open, choice in steps:
         waiting = [slot for slot in opened if slot.result is None]
@@ -36,7 +36,7 @@ def test_what_is_released_is_the_completed_prefix(steps):
         assert order.head is (opened[first_open] if first_open < len(opened) else None)
 
 
-def test_a_slot_takes_one_result_also_after_it_was_released():
+def test_a_second_result_is_an_error_even_after_the_release():
     order, slot = ResponseOrder(), Slot(0)
     order.open(slot)
     assert order.complete(slot, "first") == [slot]
@@ -45,7 +45,7 @@ def test_a_slot_takes_one_result_also_after_it_was_released():
     assert slot.result == "first"
 
 
-def test_abandoning_forgets_all_slots_in_order():
+def test_abandon_returns_all_slots_in_order():
     order, slots = ResponseOrder(), [Slot(0), Slot(1)]
     for slot in slots:
         order.open(slot)

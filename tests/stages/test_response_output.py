@@ -21,7 +21,7 @@ class Blocked:
         return len(data)
 
 
-def test_what_was_not_sent_when_the_connection_was_closed_is_never_sent():
+def test_unsent_bytes_of_a_closed_connection_are_never_sent():
     transport = Blocked(6)
     output = ResponseOutput(transport, None)
     output.add_frame(Send(b"response"))
@@ -63,7 +63,7 @@ def test_a_response_that_leaves_in_two_parts_is_timed_from_its_first_byte_to_its
     assert timeline.ended == [request]
 
 
-def test_a_response_that_did_not_leave_is_given_up_with_its_connection_and_counts_no_longer():
+def test_an_unsent_response_is_dropped_with_its_connection():
     output, request = ResponseOutput(Blocked(6), Timeline()), timed_request()
     output.add(request)
     output.send()

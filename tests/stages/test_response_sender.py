@@ -52,7 +52,7 @@ async def turns_until(condition, turns_max=10):
     raise AssertionError("it does not come")
 
 
-def test_a_burst_sends_when_it_ends_what_was_marked_in_it_in_that_order():
+def test_the_end_of_a_burst_flushes_marked_connections_in_order():
     async def main():
         async with running() as sender:
             sent = []
@@ -77,7 +77,7 @@ def test_a_burst_wakes_no_task():
     trio.run(main)
 
 
-def test_what_is_marked_outside_of_a_burst_is_sent_in_the_next_turn():
+def test_connections_marked_outside_of_a_burst_are_flushed_in_the_next_turn():
     async def main():
         async with running() as sender:
             sent = []
@@ -91,7 +91,7 @@ def test_what_is_marked_outside_of_a_burst_is_sent_in_the_next_turn():
     trio.run(main)
 
 
-def test_a_burst_takes_along_what_was_marked_before_it():
+def test_a_burst_flushes_connections_marked_before_it():
     async def main():
         async with running() as sender:
             sent = []
@@ -106,7 +106,7 @@ def test_a_burst_takes_along_what_was_marked_before_it():
 
 
 @pytest.mark.parametrize("is_burst", [True, False], ids=["in-a-burst", "by-its-task"])
-def test_what_is_marked_while_others_are_flushed_is_sent_in_the_next_turn(is_burst):
+def test_connections_marked_during_a_flush_are_flushed_in_the_next_turn(is_burst):
     """However long a chain of connections is whose ends complete requests of others."""
 
     async def main():
@@ -131,7 +131,7 @@ def test_what_is_marked_while_others_are_flushed_is_sent_in_the_next_turn(is_bur
     trio.run(main)
 
 
-def test_the_bound_over_all_is_kept_after_a_flush(caplog):
+def test_the_common_bound_is_enforced_after_a_flush(caplog):
     async def main():
         budget = ResponseBudget(10)
         async with running(budget) as sender:
@@ -147,7 +147,7 @@ def test_the_bound_over_all_is_kept_after_a_flush(caplog):
     assert "closed 1 connections: their clients take no responses" in caplog.text
 
 
-def test_others_have_their_turns_while_what_is_sent_is_marked_again_and_again():
+def test_other_tasks_run_while_connections_are_marked_again_and_again():
     async def main():
         async with running() as sender:
             sent, counts = [], [0]
@@ -161,7 +161,7 @@ def test_others_have_their_turns_while_what_is_sent_is_marked_again_and_again():
     trio.run(main)
 
 
-def test_a_burst_sends_at_its_end_whatever_was_sent_by_the_loop_before():
+def test_the_end_of_a_burst_flushes_after_flushes_of_the_task():
     async def main():
         async with running() as sender:
             sent = []

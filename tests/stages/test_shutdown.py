@@ -133,7 +133,7 @@ def test_what_was_accepted_is_answered_when_there_is_time(mode):
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_what_is_never_answered_keeps_a_stop_no_longer_than_its_deadline(mode):
+def test_unanswered_requests_delay_a_stop_until_its_deadline_only(mode):
     """Parked requests that nobody completes: what came before them was answered, and the connections are closed."""
 
     def check(outcome):
@@ -145,7 +145,7 @@ def test_what_is_never_answered_keeps_a_stop_no_longer_than_its_deadline(mode):
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_a_commit_of_nobody_that_fails_ends_a_stop_at_once(mode):
+def test_a_failed_commit_without_a_request_ends_a_stop_at_once(mode):
     """Nothing that a drain still waits for could be answered."""
 
     async def main():
@@ -166,7 +166,7 @@ def test_a_commit_of_nobody_that_fails_ends_a_stop_at_once(mode):
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
-def test_a_server_that_ends_has_its_storage_wait_for_nothing_any_more():
+def test_a_server_that_ends_calls_stop_waiting_of_its_storage():
     """A commit that waits for room on a full disk would keep the threads, which the end waits for."""
 
     class Storage:
@@ -202,7 +202,7 @@ TICKS_MAX = 60
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_that_a_stop_comes_into_is_done_or_told_that_the_server_ends(change):
+def test_a_change_during_a_stop_succeeds_or_raises_server_not_running(change):
     """Whatever turn of the loop the stop comes in: whoever follows a configuration knows no other error."""
 
     async def main(ticks):
@@ -230,7 +230,7 @@ def test_a_change_that_a_stop_comes_into_is_done_or_told_that_the_server_ends(ch
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_a_last_commit_that_asks_for_other_handlers_is_still_acknowledged(mode):
+def test_a_last_commit_that_resizes_handlers_is_acknowledged(mode):
     """A setting that is durable when all handlers have ended: it once counted as a commit that failed."""
     ends, is_written = threading.Event(), threading.Event()
 
@@ -271,7 +271,7 @@ class Asked(ScriptedCommits):
         super().stop()
 
 
-def test_what_is_left_at_the_end_is_committed_without_the_injected_delay():
+def test_the_last_commits_have_no_injected_delay():
     executor = Asked()
     server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage(), executor=executor, commit_delay_seconds=3600.0)
 
@@ -285,7 +285,7 @@ def test_what_is_left_at_the_end_is_committed_without_the_injected_delay():
     assert executor.delay_ns_at_end == 0
 
 
-def test_a_server_says_that_it_is_stopping():
+def test_is_stopping_after_a_stop():
     async def main():
         async with open_memory_server(PIPELINED, ByFirstByte()) as memory:
             assert not memory.server.is_stopping

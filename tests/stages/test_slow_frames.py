@@ -8,7 +8,7 @@ from tests.stages.connection_bench import run
 MEBIBYTE = 1 << 20
 
 
-def test_a_slow_frame_is_left_alone_while_nobody_waits(caplog):
+def test_a_slow_frame_is_not_closed_while_no_other_waits(caplog):
     async def test(memory, application):
         client = await memory.connect()
         payload = b"s" + bytes(200_000)
@@ -22,7 +22,7 @@ def test_a_slow_frame_is_left_alone_while_nobody_waits(caplog):
     assert not caplog.records
 
 
-def test_connections_that_are_closed_for_slow_frames_are_said_once_a_minute(caplog):
+def test_connections_closed_for_slow_frames_are_logged_once_a_minute(caplog):
     async def test(memory, application):
         for _ in range(5):
             for _ in range(3):
@@ -36,7 +36,7 @@ def test_connections_that_are_closed_for_slow_frames_are_said_once_a_minute(capl
     assert "large requests came too slowly" in lines[0]
 
 
-def test_of_frames_that_are_slow_together_each_is_closed_and_the_one_that_waited_gets_their_room():
+def test_all_slow_frames_are_closed_and_the_waiting_one_gets_their_memory():
     async def test(memory, application):
         stalled = [await memory.connect() for _ in range(2)]
         for client in stalled:

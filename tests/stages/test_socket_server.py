@@ -319,7 +319,7 @@ def test_connections_that_were_accepted_and_not_begun_are_closed_at_the_end():
     run(test)
 
 
-def test_a_commit_without_a_request_is_awaited_by_the_end():
+def test_a_stop_waits_for_a_commit_without_a_request():
     ended = []
 
     async def test(bench):
@@ -330,7 +330,7 @@ def test_a_commit_without_a_request_is_awaited_by_the_end():
 
 
 @both_modes
-def test_a_failed_sync_closes_and_ends_the_server(mode):
+def test_a_failed_sync_closes_connections_and_ends_the_server(mode):
     async def main():
         bench = Bench(mode, open_listener("PLAINTEXT", "127.0.0.1", 0))
         bench.storage.sync_fault = 1

@@ -14,7 +14,7 @@ from tests.compiled import skip_if_compiled
 from tests.waiting import wait_readable
 
 
-def test_large_parts_leave_one_by_one_where_the_system_cannot_take_several(monkeypatch):
+def test_large_parts_are_sent_one_by_one_without_sendmsg(monkeypatch):
     """Not to copy them; one that is empty would leave nothing, which is the same as not being taken."""
     skip_if_compiled("stages.transport_layer", "HAS_SENDMSG")
     monkeypatch.setattr(transport_layer, "HAS_SENDMSG", False)
@@ -29,7 +29,7 @@ def test_large_parts_leave_one_by_one_where_the_system_cannot_take_several(monke
 
 
 @pytest.mark.parametrize("wait", [PlaintextTransportLayer.wait_readable, PlaintextTransportLayer.wait_writable])
-def test_a_task_that_waits_is_told_when_the_transport_is_closed(wait):
+def test_closing_the_transport_raises_in_waiting_tasks(wait):
     async def waiting(layer):
         with pytest.raises(trio.ClosedResourceError):
             await wait(layer)
@@ -55,7 +55,7 @@ def receive_into(layer):
 
 
 @pytest.mark.parametrize("receive", [PlaintextTransportLayer.receive, receive_into])
-def test_what_is_there_is_received_and_then_the_end(receive):
+def test_available_bytes_are_received_before_the_end(receive):
     ours, theirs = socket.socketpair()
     with ours:
         layer = PlaintextTransportLayer(ours)

@@ -53,7 +53,7 @@ def test_others_are_served_between_the_steps(mode):
     run(test, mode=mode, application=Stepping(u=until_over), jumps=False)
 
 
-def test_one_step_is_run_each_pass_of_the_loop_and_they_take_turns_however_many_there_are():
+def test_one_step_runs_in_each_pass_of_the_loop_and_requests_take_turns():
     steps_in_pass = []
 
     class Counting(trio.abc.Instrument):
@@ -86,7 +86,7 @@ def test_one_step_is_run_each_pass_of_the_loop_and_they_take_turns_however_many_
 
 
 @pytest.mark.parametrize(("turns", "passes"), [(0.5, 1), (3.5, 4), (1000, 1 + BREATHS_MAX)])
-def test_a_long_step_is_followed_by_a_pass_of_the_loop_for_each_turn_that_it_took(turns, passes):
+def test_a_long_step_is_followed_by_one_pass_of_the_loop_for_each_turn_it_took(turns, passes):
     """What others ask passes several tasks, one a pass: it waits for a long step once, not at each of them."""
     began_in_pass = []
 
@@ -133,7 +133,7 @@ def test_later_requests_of_the_connection_wait_and_start_in_their_order(mode):
     run(test, mode=mode, application=Stepping(u=three_steps, u2=three_steps))
 
 
-def test_a_request_that_came_earlier_may_go_on_beside_it():
+def test_an_earlier_request_may_complete_during_unfinished_steps():
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"1", b"u", b"s")
@@ -145,7 +145,7 @@ def test_a_request_that_came_earlier_may_go_on_beside_it():
     run(test, application=Stepping(u=three_steps))
 
 
-def test_what_follows_parked_work_may_take_several_turns():
+def test_then_of_parked_work_may_take_several_turns():
     application = Stepping(u=three_steps)
 
     async def test(memory, application):
@@ -161,7 +161,7 @@ def test_what_follows_parked_work_may_take_several_turns():
     run(test, application=application)
 
 
-def test_what_follows_parked_work_may_wait_for_a_commit_which_begins_at_once():
+def test_then_of_parked_work_may_wait_for_a_commit_which_starts_at_once():
     def steps():
         yield Pending([b"x"], NO_OP)
         return Send(b"durable")
@@ -205,7 +205,7 @@ def test_the_result_of_the_last_step_is_treated_as_a_handler_s(mode, result):
 
 
 @both_modes
-def test_what_is_yielded_to_be_durable_is_so_before_the_next_step(mode):
+def test_yielded_entries_are_durable_before_the_next_step(mode):
     storage, told = MemoryStorage(), []
 
     def steps(application, request):
@@ -251,7 +251,7 @@ def test_steps_whose_entries_do_not_become_durable_are_closed_and_nothing_is_ans
     assert application.closed_steps == [b"u"]
 
 
-def test_steps_get_what_their_work_in_a_thread_returned_or_raised():
+def test_steps_get_the_value_or_error_of_their_work_in_a_thread():
     def steps(application, request):
         value = yield Parked(lambda: 41)
         try:
@@ -269,7 +269,7 @@ def test_steps_get_what_their_work_in_a_thread_returned_or_raised():
 
 
 @both_modes
-def test_steps_wait_until_somebody_says_so(mode):
+def test_steps_wait_until_their_callback_is_called(mode):
     over = []
 
     async def test(memory, application):
@@ -343,7 +343,7 @@ def test_deferred_requests_wait_for_the_client_too(mode):
     run(test, mode=mode, application=Stepping(u=waiting(over)), unsent_bytes_max=15_000)
 
 
-def test_a_request_that_finds_the_room_of_all_taken_when_its_turn_comes_waits_until_its_client_has_taken_its_own():
+def test_a_request_that_finds_the_common_bound_reached_waits_until_its_client_has_read_everything():
     over = []
 
     def steps(application, request):
@@ -373,7 +373,7 @@ def test_a_request_that_finds_the_room_of_all_taken_when_its_turn_comes_waits_un
     run(test, mode=ONE_QUEUE, application=Stepping(u=steps), unsent_bytes_max=5000, total_unsent_bytes_max=10_000)
 
 
-def test_a_queue_that_was_replaced_serves_what_its_connections_still_have_in_flight():
+def test_a_replaced_queue_serves_the_requests_in_flight_of_its_connections():
     over = []
 
     async def test(memory, application):
@@ -457,7 +457,7 @@ class TickingClock:
             module.now_ns = original
 
 
-def test_a_turn_of_a_handler_ends_with_a_request_that_is_unfinished():
+def test_an_unfinished_request_ends_the_turn_of_a_handler():
     """Its first step may have taken a whole turn; with 32 of them in one the loop would stand still for long."""
     passes = []
 
@@ -484,7 +484,7 @@ def test_a_turn_of_a_handler_ends_with_a_request_that_is_unfinished():
     assert max(passes) == 1
 
 
-def test_go_on_ends_with_a_result_or_is_unfinished():
+def test_go_on_returns_a_result_or_unfinished():
     def steps():
         got = yield None
         return Send(got)

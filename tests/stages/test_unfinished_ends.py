@@ -24,7 +24,7 @@ BIG = bytes(10_000)
 
 
 @both_modes
-def test_the_steps_of_a_closed_connection_are_closed_and_what_it_asked_after_them_never_starts(mode):
+def test_the_steps_of_a_closed_connection_are_closed_and_its_later_requests_never_start(mode):
     application = Stepping(u=until_over)
 
     async def test(memory, application):
@@ -64,7 +64,7 @@ def test_no_request_is_started_after_a_dropped_one_of_a_closed_connection():
     run(test, application=Stepping(u=waiting([])))
 
 
-def test_steps_that_wait_are_closed_with_their_connection_and_no_turn_is_lost():
+def test_waiting_steps_are_closed_with_their_connection_and_no_turn_is_lost():
     over = []
 
     async def test(memory, application):
@@ -77,7 +77,7 @@ def test_steps_that_wait_are_closed_with_their_connection_and_no_turn_is_lost():
     run(test, application=Stepping(u=waiting(over)))
 
 
-def test_steps_that_come_to_wait_when_their_connection_is_closed_already_are_closed():
+def test_steps_that_start_to_wait_after_their_connection_closed_are_closed():
     """What they wait for may never come."""
 
     async def test(memory, application):
@@ -157,7 +157,7 @@ def test_the_end_of_the_server_closes_all_steps(waits_for):
     assert application.closed_steps == [b"u"]
 
 
-def test_what_an_unfinished_request_held_is_free_when_its_connection_has_ended():
+def test_an_unfinished_request_frees_its_memory_when_its_connection_ends():
     """Also while no other request follows it; without a search for garbage."""
 
     class Held:
@@ -188,7 +188,7 @@ def test_what_an_unfinished_request_held_is_free_when_its_connection_has_ended()
     run(test, application=Stepping(u=steps))
 
 
-def test_a_server_ends_though_a_thread_works_for_a_request_for_ever():
+def test_a_server_ends_although_a_thread_works_forever():
     begun, may_end, returned = threading.Event(), threading.Event(), []
 
     def work():
@@ -222,7 +222,7 @@ def stand_in_for_threads(original, never):
     return run_sync
 
 
-def test_steps_that_cannot_be_closed_hurt_nobody(caplog):
+def test_steps_that_fail_to_close_affect_no_other_request(caplog):
     def steps(application, request):
         try:
             yield Waiting(lambda go_on: None)
@@ -239,7 +239,7 @@ def test_steps_that_cannot_be_closed_hurt_nobody(caplog):
         assert unfinished_count(memory) == 0
 
     run(test, application=Stepping(u=steps))
-    assert "did not end" in caplog.text
+    assert "closing the steps of" in caplog.text
 
 
 def test_a_client_that_ended_its_half_gets_all_its_answers():
@@ -252,7 +252,7 @@ def test_a_client_that_ended_its_half_gets_all_its_answers():
     run(test, application=Stepping(u=three_steps, u2=three_steps))
 
 
-def test_a_stopping_server_finishes_what_takes_several_turns():
+def test_a_stopping_server_finishes_unfinished_requests():
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"u", b"s")
@@ -264,7 +264,7 @@ def test_a_stopping_server_finishes_what_takes_several_turns():
     run(test, application=Stepping(u=three_steps))
 
 
-def test_steps_that_begin_when_the_server_has_ended_are_closed():
+def test_steps_that_start_after_the_server_has_ended_are_closed():
     class NoCommitter:
         """Nothing is to be committed."""
 

@@ -22,7 +22,7 @@ def total(memory):
     return memory.server.processors[0].response_budget.bytes_held
 
 
-def test_requests_that_were_read_already_are_not_started_while_their_client_takes_nothing():
+def test_queued_requests_do_not_start_while_their_client_reads_nothing():
     """They once were: 64 requests in flight made 64 responses, of any size."""
 
     async def test(memory, application):
@@ -42,7 +42,7 @@ def test_requests_that_were_read_already_are_not_started_while_their_client_take
     run(test, unsent_bytes_max=25_000)
 
 
-def test_a_client_that_has_taken_something_is_not_read_before_it_has_taken_enough():
+def test_a_client_is_not_read_before_it_has_read_enough():
     async def test(memory, application):
         client = await memory.connect(capacity_bytes=1000)
         client.send(b"b")
@@ -60,7 +60,7 @@ def test_a_client_that_has_taken_something_is_not_read_before_it_has_taken_enoug
 
 def test_the_bound_fails_when_requests_are_started_in_spite_of_it():
     with eager_start(), pytest.raises(ExceptionGroup) as caught:
-        test_requests_that_were_read_already_are_not_started_while_their_client_takes_nothing()
+        test_queued_requests_do_not_start_while_their_client_reads_nothing()
     assert caught.group_contains(AssertionError)
 
 
@@ -76,7 +76,7 @@ def test_responses_that_wait_for_an_earlier_one_count():
     run(test, unsent_bytes_max=25_000)
 
 
-def test_a_response_that_is_not_there_yet_counts_when_its_size_is_known(monkeypatch):
+def test_an_expected_response_counts_if_its_size_is_known(monkeypatch):
     """Else all that a client asks for at once is read from the disk at once."""
     monkeypatch.setattr("tests.stages.connection_bench.PARKED", Parked(response_bytes=10_000))
 
@@ -126,7 +126,7 @@ def test_slow_readers_together_are_bounded_and_others_are_served(mode, caplog):
     assert caplog.messages == ["closed 1 connections: their clients take no responses"]  # once a minute
 
 
-def test_a_client_that_takes_something_gives_way_after_those_that_take_nothing():
+def test_a_client_that_reads_something_is_closed_after_those_that_read_nothing():
     async def test(memory, application):
         reads, *deaf = [await memory.connect(capacity_bytes=100) for _ in range(5)]
         for client in (reads, *deaf):
@@ -154,7 +154,7 @@ def test_a_response_that_is_larger_than_the_bound_is_sent():
     run(test, total_unsent_bytes_max=1_000)
 
 
-def test_an_application_that_asks_for_the_room_keeps_within_the_bound():
+def test_an_application_that_respects_response_room_bytes_keeps_the_bound():
     """As a fetch does: the first response may take what is left of all, later ones what their connection leaves."""
 
     class Asking(ByHand):
@@ -191,7 +191,7 @@ def test_deferred_requests_start_in_their_order_also_where_the_client_reads_slow
     run(test, mode=ONE_QUEUE, unsent_bytes_max=15_000)
 
 
-def test_a_deferred_request_that_parks_or_calls_back_goes_on_as_any_other():
+def test_a_deferred_request_may_park_and_call_back():
     class Later(ByHand):
         def handle(self, request):
             if request.frame[:1] == b"p":
@@ -242,7 +242,7 @@ def test_deferred_requests_end_with_their_connection(end):
     run(test, mode=ONE_QUEUE, unsent_bytes_max=5000)
 
 
-def test_a_half_closed_client_that_takes_nothing_does_not_keep_what_is_deferred():
+def test_deferred_requests_of_a_half_closed_client_that_reads_nothing_are_dropped():
     """It was kept, with its socket, until it expired for idleness."""
 
     async def test(memory, application):
@@ -300,7 +300,7 @@ def test_a_conversation_s_replies_count_too():
     run(test)
 
 
-def test_the_room_of_a_response():
+def test_response_room_bytes():
     budget = ResponseBudget(100)
     one, other = UnsentResponses(budget), UnsentResponses(budget)
     assert one.room_bytes(60) == 100
@@ -347,7 +347,7 @@ def test_the_bound_of_all_may_change():
     ],
     ids=[f"{number:03b}" for number in range(8)],
 )
-def test_after_a_request_of_several_turns_others_wait_for_room_for_those_before_them_and_for_others_like_it(
+def test_after_an_unfinished_request_later_ones_wait_for_room_and_for_other_unfinished_ones(
     is_full, is_deferred, others, must_wait
 ):
     unsent, ended = UnsentResponses(ResponseBudget(100)), []
@@ -368,7 +368,7 @@ def test_after_a_request_of_several_turns_others_wait_for_room_for_those_before_
     assert (unsent.must_wait, unsent.is_full) == (bool(others), False)
 
 
-def test_of_connections_that_take_nothing_those_are_counted_that_were_closed_this_time():
+def test_keep_bound_returns_the_connections_closed_by_this_call():
     budget, closed = ResponseBudget(25), []
 
     class Blocked:

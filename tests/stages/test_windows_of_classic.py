@@ -62,14 +62,14 @@ def run(mode, window, requests):
 
 
 @given(st.integers(1, 64), st.integers(1, 64), st.integers(1, 80), st.random_module())
-def test_any_two_windows_of_classic_take_the_same_time(window, other, requests, _randomness):  # noqa: PT019 - Hypothesis fills it in
+def test_any_two_windows_of_classic_mode_take_the_same_time(window, other, requests, _randomness):  # noqa: PT019 - Hypothesis fills it in
     elapsed_s, in_work_max = run(CLASSIC, window, requests)
     assert in_work_max == 1
     assert elapsed_s == pytest.approx(requests * COMMIT_S)
     assert run(CLASSIC, other, requests)[0] == pytest.approx(elapsed_s)
 
 
-def test_windows_of_pipelined_are_not_worth_the_same():
+def test_windows_of_pipelined_mode_differ():
     """The measure tells two windows apart where they differ."""
     (five_s, five), (many_s, many) = run(PIPELINED, 5, 320), run(PIPELINED, 64, 320)
     assert (five, many) == (5, 64)
