@@ -147,7 +147,7 @@ class Admission:
         is_timed = timeline is not None and timeline.times_requests
         while not mute_reasons:
             frame = self._held_frame
-            is_called = frame is not None
+            is_resumed = frame is not None
             if frame is None:
                 frame = reader.next_frame()
                 if frame is None or (gate is not None and gate.takes(frame)):
@@ -162,10 +162,10 @@ class Admission:
                 # The third condition always admits a small request of a connection with nothing in flight. So clients
                 # that use up the byte budget stop large requests and pipelining, but no client altogether.
                 len(queue.requests) >= queue.capacity
-                or (queue.waiters and not is_called)
+                or (queue.waiters and not is_resumed)
                 or (channel.bytes_held >= channel.bytes_max and (depth or len(frame) > channel.small_bytes_max))
             ):
-                self.hold(frame, is_called=is_called)
+                self.hold(frame, is_resumed=is_resumed)
                 return
             if not received_ns:
                 received_ns = now_ns()
@@ -180,13 +180,13 @@ class Admission:
             if depth >= in_flight_max:
                 connection.muting.begin(MuteReason.IN_FLIGHT)
 
-    def hold(self, frame: Buffer, *, is_called: bool) -> None:
+    def hold(self, frame: Buffer, *, is_resumed: bool) -> None:
         """Hold a frame and wait for room in the queue or in the byte budget, after earlier waiters."""
         connection, queue = self._connection, self.queue
         self._held_frame = frame
-        if not queue.has_room or (queue.waiters and not is_called):
+        if not queue.has_room or (queue.waiters and not is_resumed):
             connection.muting.begin(MuteReason.QUEUE_FULL)
-            queue.wait_for_room(connection, is_next=is_called)
+            queue.wait_for_room(connection, is_next=is_resumed)
         else:
             connection.muting.begin(MuteReason.QUEUED_BYTES)
             self._channel.wait_for_bytes(connection)
@@ -206,7 +206,7 @@ class Admission:
         channel, old = self._channel, self.queue
         self.queue = channel.route(self._connection.id, old)
         self._generation = channel.generation
-        old.room_was_made()  # waiters of the old queue must not wait for this connection
+        old.resume_waiters()  # waiters of the old queue must not wait for this connection
 
     def end(self) -> None:
         """Leave the queue and free all received bytes, because the connection is closed."""

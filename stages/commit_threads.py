@@ -33,7 +33,7 @@ COMPLETED_NS_MAX: Final = 3_000_000
 """Time after which the completion of commits ends its turn of the event loop; sending the responses is not included."""
 
 
-ENDED_BETWEEN_LOOKS: Final = 8
+ENDED_BETWEEN_CHECKS: Final = 8
 """Submissions completed between two readings of the clock; a reading for each takes 4 % of a loaded broker's time."""
 
 
@@ -60,7 +60,7 @@ class CommitThreads:
     """
 
     def __init__(self, turns: LoopTurns) -> None:
-        self.ended_between_looks = ENDED_BETWEEN_LOOKS
+        self.ended_between_checks = ENDED_BETWEEN_CHECKS
         self._turns = turns
         self._threads: list[threading.Thread] = []
         # No wake-up is lost: a thread sets IDLE and then looks for work once more before it waits. The event loop
@@ -177,7 +177,7 @@ class CommitThreads:
         if seconds > NOTED_TURN_SECONDS:
             self._turns.note(COMMIT, seconds)
 
-    def leaves_rest(self) -> bool:
+    def should_yield(self) -> bool:
         if now_ns() < self._completing_until_ns:
             return False
         assert self._token is not None

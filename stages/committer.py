@@ -122,10 +122,10 @@ class CommitExecutor(Protocol):
     """Runs commits: in threads, or from a script in tests.
 
     Attributes:
-        ended_between_looks: completed submissions between two calls of `leaves_rest`.
+        ended_between_checks: completed submissions between two calls of `should_yield`.
     """
 
-    ended_between_looks: int
+    ended_between_checks: int
 
     def start(self, committer: Committer) -> None:
         """Run the commits of this committer from now on, at most `committer.commits_in_flight` at once."""
@@ -137,7 +137,7 @@ class CommitExecutor(Protocol):
         are taken then.
         """
 
-    def leaves_rest(self) -> bool:
+    def should_yield(self) -> bool:
         """Return True if `Committer.complete` has blocked the event loop for long and should stop here.
 
         The executor then calls `complete` again in a later turn, for the rest.
@@ -219,12 +219,12 @@ class Committer:
         self._rest: Commit | None = None  # the commit whose completion continues in a later turn
         self._rest_begin = 0
         self._rest_error: BaseException | None = None
-        self._ended_between_looks = self._ended_until_look = 1
+        self._ended_between_checks = self._ended_until_check = 1
         self._commits = self._entries = self._bytes = self._entries_max = self._duration_ns = 0
 
     def start(self, executor: CommitExecutor) -> None:
         self._executor = executor
-        self._ended_between_looks = self._ended_until_look = executor.ended_between_looks
+        self._ended_between_checks = self._ended_until_check = executor.ended_between_checks
         executor.start(self)
 
     # On the event loop
@@ -310,7 +310,7 @@ class Committer:
             self._on_idle()
 
     def _finish(self, commit: Commit, begin: int = 0) -> None:
-        """End the submissions of a commit from index `begin`, until `leaves_rest` asks to stop."""
+        """End the submissions of a commit from index `begin`, until `should_yield` asks to stop."""
         error = self._rest_error if begin else self._begin_to_finish(commit)
         self._rest = self._rest_error = None
         for submission in commit.submissions[begin:] if begin else commit.submissions:
@@ -321,12 +321,12 @@ class Committer:
                 request.durable_ns = commit.durable_ns
             self._end(submission, error)
             begin += 1
-            self._ended_until_look -= 1
-            if not self._ended_until_look:
-                self._ended_until_look = self._ended_between_looks
+            self._ended_until_check -= 1
+            if not self._ended_until_check:
+                self._ended_until_check = self._ended_between_checks
                 # Asked only while something is left: a rest without submissions would delay `on_completed` for nothing.
                 is_last = begin == len(commit.submissions) and not self._ended
-                if not is_last and self._executor is not None and self._executor.leaves_rest():
+                if not is_last and self._executor is not None and self._executor.should_yield():
                     self._rest, self._rest_begin, self._rest_error = commit, begin, error
                     return
         commit.completed_ns = now_ns()

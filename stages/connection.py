@@ -216,7 +216,7 @@ class Connection:
         # Entries of the request stay durable, but no response can be sent.
         if self.closed:
             return
-        if (request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result):
+        if (request.expected_bytes or request.before_answer is not None) and self._asks_application(request, result):
             return
         completed_ns = 0
         if request.enqueued_ns:  # even without an observer: one that arrives before the send finds all stamps
@@ -229,7 +229,7 @@ class Connection:
         elif kind is Send:
             self._count_waiting(request, result)  # type: ignore[arg-type]  # checked by `kind`
 
-    def _is_asked(self, request: Request, result: object) -> bool:
+    def _asks_application(self, request: Request, result: object) -> bool:
         """Stop counting an expected response; return True if `before_answer` decides the result."""
         self._waiting_bytes -= request.expected_bytes
         request.expected_bytes = 0
@@ -416,7 +416,7 @@ class Connection:
             with trio.move_on_after(CLOSE_FLUSH_SECONDS) as timeout:
                 await self.muting.wait()
             unsent = self.unsent
-            is_ours = bool(unsent.unfinished) or unsent.is_called  # it waits for an earlier request or a handler
+            is_ours = bool(unsent.unfinished) or unsent.is_scheduled  # it waits for an earlier request or a handler
             if timeout.cancelled_caught and first is not None and unsent.first_waiting is first and not is_ours:
                 break  # the client reads nothing, so this request would wait forever
         with trio.move_on_after(CLOSE_FLUSH_SECONDS):

@@ -53,7 +53,7 @@ class DeferredRequests:
 
     def begin_if_possible(self) -> None:
         """Make a handler start the deferred requests, unless one is already scheduled for that."""
-        if self._unsent.is_full and not self._unsent.is_called and self._may_start:
+        if self._unsent.is_full and not self._unsent.is_scheduled and self._may_start:
             self._begin()
 
     def _begin(self) -> None:
@@ -62,13 +62,13 @@ class DeferredRequests:
             self._unsent.emptied()
             self._muting.end(MuteReason.UNSENT_BYTES)
         else:
-            self._unsent.is_called = True
+            self._unsent.is_scheduled = True
             self._admission.queue.put_callback(first, None)
 
     def take(self) -> Request | None:
         """Return the next deferred request, or None if it must wait longer or none is left."""
         unsent = self._unsent
-        unsent.is_called = False
+        unsent.is_scheduled = False
         if unsent.first_waiting is None:
             return None
         if not self._may_start:

@@ -82,7 +82,7 @@ class RequestQueue:
         waiters: connections that wait for room, in order. Other connections must wait after them, even if there is
             room.
         is_held: whether handlers must take nothing now; see `stages.request.QueueHeldError`.
-        is_due: whether a handler is scheduled and has not started its turn.
+        is_scheduled: whether a handler is scheduled and has not started its turn.
     """
 
     __slots__ = (
@@ -93,8 +93,8 @@ class RequestQueue:
         "connections",
         "depth_max",
         "index",
-        "is_due",
         "is_held",
+        "is_scheduled",
         "put",
         "requests",
         "retired",
@@ -106,7 +106,7 @@ class RequestQueue:
         self.capacity = capacity
         self.connections = 0
         self.retired = False
-        self.is_held = self.is_due = False
+        self.is_held = self.is_scheduled = False
         self.put = 0
         self.depth_max = 0
         self.callbacks: deque[tuple[Request, Callable[[], Result] | None]] = deque()
@@ -149,14 +149,14 @@ class RequestQueue:
 
     def _wake_handler(self) -> None:
         self._idle.unpark()
-        self.is_due = True
+        self.is_scheduled = True
         self._has_idle = bool(self._idle)
 
     @property
     def has_work(self) -> bool:
         return bool(self.requests or self.callbacks)
 
-    async def wait_not_empty_once(self) -> None:
+    async def wait_for_work(self) -> None:
         """Wait until a request or callback was put, or `wake_handlers` was called. Each request wakes one handler."""
         self._has_idle = True
         await self._idle.park()
@@ -182,7 +182,7 @@ class RequestQueue:
         else:
             self.waiters.append(waiter)
 
-    def room_was_made(self) -> None:
+    def resume_waiters(self) -> None:
         """Resume as many waiting connections as the queue has room for, oldest first."""
         room = self.capacity - len(self.requests)
         waiters = self.waiters
@@ -196,12 +196,12 @@ class RequestQueue:
         try:
             self.waiters.remove(waiter)
         except ValueError:
-            self.room_was_made()
+            self.resume_waiters()
 
     def pass_turn(self, waiter: Waiter) -> None:
         """Resume other waiters in place of a connection that cannot put its frame, unless that still waits."""
         if waiter not in self.waiters:
-            self.room_was_made()
+            self.resume_waiters()
 
     def wake_handlers(self) -> None:
         """Wake idle handlers, so that they check whether they are still needed."""
@@ -278,7 +278,7 @@ class RequestChannel:
     @property
     def following(self) -> int:
         """Number of requests that handlers will take in this pass of the event loop or the next one."""
-        return sum([len(queue.requests) for queue in self.queues if queue.is_due and not queue.is_held])
+        return sum([len(queue.requests) for queue in self.queues if queue.is_scheduled and not queue.is_held])
 
     def put_callback(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
         """Append a callback to the queue of its request, or to its successor if that queue has ended."""

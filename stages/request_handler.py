@@ -193,13 +193,13 @@ class RequestHandlerPool:
                 if not queue.has_work or queue.is_held:
                     self._idle += 1
                     try:
-                        await queue.wait_not_empty_once()
+                        await queue.wait_for_work()
                     finally:
                         self._idle -= 1
                     continue
                 if self._timeline is not None:
                     self._sample(queue, self._timeline)
-                queue.is_due = False
+                queue.is_scheduled = False
                 try:
                     await self._turn(queue)
                 except QueueHeldError as held:
@@ -239,7 +239,7 @@ class RequestHandlerPool:
                 # Classic mode: the handler waits for the commit of this request, and its turn ends.
                 if self._waits_for_commit:
                     self._is_in_turn = False
-                    queue.room_was_made()
+                    queue.resume_waiters()
                     await self._commit(request, result)
                     return
                 self.settle(request, result)
@@ -256,12 +256,12 @@ class RequestHandlerPool:
             if type(result) is Unfinished or connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX or ended >= latest:
                 break
         self._is_in_turn = False
-        queue.is_due = queue.has_work
+        queue.is_scheduled = queue.has_work
         # After the whole turn: one commit for a burst of requests, not one for each.
         self._committer.start_commit(self._channel.following)
-        queue.room_was_made()
+        queue.resume_waiters()
         self._sender.end_burst()
-        if queue.is_due:
+        if queue.is_scheduled:
             await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _hold(self, queue: RequestQueue, held: QueueHeldError) -> None:
@@ -274,7 +274,7 @@ class RequestHandlerPool:
         queue.hold(request, functools.partial(self._handle_held, request))
         held.when_over(queue.go_on)
         self._committer.start_commit(self._channel.following)
-        queue.room_was_made()
+        queue.resume_waiters()
         self._sender.end_burst()
 
     def _handle_held(self, request: Request) -> Result:

@@ -21,7 +21,7 @@ __all__ = ["UnfinishedRequests"]
 
 logger = logging.getLogger(__name__)
 
-BREATH_SECONDS: Final = 0.0001
+LOCK_RELEASE_SECONDS: Final = 0.0001
 """Time for which the event loop releases Python's lock between two steps.
 
 A waiting thread requests the lock after 5 ms (`sys.getswitchinterval`) and starts again whenever the lock was free in
@@ -29,7 +29,7 @@ between. Steps are shorter than that, and the loop has the lock again before a t
 commit would end before the last step.
 """
 
-BREATHS_MAX: Final = 16
+PASSES_MAX: Final = 16
 """Maximum of passes of the event loop after a long step, one for each TURN_SECONDS_MAX that it took.
 
 Several tasks pass on a request of another client, one in each pass. It should not wait for a long step in each.
@@ -178,9 +178,9 @@ class UnfinishedRequests:
                     self._turns.note(work.request.api, took)
                 del work  # frees the memory of a finished request while this task waits
                 long_turns = took / TURN_SECONDS_MAX
-                for _ in range(1 + min(int(long_turns), BREATHS_MAX)):
+                for _ in range(1 + min(int(long_turns), PASSES_MAX)):
                     # Blocks the event loop on purpose: this is how it releases Python's lock.
-                    time.sleep(BREATH_SECONDS)  # noqa: ASYNC251 - see BREATH_SECONDS
+                    time.sleep(LOCK_RELEASE_SECONDS)  # noqa: ASYNC251 - see LOCK_RELEASE_SECONDS
                     await trio.lowlevel.checkpoint()
         finally:
             self._has_ended = True

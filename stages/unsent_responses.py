@@ -107,15 +107,15 @@ class UnsentResponses:
         is_full: whether the connection is full; stays True until the deferred requests have started.
         unfinished: the `abandon` callbacks of the connection's unfinished requests.
         must_wait: whether new requests must be deferred, for one of these two reasons.
-        is_called: whether a handler is scheduled to start the first deferred request.
+        is_scheduled: whether a handler is scheduled to start the first deferred request.
     """
 
     __slots__ = (
         "_budget",
         "_is_abandoned",
         "_waiting",
-        "is_called",
         "is_full",
+        "is_scheduled",
         "must_wait",
         "size_bytes",
         "unfinished",
@@ -125,7 +125,7 @@ class UnsentResponses:
         self.size_bytes = 0
         self.unfinished: dict[Callable[[], None], None] = {}
         self.is_full = self.must_wait = False
-        self.is_called = self._is_abandoned = False
+        self.is_scheduled = self._is_abandoned = False
         self._budget = budget
         self._waiting: deque[Request] = deque()
 

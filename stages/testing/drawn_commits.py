@@ -133,7 +133,7 @@ class DrawnCommits:
         self._threads: list[DrawnThread] = []
         self._is_stopped = False
         self.rests = 0
-        self.ended_between_looks = 1
+        self.ended_between_checks = 1
         self.running: DrawnThread | None = None
 
     def start(self, committer: "Committer") -> None:
@@ -196,7 +196,7 @@ class DrawnCommits:
         if not self._is_stopped:
             committer.complete(*commits)
 
-    def leaves_rest(self) -> bool:
+    def should_yield(self) -> bool:
         if self._randrange(2):
             return False
         assert self._committer is not None

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AnyPace", "ScriptedCommits"]
 
-LOOKS_OF_A_TURN = 3
-"""The completion of commits stops at each third call of `leaves_rest`, to continue in a later turn."""
+CHECKS_PER_TURN = 3
+"""The completion of commits stops at each third call of `should_yield`, to continue in a later turn."""
 
 
 class AnyPace(CommitPace):
@@ -40,8 +40,8 @@ class ScriptedCommits:
         self._delays = itertools.cycle(delays)
         self._schedule = schedule
         self._committer: Committer | None = None
-        self._running = self._looks = 0
-        self.ended_between_looks = 1
+        self._running = self._checks = 0
+        self.ended_between_checks = 1
         self._is_stopped = False
 
     def start(self, committer: "Committer") -> None:
@@ -71,9 +71,9 @@ class ScriptedCommits:
         await trio.lowlevel.checkpoint()
         committer.complete(commit)
 
-    def leaves_rest(self) -> bool:
-        self._looks += 1
-        if self._looks % LOOKS_OF_A_TURN or self._is_stopped:
+    def should_yield(self) -> bool:
+        self._checks += 1
+        if self._checks % CHECKS_PER_TURN or self._is_stopped:
             return False
         if self._schedule is not None:
             self._schedule.note("rest left")

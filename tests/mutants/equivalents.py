@@ -58,15 +58,15 @@ EQUIVALENT: dict[str, str] = {
     "stages/commit_threads.py CommitThreads.__init__: 0 -> 1": WRITTEN_FIRST,
     "stages/commit_threads.py CommitThreads.__init__: self._completing_until_ns = 0 -> pass": WRITTEN_FIRST,
     "stages/request_handler.py RequestHandlerPool.__init__: False -> True": WRITTEN_FIRST,
-    "stages/commit_threads.py CommitThreads.leaves_rest: now_ns() < self._completing_until_ns -> now_ns() <= "
+    "stages/commit_threads.py CommitThreads.should_yield: now_ns() < self._completing_until_ns -> now_ns() <= "
     "self._completing_until_ns": NANOSECOND,
     "stages/request_handler.py RequestHandlerPool._turn: ended >= latest -> ended > latest": NANOSECOND,
     "stages/request_handler.py RequestHandlerPool._turn: break -> continue": "where nothing waits nothing is taken",
     "stages/request_handler.py RequestHandlerPool._turn: continue -> break #2": "what a turn leaves the next one takes",
     "stages/connection.py Connection.complete: without len(released) > 1 in self._timeline is not None and "
     "len(released) > 1": "a single one that nobody times needs no time: for speed only",
-    "stages/deferred_requests.py DeferredRequests.begin_if_possible: without not self._unsent.is_called in "
-    "self._unsent.is_full and (not self._unsent.is_called) and self._may_start": (
+    "stages/deferred_requests.py DeferredRequests.begin_if_possible: without not self._unsent.is_scheduled in "
+    "self._unsent.is_full and (not self._unsent.is_scheduled) and self._may_start": (
         "a handler that is called once more takes the next that waits, in the same order"
     ),
     "stages/committer.py Committer._count: without self._counts_bytes in self._counts_bytes and commit.entries": (
@@ -96,7 +96,7 @@ EQUIVALENT: dict[str, str] = {
     ),
     "stages/committer.py Committer.end_commit: without commit.error is None in self.batching is Batching.REQUEST and "
     "commit.error is None": "after a failure nothing is taken",
-    "stages/committer.py Committer._finish: not self._ended_until_look -> self._ended_until_look": (
+    "stages/committer.py Committer._finish: not self._ended_until_check -> self._ended_until_check": (
         "to look at the time more often costs time only"
     ),
     "stages/committer.py Committer._wait_for_delay: 0 -> 1 #2": NANOSECOND,
@@ -155,7 +155,7 @@ EQUIVALENT: dict[str, str] = {
     "stages/request_handler.py RequestHandlerPool._call_back: without type(error) is QueueHeldError in type(error) "
     "is QueueHeldError and self._current is request": "whatever else is raised leaves no request current",
     "stages/connection.py Connection.complete: without request.expected_bytes or request.before_answer is not None in "
-    "(request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result)": (
+    "(request.expected_bytes or request.before_answer is not None) and self._asks_application(request, result)": (
         "nothing is counted no longer and nobody is asked: for speed only"
     ),
     "stages/committer.py Committer._wait_for_delay: remaining_ns > 0 -> remaining_ns >= 0": "no time is no sleep",
@@ -179,7 +179,7 @@ EQUIVALENT: dict[str, str] = {
         "a machine on which net.ipv6.bindv6only is not set does so by itself"
     ),
     "stages/deferred_requests.py DeferredRequests.begin_if_possible: without self._unsent.is_full in "
-    "self._unsent.is_full and (not self._unsent.is_called) and self._may_start": (
+    "self._unsent.is_full and (not self._unsent.is_scheduled) and self._may_start": (
         "where it is not full nothing waits that may start, and nothing is muted for it: for speed only"
     ),
     "stages/deferred_requests.py DeferredRequests._mute_without_room: without not self._may_start in "

@@ -61,7 +61,7 @@ OLD_ANSWERS = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.OUT_OF_ORDER_S
 class StoreCommits:
     """A CommitExecutor whose commits run in simulated threads, as those of `stages.commit_threads`."""
 
-    ended_between_looks = 1
+    ended_between_checks = 1
 
     def __init__(self, process, note):
         self._process, self._note = process, note
@@ -92,7 +92,7 @@ class StoreCommits:
         if not self._process.is_dead:
             self._committer.complete(commit)
 
-    def leaves_rest(self):
+    def should_yield(self):
         return False
 
     def stop(self):

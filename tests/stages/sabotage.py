@@ -135,7 +135,7 @@ def eager_start():
     """Invariant 8: what was read before the client stopped to take its responses is started all the same."""
 
     def take_deferred(connection):
-        connection.unsent.is_called = False
+        connection.unsent.is_scheduled = False
         request = connection.unsent.take() if connection.unsent.first_waiting else None
         if request is not None:
             connection._deferred._begin()
@@ -143,7 +143,7 @@ def eager_start():
 
     def defer(unsent, request):
         original(unsent, request)
-        unsent.is_called = True
+        unsent.is_scheduled = True
         request.connection.admission.queue.put_callback(request, None)
 
     with replaced(Connection, "take_deferred", take_deferred), replaced(UnsentResponses, "defer", defer) as original:
@@ -192,8 +192,8 @@ def forgotten_room():
 def blocking_put():
     """Invariant 9: a full queue stops every connection of the processor, as a blocking put on its thread does."""
 
-    def hold(admission, frame, *, is_called):
-        original(admission, frame, is_called=is_called)
+    def hold(admission, frame, *, is_scheduled):
+        original(admission, frame, is_scheduled=is_scheduled)
         connection = admission._connection
         if MuteReason.QUEUE_FULL in connection.mute:
             for other in connection._owner.connections - {connection}:

@@ -14,7 +14,7 @@ import trio
 
 from stages.commit_pace import CommitPace
 from stages.commit_place import ALONE_COMMITS_MIN, ALONE_REQUESTS_MAX, THREAD_NS_MAX, CommitPlace
-from stages.commit_threads import COMPLETED_NS_MAX, ENDED_BETWEEN_LOOKS, HAND_OVER_MAX, CommitThreads, _State
+from stages.commit_threads import COMPLETED_NS_MAX, ENDED_BETWEEN_CHECKS, HAND_OVER_MAX, CommitThreads, _State
 from stages.committer import BACKLOG_MIN, Commit, Committer, Submission
 from stages.loop_turns import COMMIT, NOTED_TURN_SECONDS, LoopTurns
 from stages.mode import Batching
@@ -25,8 +25,8 @@ from stages.unsent_responses import ResponseBudget
 
 SECONDS_MAX = 10.0
 BARRIER_SECONDS = 10.0
-LONG_SECONDS = 1.1 * COMPLETED_NS_MAX / 1e9 / ENDED_BETWEEN_LOOKS
-"""After ENDED_BETWEEN_LOOKS of these, what follows a commit takes a further turn."""
+LONG_SECONDS = 1.1 * COMPLETED_NS_MAX / 1e9 / ENDED_BETWEEN_CHECKS
+"""After ENDED_BETWEEN_CHECKS of these, what follows a commit takes a further turn."""
 
 
 class Storage:
@@ -785,7 +785,7 @@ def test_a_long_completion_is_recorded():
 @pytest.mark.parametrize("is_synced", [False, True], ids=["on the loop", "in a thread"])
 def test_a_long_completion_lets_other_tasks_run_and_no_later_commit_overtakes_it(is_synced):
     """Five turns; another entry is submitted after the first."""
-    bench, count = Bench(Batching.GROUP, is_synced=is_synced), 5 * ENDED_BETWEEN_LOOKS
+    bench, count = Bench(Batching.GROUP, is_synced=is_synced), 5 * ENDED_BETWEEN_CHECKS
     ended, ticks = [], []
 
     async def main():
@@ -815,7 +815,7 @@ def test_a_long_completion_lets_other_tasks_run_and_no_later_commit_overtakes_it
 
     trio.run(main)
     assert [number for number, _ in ended] == list(range(count))
-    most = 2 * ENDED_BETWEEN_LOOKS  # one pass of the loop may run it last, and the next one first
+    most = 2 * ENDED_BETWEEN_CHECKS  # one pass of the loop may run it last, and the next one first
     assert max(Counter(seen for _, seen in ended).values()) <= most
     assert not bench.errors
 
@@ -836,17 +836,17 @@ def test_a_short_completion_takes_one_turn():
 
     async def main():
         bench.committer.start(bench.threads)
-        for number in range(3 * ENDED_BETWEEN_LOOKS):
+        for number in range(3 * ENDED_BETWEEN_CHECKS):
             bench.committer.submit(Submission([number], on_durable=functools.partial(ended.append, number)))
         bench.committer.start_commit()
-        assert ended == list(range(3 * ENDED_BETWEEN_LOOKS))
+        assert ended == list(range(3 * ENDED_BETWEEN_CHECKS))
         bench.threads.stop()
 
     trio.run(main)
 
 
 def test_on_idle_is_called_after_the_last_turn():
-    ended, is_idle, count = [], trio.Event(), 2 * ENDED_BETWEEN_LOOKS + 1
+    ended, is_idle, count = [], trio.Event(), 2 * ENDED_BETWEEN_CHECKS + 1
     bench = Bench(Batching.GROUP, is_synced=False, on_idle=lambda: (ended.append("idle"), is_idle.set()))
 
     async def main():

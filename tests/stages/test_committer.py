@@ -25,7 +25,7 @@ from tests.tables import each_row
 class ByHand:
     """An executor that runs nothing: the test begins, ends and completes commits itself."""
 
-    ended_between_looks = 1
+    ended_between_checks = 1
 
     def __init__(self):
         self.wakes, self.could_begin = 0, 0
@@ -37,7 +37,7 @@ class ByHand:
         self.wakes += 1
         self.could_begin = count
 
-    def leaves_rest(self):
+    def should_yield(self):
         return False
 
     def stop(self):
@@ -618,7 +618,7 @@ def test_requests_of_one_connection_are_counted(connections, alone):
 
 def test_the_rest_of_a_failed_commit_is_refused_in_later_turns():
     class LeavesRest(ByHand):
-        def leaves_rest(self):
+        def should_yield(self):
             return True
 
     storage = MemoryStorage()

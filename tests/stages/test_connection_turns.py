@@ -43,7 +43,7 @@ def test_neither_a_new_waiter_nor_an_unused_turn_changes_the_order_of_waiters():
             request = queue.requests.popleft()
             taken.append(bytes(request.frame))
             request.complete(Send(b""))
-            queue.room_was_made()
+            queue.resume_waiters()
 
         take()
         take()

@@ -67,9 +67,9 @@ def test_the_budget_is_used_up_when_as_much_is_held_as_it_is(size_bytes, is_admi
 
 
 @pytest.mark.parametrize(
-    ("is_called", "reason"), [(True, MuteReason.QUEUED_BYTES), (False, MuteReason.QUEUE_FULL)], ids=["called", "not"]
+    ("is_resumed", "reason"), [(True, MuteReason.QUEUED_BYTES), (False, MuteReason.QUEUE_FULL)], ids=["resumed", "not"]
 )
-def test_a_connection_with_room_in_its_queue_waits_for_bytes_only(is_called, reason):
+def test_a_connection_with_room_in_its_queue_waits_for_bytes_only(is_resumed, reason):
     class Other:
         def resume(self, reason):
             return False
@@ -79,9 +79,9 @@ def test_a_connection_with_room_in_its_queue_waits_for_bytes_only(is_called, rea
         (connection,) = serving.connections()
         queue, other = connection.admission.queue, Other()
         queue.wait_for_room(other)
-        connection.admission.hold(b"s", is_called=is_called)
+        connection.admission.hold(b"s", is_resumed=is_resumed)
         assert connection.mute.reasons == {reason}
-        queue.room_was_made()
+        queue.resume_waiters()
         serving.server.channel.set_bytes_max(BYTES_MAX)
         assert not connection.mute
         client.send(b"s2")

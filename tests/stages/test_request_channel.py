@@ -72,7 +72,7 @@ def test_room_goes_to_the_oldest_waiters_that_can_use_it():
     first, unable, second, third = Waiter(), Waiter(is_able=False), Waiter(), Waiter()
     for waiter in (first, unable, second, third):
         queue.wait_for_room(waiter)
-    queue.room_was_made()
+    queue.resume_waiters()
     assert [len(waiter.turns) for waiter in (first, unable, second, third)] == [1, 1, 1, 0]
     assert queue.statistics().waiting_for_room == 1
 
@@ -82,7 +82,7 @@ def test_a_waiter_that_closes_or_cannot_use_its_turn_passes_it_on():
     called, waiting = Waiter(), Waiter()
     queue.wait_for_room(called)
     queue.wait_for_room(waiting)
-    queue.room_was_made()
+    queue.resume_waiters()
     assert (called.turns, waiting.turns) == ([MuteReason.QUEUE_FULL], [])
     queue.pass_turn(called)
     assert waiting.turns == [MuteReason.QUEUE_FULL]
@@ -99,7 +99,7 @@ def test_a_waiter_that_could_not_use_its_turn_is_next():
     first, called = Waiter(), Waiter()
     queue.wait_for_room(first)
     queue.wait_for_room(called, is_next=True)
-    queue.room_was_made()
+    queue.resume_waiters()
     assert (len(called.turns), len(first.turns)) == (1, 0)
 
 
@@ -138,7 +138,7 @@ def test_handlers_of_a_retired_queue_wake_when_its_last_connection_leaves_or_mov
             queue = channel.route("a")
             channel.resize(1)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(queue.wait_not_empty_once)
+                nursery.start_soon(queue.wait_for_work)
                 await wait_all_tasks_blocked()
                 assert not queue.is_drained
                 if leaves:
@@ -161,7 +161,7 @@ def test_following_counts_requests_of_scheduled_handlers_only():
         assert channel.following == 0, "no handler was woken for it"
         async with trio.open_nursery() as nursery:
             for queue in channel.queues:
-                nursery.start_soon(queue.wait_not_empty_once)
+                nursery.start_soon(queue.wait_for_work)
             await wait_all_tasks_blocked()
             first.put_nowait(request())
             assert channel.following == 2
@@ -169,7 +169,7 @@ def test_following_counts_requests_of_scheduled_handlers_only():
             assert channel.following == 3
             first.is_held = True
             assert channel.following == 1
-            second.is_due = False  # its turn has begun
+            second.is_scheduled = False  # its turn has begun
             assert channel.following == 0
 
     trio.run(main)
@@ -226,11 +226,11 @@ def test_no_waiter_starves_while_the_queue_has_room(steps):
                 connection = Connection(is_able=is_able)
                 queue.wait_for_room(connection)
                 waiting.append(connection)
-                queue.room_was_made()
+                queue.resume_waiters()
         elif step == "take":
             if queue.requests:
                 queue.requests.popleft()
-            queue.room_was_made()
+            queue.resume_waiters()
         elif called:
             connection = called.pop(choice % len(called))
             if is_able and queue.has_room:
@@ -238,7 +238,7 @@ def test_no_waiter_starves_while_the_queue_has_room(steps):
             else:
                 queue.stop_waiting(connection)
         else:
-            queue.room_was_made()
+            queue.resume_waiters()
         room = queue.capacity - len(queue)
         assert queue.statistics().waiting_for_room == 0 or len(called) >= room
 

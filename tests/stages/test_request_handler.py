@@ -70,7 +70,7 @@ def test_a_turn_is_bounded_and_other_tasks_run_between_turns():
 class OnLoop:
     """Runs each commit where it is asked for, and says so where that suits it."""
 
-    ended_between_looks = 1
+    ended_between_checks = 1
 
     def start(self, committer):
         self.committer = committer
@@ -84,7 +84,7 @@ class OnLoop:
             committer.end_commit(commit)
             committer.complete(commit)
 
-    def leaves_rest(self):
+    def should_yield(self):
         return False
 
     def stop(self):

@@ -27,7 +27,7 @@ from stages.request import (
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.scripted_commits import ScriptedCommits
-from stages.unfinished import BREATHS_MAX
+from stages.unfinished import PASSES_MAX
 from tests.compiled import skip_if_compiled
 from tests.stages.connection_bench import ONE_QUEUE, connection_of, limits, paused_turns, run
 from tests.stages.stepping import Stepping, three_steps, unfinished_count, until_over, waiting
@@ -85,7 +85,7 @@ def test_one_step_runs_in_each_pass_of_the_loop_and_requests_take_turns():
     assert sum(steps_in_pass) == 310
 
 
-@pytest.mark.parametrize(("turns", "passes"), [(0.5, 1), (3.5, 4), (1000, 1 + BREATHS_MAX)])
+@pytest.mark.parametrize(("turns", "passes"), [(0.5, 1), (3.5, 4), (1000, 1 + PASSES_MAX)])
 def test_a_long_step_is_followed_by_one_pass_of_the_loop_for_each_turn_it_took(turns, passes):
     """What others ask passes several tasks, one a pass: it waits for a long step once, not at each of them."""
     began_in_pass = []
@@ -359,7 +359,7 @@ def test_a_request_that_finds_the_common_bound_reached_waits_until_its_client_ha
         release = paused_turns(memory)
         over.pop()()
         await wait_all_tasks_blocked()
-        assert connection_of(memory).unsent.is_called
+        assert connection_of(memory).unsent.is_scheduled
         application.parked[0].complete(Send(bytes(10_000 - 2 * 4 - 3000 + 2 * 1000)))
         await wait_all_tasks_blocked()
         assert memory.server.processors[0].response_budget.bytes_held == 10_000
