@@ -1,11 +1,9 @@
-"""The `broken` preset answers when it is ready, in whatever order; it exists for tests only, which must fail on it."""
+"""The `broken` preset answers requests in the order of completion; tests must fail on it."""
 
 from stages.response_order import ResponseOrder
 
 
 class BrokenResponseOrder(ResponseOrder):
-    """Releases on completion."""
-
     __slots__ = ()
 
     def complete(self, slot, result):

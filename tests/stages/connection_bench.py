@@ -25,7 +25,7 @@ def limits(**fields):
 
 
 class ByHand:
-    """Parks every request until the test answers it; what it handles in another way is decided by the first byte."""
+    """Parks every request until the test answers it, unless its first byte says otherwise."""
 
     def __init__(self):
         self.parked, self.handled, self.closed = [], [], []
@@ -60,9 +60,9 @@ class ByHand:
 
 
 def run(test, *, mode=PIPELINED, application=None, jumps=True, **fields):
-    """Run `test(memory, application)` against a server on a mock clock; nothing may be left in it at the end.
+    """Run `test(memory, application)` against a server on a mock clock, and check that nothing is left in it.
 
-    Without `jumps` the clock stands still: for tests with work in threads, which a mock clock does not see.
+    Without `jumps` the clock stands still, for tests with work in threads, which a mock clock does not see.
     """
     application = application or ByHand()
 
@@ -83,7 +83,7 @@ def connection_of(memory, index=0):
 
 
 async def send_and_go(memory, payload):
-    """Have a client ask for something, and be gone when it was handled."""
+    """Send a request, and disconnect once it is handled."""
     client = await memory.connect()
     client.send(payload)
     await wait_all_tasks_blocked()
@@ -92,7 +92,7 @@ async def send_and_go(memory, payload):
 
 
 def paused_turns(memory, queue=None):
-    """Make turns, of one queue or of all, wait; returns the event that lets them go on."""
+    """Block the turns of one queue or of all; return the event that resumes them."""
     pool, release = memory.server.handlers, trio.Event()
     turn = pool._turn
 

@@ -20,7 +20,7 @@ SETTLED = wait_all_tasks_blocked
 
 
 class ByFirstByte:
-    """`p...` is parked, `c...` is committed, `w...` is answered with the session; the rest is repeated at once."""
+    """Parks `p...`, commits `c...`, answers `w...` with the session, and echoes everything else."""
 
     def __init__(self):
         self.parked, self.closed, self.ids = [], [], []
@@ -46,21 +46,19 @@ class ByFirstByte:
 
 
 def first_word(entry):
-    """The partition of an entry: commits per request are serial for it."""
+    """Return the partition of an entry, for which commits per request are serial."""
     return entry.split()[0]
 
 
 @attrs.define
 class Serving:
-    """A running server, and its listeners by name."""
-
     server: SocketServer
     application: ByFirstByte
     storage: MemoryStorage
     sources: dict = attrs.field(factory=dict)
 
     def listener(self, name, **fields):
-        """A listener in memory; `connect` finds it by its name."""
+        """Return a listener in memory, which `connect` finds by its name."""
         self.sources[name] = MemoryListener()
         return Listener(name, source=self.sources[name], **fields)
 
@@ -68,7 +66,7 @@ class Serving:
         return self.sources[name].connect(ip)
 
     async def served(self, name="L", ip="192.0.2.1"):
-        """A client that got its first answer."""
+        """Return a client that has received its first response."""
         client = self.connect(name, ip)
         await self.ask(client, b"hello")
         return client
@@ -87,7 +85,7 @@ class Serving:
 
 
 def run(test, *listeners, mode=PIPELINED, commit_delays=(0.0,), connection=PATIENT, quotas=None, **limits):
-    """Run `test(serving)` against a server with these listeners, each a name with its fields; nothing may be left."""
+    """Run `test(serving)` against a server with these listeners (name and fields), and check that nothing is left."""
 
     async def main():
         application, storage = ByFirstByte(), MemoryStorage(key_of=first_word)

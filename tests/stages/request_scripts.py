@@ -1,7 +1,7 @@
-"""Scripts of requests for property tests: what clients ask, and what the answers must be whatever the schedule.
+"""Scripts of requests for property tests, and the responses that every schedule must give.
 
-A request is text: action, key, delay, connection, place in its connection, correlation id. Its answer repeats it, so
-that an answer in another's place, or on another's connection, shows.
+A request is text: action, key, delay, connection, index in its connection, correlation id. Its response repeats it, so
+a response in the wrong slot or on the wrong connection is noticed.
 """
 
 import attrs
@@ -22,15 +22,13 @@ ANSWERED = ("send", "pending", "parked", "throttle")
 SILENT = ("quiet", "nothing")
 BAD = ("raise", "forget", "twice", "park-forget", "bad-part")
 STEPPING = ("steps", "steps-pending", "steps-commit", "steps-work", "steps-wait")
-"""What takes several turns: as many as its delay says, and one more."""
+"""Actions that take several turns: one more than their delay."""
 STEPPING_BAD = ("steps-raise", "steps-twice", "steps-nonsense")
 APPENDING = ("pending", "quiet", "parked-pending", "steps-pending", "steps-commit")
 
 
 @attrs.frozen
 class Ask:
-    """One request."""
-
     action: str
     key: int
     delay: int
@@ -53,11 +51,11 @@ class Ask:
 
 @attrs.frozen
 class ClientScript:
-    """What one client does.
+    """The actions of one client.
 
     Attributes:
         asks: its requests.
-        bursts: how many of them it sends at once, over and over.
+        bursts: numbers of requests that it sends at once, repeated.
         pause: milliseconds between bursts.
         receive_sizes, send_sizes: see `stages.testing.memory_transport`.
     """
@@ -69,7 +67,7 @@ class ClientScript:
     send_sizes: tuple
 
     def numbered(self, connection):
-        """With the places filled in; correlation ids repeat, as a careless client's do."""
+        """Return the requests with their indexes; correlation ids repeat, like those of a careless client."""
         return attrs.evolve(
             self,
             asks=tuple(
@@ -79,7 +77,7 @@ class ClientScript:
         )
 
     def expected(self):
-        """The responses, by the rules that hold for every schedule."""
+        """Return the responses that every schedule must give."""
         responses = []
         for ask in self.asks:
             if ask.action in ("close", "park-forget", "bad-part"):
@@ -93,10 +91,10 @@ class ClientScript:
 
 @attrs.frozen
 class Script:
-    """One example: clients, and the times that commits take in milliseconds.
+    """An example: clients, and the commit times in milliseconds.
 
     Attributes:
-        has_threads: whether commits run as several threads would run them, in a drawn order of their steps.
+        has_threads: whether commits run in several simulated threads, in a drawn order of their steps.
     """
 
     clients: tuple
@@ -130,13 +128,13 @@ def scripts(actions, *, clients_max=4, asks_max=12, asks_min=3, **fields):
 
 
 class ScriptedApplication:
-    """Does what requests ask for.
+    """Carries out the actions of requests.
 
     Attributes:
-        throttled_until: by connection, when its latest throttle ends.
-        unfinished: indexes of the connections that have a request in several turns.
-        in_turns: how many requests took several turns.
-        shown: the entries that were said to be durable, in that order.
+        throttled_until: end of the latest throttle by connection.
+        unfinished: indexes of the connections with a request in several turns.
+        in_turns: number of requests that took several turns.
+        shown: entries in the order in which they became durable.
     """
 
     def __init__(self):
@@ -228,7 +226,7 @@ class ScriptedApplication:
 
 
 def call_later(ask, function):
-    """Call it after the delay of a request."""
+    """Call `call` after the delay of a request."""
 
     async def call():
         await trio.sleep(ask.delay * MILLISECOND)

@@ -1,4 +1,4 @@
-"""Seeded bugs, one for each invariant: every property test must find its own."""
+"""Seeded bugs, one for each invariant; every property test must find its own."""
 
 from contextlib import contextmanager
 
@@ -32,7 +32,7 @@ def replaced(owner, name, value):
 
 
 class CorrelationOrder(ResponseOrder):
-    """Invariant 3: finds the place of a response by the correlation id that the client chose."""
+    """Invariant 3: finds the slot of a response by the client's correlation id."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ class CorrelationOrder(ResponseOrder):
 
 @contextmanager
 def forgotten_slots():
-    """Invariant 4: an exception of a handler is logged at best, and its slot stays open."""
+    """Invariant 4: the slot of a failed request stays open."""
 
     def handle(pool, request):
         try:
@@ -80,7 +80,7 @@ class AcknowledgingCommits(ScriptedCommits):
 
 
 class RetryingCommits(ScriptedCommits):
-    """Invariant 6: tries a sync again that failed, and trusts it."""
+    """Invariant 6: retries a failed sync and trusts it."""
 
     async def _run(self, committer, commit):
         await super()._run(_Retrying(committer), commit)
@@ -99,7 +99,7 @@ class _Retrying(_AlreadyComplete):
 
 
 class SingleBitMute(Mute):
-    """Invariant 8: one bit for all reasons, so that the first that goes ends them all."""
+    """Invariant 8: one bit for all reasons, so that the first removed reason ends them all."""
 
     __slots__ = ()
 
@@ -120,7 +120,7 @@ def single_bit_mute():
 
 @contextmanager
 def lost_unmute():
-    """Invariant 8, the other way round: a reason that is gone is not noticed."""
+    """Invariant 8, conversely: a removed reason wakes no reader."""
 
     def discard(mute, reason):
         mute.reasons.discard(reason)
@@ -132,7 +132,7 @@ def lost_unmute():
 
 @contextmanager
 def eager_start():
-    """Invariant 8: what was read before the client stopped to take its responses is started all the same."""
+    """Invariant 8: queued requests start although their client has stopped to read responses."""
 
     def take_deferred(connection):
         connection.unsent.is_scheduled = False
@@ -152,7 +152,7 @@ def eager_start():
 
 @contextmanager
 def impatient_start():
-    """Invariant 2: requests that come after one in several turns do not wait for its last turn."""
+    """Invariant 2: requests do not wait for the last turn of an earlier one."""
     with (
         replaced(UnsentResponses, "begin_work", lambda unsent, abandon: None),
         replaced(UnsentResponses, "end_work", lambda unsent, abandon: None),
@@ -162,7 +162,7 @@ def impatient_start():
 
 @contextmanager
 def hasty_steps():
-    """Invariant 5: steps go on as soon as their entries are submitted."""
+    """Invariant 5: steps continue as soon as their entries are submitted."""
 
     def commit(unfinished, work, pending):
         unfinished._committer.submit(Submission(pending.entries, on_durable=pending.on_durable))
@@ -174,7 +174,7 @@ def hasty_steps():
 
 @contextmanager
 def forgotten_room():
-    """Invariant 8: requests that waited for one in several turns fill the connection, and nothing starts the rest."""
+    """Invariant 8: requests deferred for an unfinished one fill the connection, and the rest never starts."""
 
     def update(unsent, size_bytes, bytes_max):
         was_full = unsent.is_full
@@ -190,7 +190,7 @@ def forgotten_room():
 
 @contextmanager
 def blocking_put():
-    """Invariant 9: a full queue stops every connection of the processor, as a blocking put on its thread does."""
+    """Invariant 9: a full queue stops every connection of the processor, like a blocking put on its thread."""
 
     def hold(admission, frame, *, is_scheduled):
         original(admission, frame, is_scheduled=is_scheduled)
@@ -206,7 +206,7 @@ def blocking_put():
 
 @contextmanager
 def eager_conversation():
-    """Invariant 11: a conversation begins as soon as it is asked for."""
+    """Invariant 11: a new conversation starts before the connection is quiet."""
 
     async def wait_quiet(connection):
         await trio.lowlevel.checkpoint()
@@ -216,7 +216,7 @@ def eager_conversation():
 
 
 def move_at_once(server):
-    """Invariant 10: a resize moves connections that have requests in flight."""
+    """Invariant 10: a resize moves connections with requests in flight."""
     for processor in server.processors:
         for connection in processor.connections:
             connection.admission.change_queue()
@@ -224,7 +224,7 @@ def move_at_once(server):
 
 @contextmanager
 def paused_queue(number, until: trio.Event):
-    """No bug but a fault: the handler of the n-th queue waits before each turn."""
+    """A fault rather than a bug: the handler of the n-th queue waits before each turn."""
 
     async def turn(pool, queue):
         if queue.index == number:
@@ -237,7 +237,7 @@ def paused_queue(number, until: trio.Event):
 
 @contextmanager
 def writes_in_any_order():
-    """Invariant 2: a commit is written by its thread when it likes, not before another one is taken."""
+    """Invariant 2: a thread may write its commit after another commit was taken."""
 
     def begin_commit(committer):
         with committer._turn:
@@ -252,7 +252,7 @@ def writes_in_any_order():
 
 @contextmanager
 def completes_as_they_end():
-    """Invariant 5: commits are completed in the order in which their threads hand them over."""
+    """Invariant 5: commits complete in the order in which threads hand them over."""
 
     def complete(committer, *commits):
         for commit in commits:
@@ -265,7 +265,7 @@ def completes_as_they_end():
 
 @contextmanager
 def overtakes_the_rest():
-    """Invariant 2: where what follows a commit takes several turns, later commits do not wait for the last of them."""
+    """Invariant 2: a later commit does not wait for the rest of a completion in several turns."""
 
     def complete(committer, *commits):
         rest, begin, executor = committer._rest, committer._rest_begin, committer._executor

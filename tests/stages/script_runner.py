@@ -1,4 +1,4 @@
-"""Runs a script of requests against a whole server in memory, on a mock clock, and keeps what happened."""
+"""Runs a script of requests against a whole server in memory, on a mock clock, and records what happens."""
 
 import itertools
 from collections import Counter, defaultdict
@@ -34,7 +34,7 @@ IN_TURNS_SHARE_MIN = 1 / 2
 RESTS_SHARE_MIN = 1 / 4
 """Likewise of examples in which what followed a commit took several turns."""
 QUICK_EXAMPLES = 60
-"""Of each property in `make test`; `make properties` runs as many as it is asked for."""
+"""Examples of each property in `make test`; an argument of `make properties` sets another number."""
 SABOTAGED_EXAMPLES = 2_000
 LIMITS = ServerLimits(
     connection=ConnectionLimits(unsent_bytes_max=120, idle_seconds_max=INFINITY, slot_seconds_max=INFINITY),
@@ -46,15 +46,15 @@ LIMITS = ServerLimits(
 
 @attrs.define
 class Outcome:
-    """What happened in one run.
+    """The records of one run.
 
     Attributes:
-        clients: the clients, with what they received.
-        complaints: what was not as it must be at the moment that it happened.
+        clients: the clients, with the responses they received.
+        complaints: violations found while the run lasted.
         completions: results by connection and sequence number.
-        requests: the requests of each connection as they started.
-        identities: the session of a connection, by it and the place of the request, as the request started.
-        is_wedged: a client still waited for something that did not come.
+        requests: the requests of each connection in the order in which they started.
+        identities: session of a request at its start, by connection and sequence number.
+        is_wedged: whether a client still waited for a response at the end.
     """
 
     schedule: Schedule = attrs.field(factory=Schedule)
@@ -73,7 +73,7 @@ class Outcome:
 
 
 def observed_order(outcome, server_of, order=ResponseOrder):
-    """A response order that checks, at each opening, that nothing forbids it (the bounds themselves, not the mute)."""
+    """Return a response order that checks at each opening that no bound forbids it, independently of the mute."""
     application = outcome.application.application
 
     class Observed(order):
@@ -112,10 +112,10 @@ def run_script(
     sabotage=nullcontext,
     open_session=lambda outcome: None,
 ):
-    """Run `script` to its end; `during(server, outcome)` runs beside the clients, `sabotage()` around it all.
+    """Run `script` to its end; `during(server, outcome)` runs beside the clients, `sabotage()` around everything.
 
-    `open_session(outcome)` is what the connections have to begin with, if anything. `executor` runs the commits, as the
-    script has drawn unless it is given.
+    `open_session(outcome)` opens the sessions of connections. `executor` runs the commits; by default the one that the
+    script has drawn.
     """
     if executor is None:
         executor = DrawnCommits if script.has_threads else ScriptedCommits
@@ -130,14 +130,14 @@ def run_script(
 
 
 def _commits_timed_by(clock):
-    """Virtual time decides also when commits begin beside others; compiled ones read the machine's."""
+    """Let virtual time decide when commits overlap; compiled modules read the machine's clock."""
     if IS_COMPILED:
         return nullcontext()
     return replaced(committer, "now_ns", lambda: int(clock.current_time() * 1e9))
 
 
 async def _run_sync(work, *arguments, **_):
-    """`trio.to_thread.run_sync` without a thread, which a mock clock would not see."""
+    """Replace `trio.to_thread.run_sync`, without a thread, which a mock clock would not see."""
     await trio.sleep(MILLISECOND)
     return work(*arguments)
 
@@ -178,8 +178,6 @@ async def _run(script, mode, order, executor, during, open_session):
 
 
 class _Keeping:
-    """The application with every request kept."""
-
     def __init__(self, outcome):
         self.outcome = outcome
 
@@ -228,9 +226,9 @@ def is_long():
 
 
 def holds(name, strategy, check, *, in_turns_share_min=0.0, rests_share_min=0.0):
-    """Run `check(script)` on drawn scripts and schedules; print and check how many schedules there were.
+    """Run `check(script)` on drawn scripts and schedules; print and check the number of distinct schedules.
 
-    Likewise, in how many of the scripts requests, or what follows a commit, took several turns, where a share must.
+    If a minimum share is given, do the same for scripts whose requests or completions took several turns.
     """
     count = ScheduleCount(name)
     in_turns = rests = 0
@@ -254,7 +252,7 @@ def holds(name, strategy, check, *, in_turns_share_min=0.0, rests_share_min=0.0)
 
 
 def fails(strategy, check):
-    """Check that `check(script)` finds the sabotage it was given; without this the property may be blind."""
+    """Check that `check(script)` finds its sabotage; otherwise the property may be blind."""
 
     @settings(max_examples=SABOTAGED_EXAMPLES, database=None, phases=[Phase.generate], report_multiple_bugs=False)
     @given(script=strategy, randomness=st.random_module())

@@ -1,16 +1,16 @@
-"""An application whose requests take several turns, as the test says."""
+"""An application with requests that take several turns, as the test decides."""
 
 from stages.request import Send, Waiting, go_on
 from tests.stages.connection_bench import ByHand
 
 
 class Stepping(ByHand):
-    """Handles `u...` in the steps that the test gave for it, everything else as ByHand does.
+    """Handles `u...` in the steps given by the test, and everything else like ByHand.
 
     Attributes:
-        events: what the steps noted, and the frames as they are handled.
-        is_over: steps that go on until then may end.
-        closed_steps: frames whose steps were closed before their end.
+        events: notes of the steps, and frames as they are handled.
+        is_over: whether endless steps may end.
+        closed_steps: frames with steps that were closed before their end.
     """
 
     def __init__(self, **steps):
@@ -50,7 +50,7 @@ def until_over(application, request):
 
 
 def waiting(over):
-    """Steps that wait until the test calls what it finds in `over`."""
+    """Yield a Waiting, whose callback the test finds in `over`."""
 
     def steps(application, request):
         yield Waiting(over.append)

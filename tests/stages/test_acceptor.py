@@ -1,4 +1,4 @@
-"""An acceptor waits where its processors are behind, and serves on when they catch up."""
+"""An acceptor waits while its processors are busy, and continues afterwards."""
 
 import contextlib
 import errno
@@ -23,8 +23,8 @@ from stages.processor import NEW_CONNECTIONS_MAX
 from stages.testing.memory_listener import MemoryListener
 
 
-class Behind:
-    """A processor that does not run: its queue of new connections only fills."""
+class BusyProcessor:
+    """A processor that does not run, so its queue of new connections fills up."""
 
     def __init__(self):
         self.send, self.receive = trio.open_memory_channel(NEW_CONNECTIONS_MAX)
@@ -63,13 +63,13 @@ class Bench:
 
 
 def run(test, processors=2, **limits):
-    """Run `test(bench)` on a mock clock; at the end every connection must have been let go of."""
+    """Run `test(bench)` on a mock clock, and check that every connection is released at the end."""
 
     async def main():
         source, freed = MemoryListener(), trio.lowlevel.ParkingLot()
         quotas = ConnectionQuotas(ConnectionQuotaLimits(**limits), freed.unpark_all)
         quotas.add_listener("L")
-        dealt_to = [Behind() for _ in range(processors)]
+        dealt_to = [BusyProcessor() for _ in range(processors)]
         acceptor = Acceptor(Listener("L"), source, dealt_to, quotas, freed, iter(range(10_000)).__next__)
         bench = Bench(source, dealt_to, quotas, acceptor)
         with trio.fail_after(3600):
@@ -232,7 +232,7 @@ def test_throttled_connections_are_kept_unserved_and_closed_after_their_throttle
 
 
 def test_a_short_throttle_does_not_wait_for_the_end_of_a_longer_one():
-    """Of two addresses, one of which nobody is let in from."""
+    """One of the two addresses admits no connection."""
 
     async def test(bench):
         banned = bench.listener.connect("192.0.2.1")
@@ -294,7 +294,7 @@ def test_throttled_connections_are_closed_at_the_end():
 
 
 def test_the_number_of_open_throttled_connections_is_bounded():
-    """Of more, those whose throttle would have ended first are closed."""
+    """Beyond it, connections whose throttle would end first are closed."""
 
     async def test(bench):
         clients = [bench.listener.connect() for _ in range(THROTTLED_MAX + 11)]

@@ -1,4 +1,4 @@
-"""Frames that wait keep what they were given, and leave their line with their connection."""
+"""Waiting frames keep their memory, and stop waiting when their connection closes."""
 
 from trio.testing import wait_all_tasks_blocked
 
@@ -30,7 +30,7 @@ def test_a_large_frame_waiting_for_the_byte_budget_keeps_its_memory():
 
 
 def test_a_large_frame_waiting_for_the_authenticator_keeps_its_memory():
-    """A client that authenticates once more, while a request is in flight."""
+    """The client authenticates again while a request is in flight."""
 
     class Patient(Guard):
         def begins(self, frame):

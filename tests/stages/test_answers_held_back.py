@@ -1,4 +1,4 @@
-"""What an application may do to answers and queues on purpose: look at an answer, hold it back, hold a queue."""
+"""Tools for client tests: an application may look at a response, hold it back, or hold a queue."""
 
 import pytest
 import trio
@@ -16,7 +16,7 @@ both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mo
 
 
 class Asking(ByHand):
-    """Asks `before_answer` of every request; `results` are what the handler returns, by the first byte."""
+    """Sets `before_answer` on every request; `results` are the results of the handler by first byte."""
 
     def __init__(self, ask, **results):
         super().__init__()
@@ -132,7 +132,7 @@ def test_an_expected_response_counts_once_even_with_before_answer():
 
 
 class Holding(ByHand):
-    """Holds the queue at each request that begins with `h`, so many times as its second byte says."""
+    """Holds the queue at each request that begins with `h`; the second byte is the number of times."""
 
     def __init__(self):
         super().__init__()
@@ -155,7 +155,7 @@ class Holding(ByHand):
 
 @pytest.mark.parametrize("mode", [CLASSIC, ONE_QUEUE], ids=lambda mode: mode.name)
 def test_a_held_queue_starts_nothing_and_resumes_at_the_held_request(mode):
-    """What was decided before in the same turn is committed and answered all the same."""
+    """Earlier decisions of the same turn are committed and answered."""
 
     async def test(memory, application):
         client, other = await memory.connect(), await memory.connect()
@@ -207,7 +207,7 @@ def test_a_waiting_connection_takes_the_room_of_the_held_request():
 
 
 def test_a_request_that_holds_its_queue_is_called_back_after_its_start():
-    """It is not being handled, or the callback would be called at once."""
+    """The callback must wait: the request is not being handled."""
 
     class ParksThen(Holding):
         def started(self, frame):

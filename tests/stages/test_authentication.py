@@ -1,4 +1,4 @@
-"""A connection that must say who it is before anything that it asks becomes a request."""
+"""A connection must authenticate before its frames become requests."""
 
 import functools
 
@@ -19,10 +19,10 @@ DELAY = 0.1
 
 
 class Guard:
-    """`hello` goes on, `in NAME` succeeds, all else fails; `again` begins anew.
+    """Continues on `hello`, succeeds on `in NAME`, and fails on anything else; `again` starts a new conversation.
 
     Attributes:
-        seen: the frames it was given, with what was in flight then.
+        seen: the frames it received, with the requests in flight at that time.
     """
 
     frame_bytes_max = 20
@@ -59,7 +59,7 @@ class Guard:
 
 
 class WhoAsks(ByHand):
-    """`w...` is answered with the session, at once."""
+    """Answers `w...` with the session immediately."""
 
     def handle(self, request):
         if bytes(request.frame[:1]) == b"w":
@@ -89,8 +89,6 @@ def test_frames_go_to_the_authenticator_until_it_succeeded_and_nothing_is_put_on
 
 
 def test_a_connection_closed_during_its_handshake_gets_no_session():
-    """Nobody would end it."""
-
     async def test(memory, application):
         guard = Guard()
         transport, _client = memory_connection()
@@ -201,7 +199,7 @@ def test_a_failure_without_a_reply_only_closes():
 
 
 def test_frames_after_a_failure_without_a_reply_are_never_read():
-    """The reply that has to leave first is what holds other failures back: this one has none."""
+    """The reply of other failures, which must leave first, holds later frames back. This failure has none."""
 
     async def test(memory, application):
         guard = Guard()

@@ -1,4 +1,4 @@
-"""How connections end: by the client, with buffered requests, by failed sends, by idleness, by errors of our own.
+"""Ends of connections: by the client, with buffered requests, by failed sends, by idleness, and by errors of our own.
 
 Longer than most files: one test for each behaviour.
 """
@@ -20,7 +20,7 @@ PARTIAL = b"\0\0\0\x09abc"
 
 
 async def is_healthy(memory):
-    """Kafka's own check: a connection that is there and a new one do a round trip, and all are counted out."""
+    """Return whether an existing connection and a new one do a round trip and are all uncounted; Kafka's own check."""
     client = await memory.connect()
     client.send(b"s healthy")
     assert await client.receive() == b"s healthy"
@@ -29,12 +29,12 @@ async def is_healthy(memory):
 
 
 def started_at_once(mode, count):
-    """How many of so many requests are handled before the first of them is answered."""
+    """Return the number of requests handled before the first of them is answered."""
     return min(count, mode.in_flight_max)
 
 
 def fail_sends(monkeypatch, index, error):
-    """Sends of the n-th connection of the server fail from now on."""
+    """Make the sends of the n-th connection of the server fail."""
     transports = []
     begin, send = MemoryTransportLayer.__init__, MemoryTransportLayer.send
 
@@ -179,7 +179,7 @@ def test_of_two_responses_the_first_cannot_be_sent(mode, error, monkeypatch, cap
 
 
 class Gone:
-    """A timeline that keeps how each request ended."""
+    """A timeline that records the end of each request."""
 
     samples_queues = times_requests = True
 
@@ -323,7 +323,6 @@ def test_an_error_while_one_of_two_connections_is_muted_or_unmuted_closes_only_t
 
 
 def test_an_error_while_resuming_a_connection_closes_only_that_one(monkeypatch, caplog):
-    """Whoever makes room pays for no error of it."""
     original = Muting.end
 
     def failing(muting, reason):

@@ -1,4 +1,4 @@
-"""Throttles and responses in every order, with and without bytes; what several throttles add up to."""
+"""Throttles and responses in every order, with and without bytes, and several throttles together."""
 
 import pytest
 import trio
@@ -65,7 +65,7 @@ def test_a_throttle_that_is_over_before_the_response_leaves_nothing_behind(mode,
 @both_modes
 @pytest.mark.parametrize("throttles", [(2.0, 9.0), (9.0, 2.0), (9.0, 0.0), (3.0, 3.0, 9.0)])
 def test_the_latest_end_of_overlapping_throttles_counts(mode, throttles):
-    """AutoMQ's single bit let the first that ended end them all."""
+    """AutoMQ's single throttle bit let the first end lift all of them."""
 
     async def test(memory, application):
         client = await memory.connect()
@@ -122,7 +122,7 @@ def test_the_throttle_of_a_closed_connection_is_dropped(end):
 
 @pytest.mark.parametrize("end", ["close", "reset"])
 def test_a_long_throttle_keeps_no_memory_of_a_closed_connection(end):
-    """A client that comes again and again, instead of waiting, must not pile up in the broker."""
+    """A client that reconnects instead of waiting must not accumulate in the broker."""
 
     async def test(memory, application):
         for _ in range(10):

@@ -1,4 +1,4 @@
-"""Callbacks: work that a request left for later and that must run as a handler's."""
+"""Callbacks: work of a request that must run later, like a handler's."""
 
 import threading
 
@@ -19,7 +19,7 @@ both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mo
 
 
 class Calling(ByHand):
-    """Parks `1`, `2`, ... for the test; notes in which order requests and callbacks run; `i` calls back at once.
+    """Parks `1`, `2`, ... for the test, and records the order of requests and callbacks; `i` calls back at once.
 
     Attributes:
         events: payloads as they are handled, and `callback of ...`.
@@ -241,7 +241,7 @@ def test_a_request_has_one_callback_at_a_time_which_bounds_them():
 
 @pytest.mark.parametrize("is_resized", [False, True])
 def test_a_callback_of_a_closed_connection_still_runs_and_its_entries_stay(is_resized):
-    """Also when its queue was retired, and ended with its last connection."""
+    """Even if its queue was retired and has ended with its last connection."""
 
     async def main():
         storage, application = MemoryStorage(), Calling()
@@ -292,7 +292,7 @@ def test_a_callback_keeps_its_queue_when_the_number_of_queues_changes():
 
 
 def test_a_handler_that_waits_for_the_commit_of_a_callback_leaves_others_to_work():
-    """Classic mode: a commit per request, also of one that a callback decides."""
+    """In classic mode a request decided by a callback is a commit of its own."""
 
     async def main():
         application = Calling()
@@ -314,7 +314,7 @@ def test_a_handler_that_waits_for_the_commit_of_a_callback_leaves_others_to_work
 
 
 class Stamps:
-    """A timeline that keeps the requests that ended."""
+    """A timeline that keeps the ended requests."""
 
     samples_queues = times_requests = True
 
@@ -329,7 +329,7 @@ class Stamps:
 
 
 def stopped_clock(monkeypatch):
-    """The nanoseconds that requests are stamped with, in a list of one: they go on when a test says so."""
+    """Replace the clock of stamps; the returned list holds its nanoseconds, which the test advances."""
     clock = [1]
     for module in ("admission", "connection", "request_handler", "response_output"):
         monkeypatch.setattr(f"stages.{module}.now_ns", lambda: clock[0])

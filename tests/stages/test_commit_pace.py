@@ -1,4 +1,4 @@
-"""When a group commit may begin beside others: never on a fast disk, a little apart on slow storage."""
+"""Group commits never overlap on a fast disk, and start a little apart on slow storage."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,7 +49,7 @@ def test_storage_is_slow_if_all_recent_commits_were(durations_ns):
 
 
 def begun(pace, wanted_ns, waiting_bytes=0):
-    """When commits begin that are wanted at these times, alone each, as soon as they may."""
+    """Return when commits submitted alone at these times start, each as soon as it may."""
     times, now_ns = [], 0
     for time_ns in wanted_ns:
         now_ns = max(now_ns, time_ns)

@@ -1,4 +1,4 @@
-"""Where commits run: on the loop where that was tried and was fast, else in threads."""
+"""Commits run on the event loop if a try was fast, otherwise in threads."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from stages.commit_place import ALONE_COMMITS_MIN, COMMITS_MEASURED, LOOP_NS_MAX
 from stages.mode import Batching, CommitOn
 
 BUSY_NS = 3 * LOOP_NS_MAX
-"""What a thread measures of a fast disk while the loop is busy."""
+"""Duration of a commit of a fast disk in a thread, while the event loop is busy."""
 
 
 def suits_loop(place):
@@ -15,7 +15,7 @@ def suits_loop(place):
 
 
 def after(*durations_ns):
-    """The place after commits that ran where it said."""
+    """Return the place after commits that ran where it decided."""
     place = CommitPlace(Batching.GROUP)
     for duration_ns in durations_ns:
         place.commit_ended(duration_ns, was_on_loop=suits_loop(place), alone_requests=0)
@@ -68,7 +68,7 @@ def test_the_measurement_of_threads_starts_again_after_the_loop():
 
 
 def test_a_commit_in_the_other_place_is_ignored():
-    """It began before the change."""
+    """It started before the change of place."""
     place = after(*ENTERED)
     place.commit_ended(PAUSE_NS + 1, was_on_loop=False, alone_requests=0)
     assert suits_loop(place)

@@ -1,6 +1,6 @@
-"""The threads that run commits: nothing that was submitted is left, and as many run at once as can.
+"""The threads that run commits: no submission is left, and as many commits run at once as may.
 
-Longer than most files: all of it is asked of the same threads.
+Longer than most files: every test uses the same threads.
 """
 
 import functools
@@ -26,11 +26,11 @@ from stages.unsent_responses import ResponseBudget
 SECONDS_MAX = 10.0
 BARRIER_SECONDS = 10.0
 LONG_SECONDS = 1.1 * COMPLETED_NS_MAX / 1e9 / ENDED_BETWEEN_CHECKS
-"""After ENDED_BETWEEN_CHECKS of these, what follows a commit takes a further turn."""
+"""Duration of a completion: after ENDED_BETWEEN_CHECKS of these a commit takes another turn."""
 
 
 class Storage:
-    """Syncs as the test says; an entry is its key."""
+    """Syncs as the test decides; an entry is its own key."""
 
     def __init__(self, sync=lambda: None):
         self.sync_one, self.written = sync, []
@@ -60,7 +60,7 @@ class Storage:
 
 
 async def committed(storage, batching, commits_in_flight, entries, *, at_once, pace=None, apart_seconds=0.0):
-    """Submit each entry by itself, at most `at_once` that are not durable; returns when all are."""
+    """Submit each entry by itself, with at most `at_once` of them in flight, and wait until all are durable."""
     errors, ended = [], []
     room = trio.Semaphore(at_once)
     committer = Committer(
@@ -93,7 +93,7 @@ async def committed(storage, batching, commits_in_flight, entries, *, at_once, p
 @pytest.mark.parametrize("batching", Batching)
 @pytest.mark.parametrize("keys", [1, 3, 8])
 def test_every_submission_is_committed(batching, keys):
-    """A thread that goes to rest while the loop submits would leave one behind, and the end would never come."""
+    """A thread that became idle during a submission would leave it, and the stop would never return."""
     randomness = random.Random(keys)
     entries = [randomness.randrange(keys) for _ in range(1500)]
     storage = Storage()
@@ -102,7 +102,7 @@ def test_every_submission_is_committed(batching, keys):
 
 
 def test_commits_of_different_keys_run_at_once():
-    """Each round has three keys, and no sync ends before all three have begun."""
+    """Each round has three keys, and no sync ends before all three have started."""
     barrier = threading.Barrier(3, timeout=BARRIER_SECONDS)
     storage = Storage(barrier.wait)
     trio.run(lambda: committed(storage, Batching.REQUEST, 3, [1, 2, 3] * 50, at_once=3, pace=AnyPace()))
@@ -110,7 +110,7 @@ def test_commits_of_different_keys_run_at_once():
 
 
 def test_more_commits_run_at_once_when_the_bound_is_raised():
-    """With one thread the barrier would break, and the commit with it."""
+    """With one thread the barrier would break and fail the commit."""
     barrier = threading.Barrier(2, timeout=BARRIER_SECONDS)
 
     async def main():
@@ -140,7 +140,7 @@ def test_more_commits_run_at_once_when_the_bound_is_raised():
 
 
 class SlowStorage(Storage):
-    """Takes so long for each sync, and counts those that run at once."""
+    """Takes `seconds` for each sync, and counts concurrent ones."""
 
     def __init__(self, seconds=0.02):
         super().__init__(self.sleep)
@@ -160,7 +160,9 @@ class SlowStorage(Storage):
 
 @pytest.mark.parametrize("batching", Batching)
 def test_commits_of_slow_storage_learn_to_overlap(batching):
-    """All clients wait for their own record before they send the next: one commit at a time serves half of them."""
+    """All clients wait for their own record before they send the next, so one commit at a time would serve half of
+    them.
+    """
     for seconds in (0.02, 0.1, 0.4):  # on a busy machine 20 ms are not slow
         storage = SlowStorage(seconds)
         count = round(8 / seconds)
@@ -176,7 +178,7 @@ def test_commits_of_slow_storage_learn_to_overlap(batching):
 
 @pytest.mark.parametrize("batching", Batching)
 def test_commits_of_fast_storage_never_overlap_and_need_one_thread(batching):
-    """Threads that wait for Python's lock cost more than they save: eight once made two thirds of the rate."""
+    """Threads that wait for Python's lock cost more than they save: eight of them had two thirds of the rate."""
     ran = set()  # of this committer: brokers that serve many tests have theirs in this process too
     storage = Storage(lambda: ran.add(threading.current_thread()))
     patient = CommitPace(slow_ns=10**9)  # a machine may be busy
@@ -185,7 +187,7 @@ def test_commits_of_fast_storage_never_overlap_and_need_one_thread(batching):
 
 
 def test_a_stop_commits_submissions_that_wait_for_the_pace():
-    """Threads that end while something waits for the pace would leave it behind."""
+    """Threads must not end while a submission waits for the pace."""
 
     async def main():
         durable = []
@@ -216,7 +218,7 @@ def test_a_stop_commits_submissions_that_wait_for_the_pace():
 
 
 class LookingCommitter(Committer):
-    """Counts how often a thread looks for something to commit."""
+    """Counts how often a thread looks for work."""
 
     looks = 0
 
@@ -226,7 +228,7 @@ class LookingCommitter(Committer):
 
 
 class LatePace(AnyPace):
-    """A group commit begins so long behind the last one."""
+    """Lets a group commit start at a fixed time after the last one."""
 
     late_ns = 0
 
@@ -235,7 +237,7 @@ class LatePace(AnyPace):
 
 
 class HeldStorage(Storage):
-    """Ends no commit until it is free."""
+    """Blocks every commit until the test frees it."""
 
     def __init__(self):
         self.is_free = threading.Event()
@@ -243,10 +245,10 @@ class HeldStorage(Storage):
 
 
 async def with_a_commit_and_one_that_waits(batching, act):
-    """Have threads at rest, a commit on its way, and something that waits for its key or its time; then act.
+    """Create idle threads, a commit in flight, and a submission that waits for its key or its time; then act.
 
     Args:
-        act: called with the committer, its threads and its storage, which it frees.
+        act: called with the committer, its threads and its storage, which it must free.
     """
     durable, storage, pace = [], HeldStorage(), LatePace()
     committer = LookingCommitter(
@@ -287,7 +289,7 @@ async def with_a_commit_and_one_that_waits(batching, act):
 
 @pytest.mark.parametrize("batching", Batching)
 def test_a_thread_rests_while_something_waits_for_its_key_or_its_time(batching):
-    """It would keep a core, and Python's lock from the others, for as long as a slow store takes."""
+    """A busy thread would occupy a core, and Python's lock, for as long as a slow store takes."""
 
     async def hold(committer, threads, storage):
         looks = committer.looks
@@ -303,7 +305,7 @@ def test_a_thread_rests_while_something_waits_for_its_key_or_its_time(batching):
 
 @pytest.mark.parametrize("batching", Batching)
 def test_a_stop_ends_all_threads_though_one_waits_for_a_key_or_a_time(batching):
-    """That one takes what was to wake the others: a broker that another one took over from went on for ever."""
+    """That thread may take the wake-up of another one. A broker then did not end after its successor took over."""
 
     async def stop(committer, threads, storage):
         async with trio.open_nursery() as nursery:
@@ -315,7 +317,7 @@ def test_a_stop_ends_all_threads_though_one_waits_for_a_key_or_a_time(batching):
 
 
 def test_a_stop_waits_for_the_commit_in_flight():
-    """Whoever stops closes the storage next."""
+    """The caller of `stop` closes the storage next."""
     begun, stopped, seen = threading.Event(), threading.Event(), []
 
     def sync():
@@ -343,7 +345,7 @@ def test_a_stop_waits_for_the_commit_in_flight():
 
 
 class SubmittingCommitter(Committer):
-    """Is given something at the worst moment: a thread has found nothing, and has not yet said so."""
+    """Submits at the worst moment: a thread has found nothing and is not yet idle."""
 
     has_submitted = False
 
@@ -378,7 +380,7 @@ def test_an_entry_submitted_while_a_thread_becomes_idle_is_committed():
 
 
 def test_a_commit_that_ends_during_completions_completes_in_a_later_pass_of_the_loop():
-    """Else eight threads with small commits keep the loop for as long as they have any."""
+    """Otherwise eight threads with small commits would block the event loop for as long as they have any."""
     threads = CommitThreads(LoopTurns())
     completed = []
 
@@ -398,7 +400,7 @@ def test_a_commit_that_ends_during_completions_completes_in_a_later_pass_of_the_
 
 
 def test_a_commit_left_to_the_loop_starts_even_if_it_now_needs_a_thread():
-    """Else it would wait for the next request: the thread does not look for it."""
+    """The thread does not look for it, so it would wait for the next request."""
     threads, started = CommitThreads(LoopTurns()), []
 
     class Started:
@@ -422,7 +424,7 @@ def test_a_commit_left_to_the_loop_starts_even_if_it_now_needs_a_thread():
 
 
 def test_a_thread_that_finds_a_commit_in_its_last_look_does_not_count_as_idle():
-    """Who submits meanwhile would wake it in vain, and start no other one."""
+    """A submission would wake it in vain and start no other thread."""
     threads, states = CommitThreads(LoopTurns()), []
 
     class Found:
@@ -449,7 +451,7 @@ def test_a_thread_that_finds_a_commit_in_its_last_look_does_not_count_as_idle():
 
 @pytest.mark.parametrize("others", [[], ["IDLE", "COMMITTING"], ["WAITING"]])
 def test_one_thread_waits_for_the_time_of_the_next_commit_and_others_until_they_are_woken(others):
-    """It would begin only when one that is in flight ends."""
+    """Without it the next commit would start only when one in flight ends."""
     threads, waits = CommitThreads(LoopTurns()), []
 
     class Later:
@@ -489,7 +491,9 @@ def test_one_thread_waits_for_the_time_of_the_next_commit_and_others_until_they_
 def test_as_many_threads_are_woken_as_commits_have_none_and_made_where_too_few_are_idle(
     states, called, is_large, count, woken, added
 ):
-    """Those that look, or wait for the time, find one by themselves, unless it is so large that it begins early."""
+    """Threads that look for work, or wait for the next start, find a commit by themselves, unless it is large and
+    starts early.
+    """
     threads = CommitThreads(LoopTurns())
 
     class Submitted:
@@ -514,7 +518,7 @@ def commit_of(number):
 
 
 class Bench:
-    """A committer with threads; notes in which thread each write was."""
+    """A committer with threads that records the thread of each write."""
 
     def __init__(self, batching, *, is_synced, delay_seconds=0.0, pace=None, on_idle=lambda: None):
         self.storage = Storage()
@@ -541,7 +545,7 @@ class Bench:
         return len(self.storage.written)
 
     async def submit(self, *connection_ids, at_once=1):
-        """So many requests after so many others, each time when those before are durable."""
+        """Submit groups of requests, each once the group before is durable."""
         self.committer.start(self.threads)
         connections = {connection_id: Connection(connection_id) for connection_id in connection_ids}
         try:
@@ -596,7 +600,7 @@ def test_commits_of_fast_storage_move_to_the_loop(connections):
 
 
 def test_a_single_connection_with_much_in_flight_leaves_its_commits_to_threads():
-    """It sends more while they are synced."""
+    """It sends more requests during a sync."""
     bench = Bench(Batching.GROUP, is_synced=True)
     trio.run(functools.partial(bench.submit, at_once=ALONE_REQUESTS_MAX + 1), *"a" * 30 * (ALONE_REQUESTS_MAX + 1))
     assert not any(bench.writers)
@@ -617,7 +621,7 @@ def test_a_commit_per_request_runs_on_the_loop_after_some_that_were_alone():
 
 
 def test_commits_per_request_of_which_some_wait_never_run_on_the_loop():
-    """The committing thread hands over some at once."""
+    """A thread hands over several of them at once."""
     bench = Bench(Batching.REQUEST, is_synced=True)
     trio.run(functools.partial(bench.submit, at_once=2), *"ab" * 60)
     assert not any(bench.writers)
@@ -656,7 +660,7 @@ def test_on_a_stop_threads_commit_the_rest_even_if_it_suits_the_loop():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_left_while_commits_change_between_the_loop_and_threads(seed):
-    """Some writes might wait, some syncs take long, and requests follow or do not."""
+    """Some writes may block, some syncs are slow, and requests may follow."""
     drawn = random.Random(seed)
     bench = Bench(Batching.GROUP, is_synced=True)
     bench.storage.write_nowait = lambda entries: bench.write(entries) if drawn.random() < 0.9 else None
@@ -784,7 +788,7 @@ def test_a_long_completion_is_recorded():
 
 @pytest.mark.parametrize("is_synced", [False, True], ids=["on the loop", "in a thread"])
 def test_a_long_completion_lets_other_tasks_run_and_no_later_commit_overtakes_it(is_synced):
-    """Five turns; another entry is submitted after the first."""
+    """It takes five turns; another entry is submitted after the first."""
     bench, count = Bench(Batching.GROUP, is_synced=is_synced), 5 * ENDED_BETWEEN_CHECKS
     ended, ticks = [], []
 
@@ -866,7 +870,7 @@ def test_on_idle_is_called_after_the_last_turn():
 
 
 class SteppedStorage(Storage):
-    """Each sync waits until the test lets it end; a write waits for room where there is none."""
+    """Each sync waits for the test; a full storage blocks writes."""
 
     def __init__(self):
         super().__init__(self.step)
@@ -887,7 +891,7 @@ class SteppedStorage(Storage):
         return super().write_nowait(entries) if self.has_room.is_set() else None
 
     async def end_sync(self):
-        """Let one sync end, and return when the next one has begun, or none has for a while."""
+        """End one sync, and return when the next one starts or none does for a while."""
         begun = self.begun
         self._may_end.release()
         with trio.move_on_after(0.2 if self.has_room.is_set() else 0.01):
@@ -898,7 +902,7 @@ class SteppedStorage(Storage):
 
 
 async def with_stepped_commits(batching, count, act):
-    """Submit so many entries of different keys while the first is on its way, then act."""
+    """Submit entries of different keys during the first commit, then act."""
     storage, durable = SteppedStorage(), []
     committer = Committer(
         storage,
@@ -927,7 +931,7 @@ async def with_stepped_commits(batching, count, act):
 
 
 def test_a_thread_hands_over_some_commits_per_request_of_a_backlog_at_once():
-    """Each hand-over costs more than the commit: of twenty on fast storage there are three."""
+    """A hand-over costs more than a commit: twenty commits on fast storage need three hand-overs."""
 
     async def look(storage, durable):
         seen = []
@@ -940,7 +944,7 @@ def test_a_thread_hands_over_some_commits_per_request_of_a_backlog_at_once():
 
 
 def test_finished_commits_do_not_wait_for_a_write_that_waits_for_space():
-    """A full disk would keep answers of requests that are durable, for as long as it is full."""
+    """A full disk would otherwise delay the responses of durable requests."""
 
     async def look(storage, durable):
         await storage.end_sync()
@@ -955,7 +959,7 @@ def test_finished_commits_do_not_wait_for_a_write_that_waits_for_space():
 
 
 def test_without_a_backlog_each_commit_is_handed_over_by_itself():
-    """Its client would wait for the commits of others."""
+    """Its client would otherwise wait for the commits of others."""
 
     async def look(storage, durable):
         await storage.end_sync()
@@ -965,7 +969,7 @@ def test_without_a_backlog_each_commit_is_handed_over_by_itself():
 
 
 def test_group_commits_are_handed_over_one_by_one():
-    """Clients whose group is durable have the next one's records to send."""
+    """Clients of a durable group have the next group's records to send."""
 
     async def look(storage, durable):
         await storage.end_sync()

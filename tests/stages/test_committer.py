@@ -1,6 +1,6 @@
-"""Group commit and commit per request, in-order completion, one failure for all, and injected delays.
+"""Group commit and commit per request: completion in order, one failure for all, and injected delays.
 
-Longer than most files: all of it is asked of one committer, whose commits the test begins and ends by hand.
+Longer than most files: every test uses the same committer, with commits that the test starts and ends by hand.
 """
 
 import threading
@@ -23,7 +23,7 @@ from tests.tables import each_row
 
 
 class ByHand:
-    """An executor that runs nothing: the test begins, ends and completes commits itself."""
+    """An executor that runs nothing: the test starts, ends and completes commits itself."""
 
     ended_between_checks = 1
 
@@ -45,7 +45,7 @@ class ByHand:
 
 
 class Bench:
-    """A committer with notes of all that it reports."""
+    """A committer that records everything it reports."""
 
     def __init__(self, batching, storage=None, **options):
         self.storage = storage or MemoryStorage(key_of=lambda entry: entry[:1])
@@ -175,7 +175,7 @@ def test_a_commit_starts_at_start_commit():
 
 
 class ByLoop(ByHand):
-    """Commits on the loop where that suits."""
+    """Runs commits on the event loop if they suit it."""
 
     def start(self, committer):
         self.committer = committer
@@ -187,7 +187,7 @@ class ByLoop(ByHand):
 
 
 def on_fast_storage():
-    """A bench whose commits have come to run on the loop."""
+    """Return a bench with commits that have moved to the event loop."""
     bench = Bench(Batching.GROUP, executor=ByLoop())
     for number in range(COMMITS_MEASURED):
         bench.submit(f"before{number}")
@@ -213,7 +213,7 @@ def test_a_commit_on_the_loop_includes_the_next_requests():
 
 
 def test_a_commit_on_the_loop_waits_for_a_bounded_number_of_turns():
-    """Others may ask without end."""
+    """Other clients may send requests without end."""
     bench = on_fast_storage()
     for turns in range(1, 3):
         bench.submit("a")
@@ -287,7 +287,7 @@ def test_a_request_without_entries_waits_for_those_before_it():
 @pytest.mark.parametrize("batching", Batching)
 @given(order=st.permutations(range(5)), fault=st.one_of(st.none(), st.integers(0, 4)))
 def test_commits_complete_in_the_order_in_which_they_began(batching, order, fault):
-    """With five in flight that end in any order; the first that failed fails all behind it, each once."""
+    """Five commits in flight end in any order. The first failed one fails all later ones, each once."""
     bench = Bench(batching, commits_in_flight=5)
     commits = []
     for name in "abcde":
@@ -343,7 +343,7 @@ def test_a_failure_on_the_loop_fails_the_commit_as_one_in_a_thread_does(kind):
 
 
 class LatePace(CommitPace):
-    """A further commit may begin an hour after the last one."""
+    """Lets another commit start an hour after the last one."""
 
     def next_begin_ns(self, last_begin_ns):
         return last_begin_ns + 3600 * 10**9
@@ -383,7 +383,7 @@ def test_an_exception_of_a_callback_fails_the_commit_and_escapes_nowhere():
     bench.finish(bench.begin())
     assert [(entry, error is None) for entry, error in bench.ended] == [("a", False), ("b", True)]
     assert len(bench.failures) == 1
-    assert bench.storage.has_stopped_waiting, "or a thread might wait for room for ever"
+    assert bench.storage.has_stopped_waiting, "or a thread might wait for space forever"
 
 
 class BrokenSender(ResponseSender):
@@ -401,7 +401,7 @@ def test_an_exception_while_sending_responses_fails_later_commits_and_does_not_e
 
 @pytest.mark.parametrize("batching", Batching)
 def test_a_commit_being_taken_counts_as_in_flight(batching):
-    """A thread takes it while the loop asks whether anything is left."""
+    """A thread takes it while the event loop checks whether anything is left."""
     seen = []
 
     def size_of(entry):
@@ -416,11 +416,11 @@ def test_a_commit_being_taken_counts_as_in_flight(batching):
 
 @pytest.mark.parametrize("batching", Batching)
 def test_on_fast_storage_no_other_thread_is_woken_while_one_takes_or_runs_a_commit(batching):
-    """It looks again when that has ended."""
+    """That thread looks for work after its commit."""
     wakes = []
 
     def size_of(entry):
-        bench.committer.start_commit()  # as the loop may meanwhile
+        bench.committer.start_commit()  # as the event loop may at the same time
         wakes.append(bench.executor.wakes)
         return 1
 
@@ -445,7 +445,7 @@ def test_an_exception_of_an_observer_of_commits_escapes_nowhere():
 
 
 def test_an_exception_of_on_ended_does_not_escape():
-    """It runs inside the event loop's callback, where an exception would end the loop."""
+    """It runs in a callback of the event loop, which an exception would end."""
     bench = Bench(Batching.GROUP)
     bench.committer.submit(Submission(["a"], on_ended=lambda one, error: broken()))
     bench.finish(bench.begin())
@@ -506,7 +506,7 @@ def test_a_failure_is_reported_without_the_injected_delay():
 
 
 def test_a_failure_while_a_thread_takes_a_commit_loses_no_submission():
-    """The loop fails what waits while a thread takes from it: each submission still ends exactly once."""
+    """The event loop fails waiting submissions while a thread takes some: each still ends exactly once."""
     for _ in range(30):
         bench = Bench(Batching.GROUP, MemoryStorage(size_of=lambda entry: COMMIT_BYTES_MAX))
         names = [f"{number}" for number in range(300)]
@@ -529,7 +529,7 @@ def test_a_failure_while_a_thread_takes_a_commit_loses_no_submission():
 
 @pytest.mark.parametrize("batching", Batching)
 def test_begin_commit_without_waiting_changes_nothing_if_it_would_wait(batching, monkeypatch):
-    """Where a write would wait, or another thread has its turn: what ended before must be told first."""
+    """The write would block, or another thread holds the lock, and finished commits must be reported first."""
     bench = Bench(batching)
     bench.submit(b"a1", b"b1", b"a2")
     committer, begin_nowait = bench.committer, lambda: bench.committer.begin_commit(may_wait=False)
@@ -549,13 +549,13 @@ def test_begin_commit_without_waiting_changes_nothing_if_it_would_wait(batching,
 
 @pytest.mark.parametrize("batching", Batching)
 def test_commits_are_written_in_the_order_in_which_they_were_taken(batching):
-    """The first to take is held up in its write; a second thread that takes meanwhile must not write before it."""
+    """While the write of the first thread blocks, a second thread must not write before it."""
     is_second_there = threading.Event()
 
     class Held(MemoryStorage):
         def write(self, entries):
             if entries == ["a1"]:
-                is_second_there.wait(0.2)  # in vain, as long as nobody else may write
+                is_second_there.wait(0.2)  # blocks until the write has ended
             else:
                 is_second_there.set()
             return super().write(entries)
@@ -607,7 +607,7 @@ def test_is_large_counts_the_bytes_submitted_and_not_taken():
     ids=["a", "aaa", "ab", "ba", "aab", "a-", "-a", "-"],
 )
 def test_requests_of_one_connection_are_counted(connections, alone):
-    """So many they are; what belongs to no request is nobody's."""
+    """Submissions without a request belong to no connection."""
     of = {name: object() for name in "ab"}
     submissions = [
         Submission([], request=None if name == "-" else Request(of[name], number, b"", 0))

@@ -1,4 +1,4 @@
-"""What is said to the compiler changes nothing where nothing is compiled."""
+"""Decorators for the compiler change nothing if nothing is compiled."""
 
 from stages.compilation import mypyc_attr
 

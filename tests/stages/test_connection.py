@@ -1,4 +1,4 @@
-"""One connection in every state: muted, throttled, half closed, reset, slow, closing, waiting for room."""
+"""A connection in every state: muted, throttled, half closed, reset, slow, closing, waiting for room."""
 
 import attrs
 import pytest
@@ -52,7 +52,7 @@ def test_it_is_muted_at_its_depth_and_reads_again_below(mode):
 
 
 def test_a_connection_of_classic_is_not_read_before_its_response_has_left():
-    """As Apache Kafka's: what the client did not take yet counts as its one request in flight."""
+    """As in Apache Kafka, an unread response counts as the one request in flight."""
 
     async def test(memory, application):
         client = await memory.connect(capacity_bytes=1000)
@@ -88,7 +88,7 @@ def test_overlapping_throttles_end_with_the_later_one():
 
 
 class MuteRecords:
-    """A timeline that keeps the ends of mutes."""
+    """A timeline that records the ends of mutes."""
 
     samples_queues = times_requests = True
 
@@ -135,8 +135,6 @@ def test_a_half_closed_connection_is_answered_and_closed():
 
 
 def test_a_half_closed_connection_that_never_reads_is_closed_in_time():
-    """It once waited for the output to drain without an end."""
-
     async def test(memory, application):
         client = await memory.connect(capacity_bytes=100)
         client.send(b"big")
@@ -228,7 +226,7 @@ def test_a_bad_size_closes_only_its_connection(size):
 
 
 def test_requests_before_an_invalid_size_are_answered():
-    """In classic mode it always was, because one request waits for the other; so it is in pipelined mode."""
+    """In both modes, although only classic mode answers them one after the other."""
 
     async def test(memory, application):
         client = await memory.connect()

@@ -1,4 +1,4 @@
-"""What a connection that ends leaves: no task, no bytes, no garbage, and nothing that it still takes."""
+"""A closed connection leaves no task, no bytes and no garbage, and takes nothing more."""
 
 import gc
 
@@ -15,7 +15,7 @@ from tests.stages.connection_bench import BIG_BYTES, ONE_QUEUE, connection_of, r
 
 
 def test_bytes_received_after_a_request_are_freed_when_the_client_disconnects():
-    """What is in flight may keep the connection for long."""
+    """A request in flight may keep the connection object for long."""
 
     async def test(memory, application):
         client = await memory.connect()
@@ -33,7 +33,7 @@ def test_bytes_received_after_a_request_are_freed_when_the_client_disconnects():
 
 
 def test_the_entries_of_a_disconnected_client_become_durable():
-    """What follows parked work may have entries, which have their places in front of those of others by then."""
+    """Entries appended after parked work already precede those of other requests."""
 
     async def test(memory, application):
         await send_and_go(memory, b"1")
@@ -73,7 +73,7 @@ def test_a_connection_that_is_closed_while_it_is_muted_leaves_no_task(mode):
 
 
 def test_a_close_during_the_drain_of_a_half_closed_client_has_a_timeout_of_its_own():
-    """What is in flight behind it is not waited for."""
+    """It does not wait for later requests in flight."""
 
     async def test(memory, application):
         client = await memory.connect(capacity_bytes=5)
@@ -151,7 +151,7 @@ def test_a_connection_that_stops_reading_admits_nothing_received_at_the_same_tim
 
 
 def test_a_connection_that_is_muted_or_closed_cannot_use_its_turn():
-    """The next in the line has it then."""
+    """The next waiter gets it."""
 
     async def test(memory, application):
         await memory.connect()
@@ -172,7 +172,7 @@ def connections():
 
 
 class Welcoming:
-    """Authenticates everybody at the first frame."""
+    """Authenticates every client at the first frame."""
 
     frame_bytes_max = 20
 

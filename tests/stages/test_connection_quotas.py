@@ -1,4 +1,4 @@
-"""Counts, the protected listener, and limits that change."""
+"""Counts, the protected listener, and changing limits."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def quotas(*listeners, **limits):
 
 
 def come(asked, listener, ip="192.0.2.1", now=0.0):
-    """What becomes of a newcomer that does not wait; None where it would."""
+    """Return the verdict about a connection that does not wait; None if it would wait."""
     if asked.arrive(listener, now) or not asked.has_slot(listener):
         return None
     return type(asked.enter(listener, ip, now, now))
@@ -94,7 +94,7 @@ def test_a_single_address_may_have_a_bound_of_its_own():
 
 
 def test_an_address_may_be_blocked_completely():
-    """A rate of 0 is legal for an address: whoever comes from it is throttled for as long as anybody can be."""
+    """A rate of 0 is legal for an address: its connections get the longest throttle."""
     asked = quotas("L", creation_rate_max_by_ip={"a": 0.0})
     assert [come(asked, "L", ip) for ip in "aba"] == [Throttle, Admit, Throttle]
     asked.arrive("L", 0.0)
@@ -185,7 +185,6 @@ def test_a_listener_is_removed_when_its_connections_are_released():
 
 
 def test_the_rates_of_old_addresses_are_forgotten():
-    """Many addresses, each seen once, leave no more than those of the remembered windows."""
     asked = quotas("L", creation_rate_max_per_ip=5.0, windows=2, connections_max_per_ip=1)
     for number in range(20_000):
         ip = f"address {number}"

@@ -1,4 +1,4 @@
-"""How fast connections come in, when acceptors ask the quotas as they do: windows of one second, two of them."""
+"""Creation rates of connections, through the calls of acceptors, over two windows of one second."""
 
 import attrs
 import pytest
@@ -11,7 +11,7 @@ LISTENERS = ("EXTERNAL", "ADMIN", "REPLICATION")
 
 
 class Acceptors:
-    """One for each listener: it asks for one connection after the other, and notes what became of them."""
+    """Acceptors of several listeners, which ask for one connection after the other and record the verdicts."""
 
     def __init__(self, **limits):
         self.freed = trio.lowlevel.ParkingLot()
@@ -30,7 +30,7 @@ class Acceptors:
         return self.verdicts[listener].count(verdict)
 
     async def offer(self, listener, count, gap, ip=None):
-        """Connections that arrive one after the other, however long each waits."""
+        """Offer connections one after the other, however long each waits."""
         quotas = self.quotas
         for number in range(count):
             arrived = trio.current_time()
@@ -54,7 +54,7 @@ class Acceptors:
                 nursery.start_soon(self.offer, listener, count, gap)
 
     def rate(self, listener, skip=0):
-        """Connections per second from the first on that is looked at."""
+        """Return the connections per second from the index `first`."""
         times = self.admitted_at[listener][skip:]
         return (len(times) - 1) / (times[-1] - times[0])
 

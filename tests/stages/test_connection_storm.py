@@ -1,4 +1,4 @@
-"""Connections that come and go leave nothing behind: no count, no object, no descriptor, no memory."""
+"""Closed connections leave nothing: no count, no object, no descriptor, no memory."""
 
 import gc
 import socket
@@ -23,7 +23,7 @@ LEAK_BYTES_MIN = 25 * ROUND
 
 
 def open_sockets():
-    """Every socket of this process. Those of other tests may be closed at any time, so only new ones count."""
+    """Return every socket of this process. Those of other tests may be closed at any time, so only new ones count."""
     names = set()
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):  # the one that lists the folder
@@ -32,7 +32,7 @@ def open_sockets():
 
 
 def test_many_closed_connections_use_as_much_memory_as_few():
-    """By addresses that are all new, with limits for each, some of them throttled and some of them refused."""
+    """Every address is new and limited; some connections are throttled, and some refused."""
 
     async def storm(serving, first):
         for number in range(first, first + ROUND):

@@ -28,7 +28,9 @@ def test_a_full_queue_stops_reading_and_every_waiting_connection_gets_its_turn()
 
 
 def test_neither_a_new_waiter_nor_an_unused_turn_changes_the_order_of_waiters():
-    """Two requests are taken before any connection runs, so three are called for two places; and another one asks."""
+    """Two requests are taken before any connection runs, so three waiters are resumed for two slots, and another one
+    asks.
+    """
 
     async def once(memory, queue, number):
         in_line = [await memory.connect() for _ in range(6)]
@@ -68,7 +70,7 @@ def test_neither_a_new_waiter_nor_an_unused_turn_changes_the_order_of_waiters():
 
 
 async def four_that_wait(memory, of):
-    """So many clients, four of which wait for room at the first queue; and the event that lets turns go on."""
+    """Return clients, four of which wait for room in the first queue, and the event that resumes its turns."""
     release = paused_turns(memory)
     clients = [await memory.connect() for _ in range(of)]
     for client in clients:
@@ -79,7 +81,7 @@ async def four_that_wait(memory, of):
 
 
 def test_connections_waiting_for_a_retired_queue_are_resumed():
-    """The first that was called moved to the new queue; the others once waited at the old one for ever."""
+    """The first resumed one moves to the new queue, and must not leave the others waiting for the old one."""
 
     async def test(memory, application):
         release, clients = await four_that_wait(memory, of=5)
@@ -93,7 +95,7 @@ def test_connections_waiting_for_a_retired_queue_are_resumed():
 
 
 def test_a_connection_moves_to_another_queue_only_when_it_has_nothing_in_flight():
-    """Else a request that comes later could be handled before one that waits."""
+    """Otherwise a later request could be handled before a waiting one."""
 
     async def test(memory, application):
         clients = [await memory.connect() for _ in range(10)]
@@ -119,7 +121,7 @@ def test_a_connection_moves_to_another_queue_only_when_it_has_nothing_in_flight(
 
 
 def test_a_connection_passes_on_its_turn_for_bytes_if_its_queue_is_full():
-    """Else a paused shard would delay another one through the byte budget."""
+    """Otherwise a paused queue would delay another one through the byte budget."""
 
     async def test(memory, application):
         channel = memory.server.channel

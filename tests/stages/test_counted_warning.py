@@ -1,4 +1,4 @@
-"""A warning counts what it does not say, and says nothing where nothing has happened."""
+"""A warning counts the events that it does not log, and logs nothing without events."""
 
 import logging
 

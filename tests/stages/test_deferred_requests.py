@@ -1,4 +1,4 @@
-"""Requests that were read and wait: who starts them when their client's bytes have left room for more."""
+"""Deferred requests start when their client has read enough."""
 
 import attrs
 from trio.testing import wait_all_tasks_blocked
@@ -14,7 +14,7 @@ LEFT_BYTES = LENGTH_BYTES + BIG_BYTES - CAPACITY_BYTES
 
 
 async def blocked_with_unfinished(memory):
-    """A client that takes nothing more, and has asked for `s2` while a request of its connection is unfinished."""
+    """Return a client that reads nothing more and has sent `s2` during an unfinished request of its connection."""
     client = await memory.connect(capacity_bytes=CAPACITY_BYTES)
     client.send(b"b")
     await wait_all_tasks_blocked()
@@ -27,7 +27,7 @@ async def blocked_with_unfinished(memory):
 
 
 async def check_it_waits_for_its_own_client(application, client, connection, other):
-    """`s2` is started when its client has taken all, whatever the other one takes."""
+    """Check that `s2` starts when its client has read everything, whatever the other client reads."""
     await wait_all_tasks_blocked()
     assert b"s2" not in application.handled
     assert [len(response) for response in await client.receive_count(2)] == [BIG_BYTES, 2]
@@ -65,7 +65,7 @@ def test_a_request_without_room_at_its_turn_starts_when_its_client_has_read_ever
 
 
 def test_a_client_without_deferred_requests_is_read_although_others_have_used_up_the_bound():
-    """No flush would find anything to start, and so none would end a mute."""
+    """No flush would find a request to start, so none would end a mute."""
 
     async def test(memory, application):
         client, other = [await memory.connect(capacity_bytes=CAPACITY_BYTES) for _ in range(2)]
@@ -110,7 +110,7 @@ def test_a_client_is_read_while_its_requests_wait_for_another_unfinished_one():
 
 
 def test_a_deferred_request_starts_even_with_the_maximum_of_requests_in_flight(monkeypatch):
-    """Else a write behind a read that waits for it would wait until the read gives up."""
+    """Otherwise a write after a read that waits for it would wait until the read times out."""
     monkeypatch.setattr("tests.stages.connection_bench.PARKED", Parked(response_bytes=4000))
 
     async def test(memory, application):

@@ -1,4 +1,4 @@
-"""When clients use up the byte budget, small requests of others are served, and what is parked gives its bytes back."""
+"""While clients use up the byte budget, small requests are served and parked requests return their bytes."""
 
 import pytest
 
@@ -16,7 +16,7 @@ both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 
 
 async def deplete(serving):
-    """A client whose request holds more than the budget until it is answered."""
+    """Return a client whose request holds more than the budget until it is answered."""
     client = await serving.served()
     client.send(b"p" + bytes(BYTES_MAX))
     await SETTLED()

@@ -1,4 +1,4 @@
-"""A server that runs out of file descriptors serves those it has, and the others when there are some again."""
+"""A server without free file descriptors serves its connections, and new ones once descriptors are free again."""
 
 import resource
 import socket
@@ -105,6 +105,6 @@ def test_no_descriptor_is_reserved_without_a_limit(monkeypatch):
 
 
 def test_no_connection_is_accepted_after_one_with_a_reserved_descriptor():
-    """In a process of its own, where nobody else opens or closes anything."""
+    """Runs in a process of its own, in which no other code opens or closes descriptors."""
     run = subprocess.run([sys.executable, "-c", SCARCE], stdout=subprocess.PIPE, text=True, timeout=20, check=True)
     assert run.stdout.split("\n") == ["taken", "Too many open files", "taken", ""]

@@ -1,4 +1,4 @@
-"""Commits in drawn threads: what may happen between two steps does, and a seed gives the same run."""
+"""Commits in drawn threads interleave between any two steps, and a seed gives the same run."""
 
 import itertools
 import random
@@ -20,7 +20,7 @@ from stages.unsent_responses import ResponseBudget
 
 
 class Noting(MemoryStorage):
-    """Notes when what was asked of it, and on which thread."""
+    """Records the calls of the storage and their threads."""
 
     def __init__(self):
         super().__init__(
@@ -41,7 +41,7 @@ class Noting(MemoryStorage):
 
 
 def run(seed, *, batching=Batching.REQUEST, fault=None, stops_after=None, count=12):
-    """Submit entries one after the other; returns the storage, what was committed, the errors, and the schedule."""
+    """Submit entries one after the other; return the storage, the committed entries, the errors, and the schedule."""
     storage, schedule, committed, errors, ended = Noting(), Schedule(), [], [], []
     storage.sync_fault = fault
 

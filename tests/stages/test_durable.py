@@ -1,4 +1,4 @@
-"""Whoever waits for entries learns whether they are durable."""
+"""A task that waits for entries learns whether they are durable."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from stages.durable import wait_durable
 
 
 class Submitted:
-    """Ends what is submitted with an error, or without one."""
+    """Ends each submission, with or without an error."""
 
     def __init__(self, error):
         self.error = error

@@ -1,4 +1,4 @@
-"""The examples do what they say."""
+"""The examples work as documented."""
 
 import os
 import socket
@@ -40,7 +40,7 @@ def test_the_echo_server_has_at_most_40_lines():
 
 
 def test_the_property_test_of_the_example_handler_passes():
-    """As its reader would run it: by pytest, in a process of its own."""
+    """As a reader would run it: by pytest, in a process of its own."""
     command = [sys.executable, "-m", "pytest", "-q", "--capture=no", "-p", "no:cacheprovider", "test_own_handler.py"]
     ended = subprocess.run(
         [*command, "-c", os.devnull, "--rootdir", str(EXAMPLES)],

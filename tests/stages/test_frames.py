@@ -1,4 +1,4 @@
-"""Frames are cut the same however the bytes arrive, and a declared size is never believed."""
+"""Frames do not depend on how their bytes arrive, and a declared size is never trusted."""
 
 import struct
 
@@ -22,7 +22,7 @@ def framed(payload):
 
 
 def feed(reader, data, by_room=True):
-    """Give `data` as a connection does: into the room of a large frame where there is one."""
+    """Pass `data` to a reader like a connection does: into the buffer of a large frame if one has begun."""
     frames = []
     while data:
         room = reader.large_frame_room() if by_room else None

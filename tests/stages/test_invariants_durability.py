@@ -1,4 +1,4 @@
-"""Invariants 5 and 6 of docs/invariants.md, as far as the committer owns them, under drawn schedules."""
+"""Invariants 5 and 6 of docs/invariants.md, as far as the committer is responsible, under drawn schedules."""
 
 import pytest
 from hypothesis import strategies as st
@@ -51,7 +51,9 @@ def test_5_fails_on_an_acknowledgement_before_the_sync(mode):
 
 
 def nothing_follows_a_failed_sync(script, mode, **options):
-    """Prefix answered, nothing acknowledged or written afterwards, each slot ended once, and the server is over."""
+    """Check that a prefix is answered, nothing is acknowledged or written later, each slot ends once, and the server
+    ends.
+    """
     seen = {}
     original = MemoryStorage.sync
 

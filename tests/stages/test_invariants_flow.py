@@ -1,4 +1,4 @@
-"""Invariants 8, 9 and 10 of docs/invariants.md under drawn schedules: what is read when, and by which queue it goes."""
+"""Invariants 8, 9 and 10 of docs/invariants.md under drawn schedules: muting, and the queues of requests."""
 
 import attrs
 import pytest
@@ -42,7 +42,7 @@ def everything_is_answered(script, outcome):
 
 
 def reading_follows_the_bounds(script, mode, **options):
-    """Never read while a bound forbids it (`observed_order` knows), always read again: nothing is wedged."""
+    """Check that a connection is never read against a bound (`observed_order`), and that no client waits forever."""
     outcome = run_script(script, mode, **options)
     everything_is_answered(script, outcome)
     return outcome
@@ -141,7 +141,7 @@ def test_10_fails_when_a_resize_moves_connections_at_once():
 
 
 def test_scripts_of_crowds_use_the_paused_queue_and_others():
-    """The fault of invariant 9 hits some of the connections and not all."""
+    """The fault of invariant 9 affects some of the connections and not all."""
     shards = {
         shard_of(f"MEMORY-{index}-{index % LIMITS.processors}-{index // LIMITS.processors}", 3) for index in range(5)
     }

@@ -1,4 +1,4 @@
-"""Invariant 11 of docs/invariants.md under drawn schedules: who a client is changes only between its requests."""
+"""Invariant 11 of docs/invariants.md under drawn schedules: an identity changes only between requests."""
 
 import pytest
 
@@ -15,7 +15,7 @@ RENEWING = scripts((*ANSWERED, *SILENT, "parked-pending", "again", "again"), ask
 
 
 class Login:
-    """The first frame of a connection is its proof; after `again` the next one is. Each proof gives a new identity."""
+    """Takes the first frame of a connection, and the one after `again`, as a proof; each proof gives a new identity."""
 
     frame_bytes_max = 100
 
@@ -47,7 +47,7 @@ def logins(outcome):
 
 
 def expected(script):
-    """The responses and the identity of each request, by the rules that hold for every schedule."""
+    """Return the responses and the identity of each request that every schedule must give."""
     responses, identities, identity, is_conversing, is_asked = [], {}, 0, True, False
     for ask in script.asks:
         if not is_conversing and ask.action == "again":

@@ -1,4 +1,4 @@
-"""Invariants 1, 3, 4 and 12 of docs/invariants.md under drawn schedules; each is also shown to fail on a seeded bug."""
+"""Invariants 1, 3, 4 and 12 of docs/invariants.md under drawn schedules; each also fails on a seeded bug."""
 
 import pytest
 from hypothesis import strategies as st
@@ -45,7 +45,7 @@ def test_1_responses_leave_in_request_order(mode):
 
 @both_modes
 def test_1_and_2_requests_in_several_turns_keep_the_order(mode):
-    """Later requests of the connection start after the last turn, so that starts and log keep their order too."""
+    """Later requests of the connection start after the last turn, so starts and the log keep their order."""
     holds(
         f"invariants 1 and 2 in turns, {mode.name}",
         IN_TURNS,
@@ -69,7 +69,7 @@ LOGGED = scripts(("pending", "quiet"), commits_in_flight=st.integers(2, 3), has_
 
 @both_modes
 def test_2_log_order_does_not_depend_on_what_the_threads_of_commits_do(mode):
-    """Several commits in flight, written, synced and handed over in a drawn order."""
+    """Several commits in flight are written, synced and handed over in a drawn order."""
     holds(f"invariant 2 with threads, {mode.name}", LOGGED, lambda script: every_key_in_order(script, mode))
 
 
@@ -79,7 +79,7 @@ def test_2_fails_when_threads_write_or_complete_as_they_come(sabotage):
 
 
 def shown_in_order(script, mode, **options):
-    """Each entry is said to be durable once, in the order of the log, though that takes several turns now and then."""
+    """Check that each entry becomes visible once, in the order of the log, even if a completion takes several turns."""
     outcome = every_key_in_order(script, mode, **options)
     assert outcome.application.application.shown == outcome.storage.durable
     return outcome
@@ -87,7 +87,7 @@ def shown_in_order(script, mode, **options):
 
 @both_modes
 def test_2_what_follows_commits_keeps_the_order_of_the_log_in_several_turns_too(mode):
-    """In classic mode a commit is one request: the next ones are the rest."""
+    """In classic mode a commit is one request, so the next commits are the rest."""
     holds(
         f"invariant 2 after commits, {mode.name}",
         LOGGED,
@@ -109,7 +109,7 @@ def test_1_fails_on_broken():
 
 @both_modes
 def test_3_order_does_not_depend_on_correlation_ids(mode):
-    """The scripts repeat correlation ids within a connection, some of them while both requests are in flight."""
+    """The scripts repeat correlation ids in a connection, some while both requests are in flight."""
     holds(f"invariant 3, {mode.name}", PARKING, lambda script: answers_in_request_order(script, mode))
 
 
@@ -135,13 +135,13 @@ def every_slot_ends_once(script, mode, **options):
 
 @both_modes
 def test_4_every_slot_ends_once_whatever_the_handler_does(mode):
-    """Handlers raise, forget, answer twice, complete with nothing, and answer with what is no bytes."""
+    """Handlers raise, forget, answer twice, complete with None, and answer with a value that is not bytes."""
     holds(f"invariant 4, {mode.name}", BAD_HANDLERS, lambda script: every_slot_ends_once(script, mode))
 
 
 @both_modes
 def test_4_every_slot_ends_once_whatever_its_steps_do(mode):
-    """They raise, answer twice, and yield what cannot be waited for."""
+    """Steps raise, answer twice, and yield invalid values."""
     holds(
         f"invariant 4 in turns, {mode.name}",
         BAD_STEPS,
@@ -169,7 +169,7 @@ def both_modes_agree(script, **options):
 
 
 def log_by_key(script, outcome):
-    """The places of the entries by connection and key, without what came behind a close: that may be read or not."""
+    """Return the indexes of entries by connection and key, up to a close: later requests may be read or not."""
     check_key_order(outcome.storage.durable, key_of=lambda entry: entry[:2], sequence_of=lambda entry: entry[2])
     closes = [
         next((ask.place for ask in client.asks if ask.action == "close"), len(client.asks)) for client in script.clients

@@ -1,4 +1,4 @@
-"""What a listener tells of itself, and the options of its sockets."""
+"""The address of a listener, and the options of its sockets."""
 
 import socket
 
@@ -7,7 +7,7 @@ from stages.listener import Listener, open_listener
 
 
 def test_a_listener_knows_its_address_after_its_socket_is_closed():
-    """A change that is applied while the server ends still asks for it."""
+    """A change of settings that is applied during shutdown still needs it."""
     listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
     host, port = listener.sock.getsockname()
     listener.sock.close()
@@ -16,7 +16,9 @@ def test_a_listener_knows_its_address_after_its_socket_is_closed():
 
 
 def test_sockets_have_the_requested_options_and_buffers():
-    """A response is sent at once, a client that is gone is noticed, the port may be taken again after a restart."""
+    """TCP_NODELAY sends a response at once, SO_KEEPALIVE detects dead clients, SO_REUSEADDR frees the port after a
+    restart.
+    """
     listener = open_listener("PLAINTEXT", "127.0.0.1", 0, send_buffer_bytes=20_000, receive_buffer_bytes=30_000)
     with listener.sock, socket.create_connection((listener.host, listener.port)) as client:
         accepted = SocketSource(listener.sock).accept()

@@ -1,6 +1,6 @@
-"""A server has several listeners, which come and go while it runs.
+"""A server has several listeners, which are added and removed while it runs.
 
-Longer than most files: what listeners count is asked of the same servers.
+Longer than most files: the tests of what listeners count use the same servers.
 """
 
 import socket
@@ -70,7 +70,7 @@ def test_statistics_are_a_snapshot():
 
 
 def counted(value, path=""):
-    """All numbers of statistics that are not 0, by their path."""
+    """Return all statistics that are not 0, by path."""
     if isinstance(value, int | float):
         return {path[1:]: value} if value else {}
     fields = value._asdict() if hasattr(value, "_fields") else attrs.asdict(value) if attrs.has(type(value)) else None
@@ -126,7 +126,7 @@ def test_statistics_count_the_actions_of_one_client_and_nothing_else():
 
 
 async def is_stopping(serving):
-    """It waits for a request that is parked."""
+    """Start to stop the server, which waits for a parked request."""
     client = await serving.served()
     client.send(b"p")
     await SETTLED()
@@ -135,7 +135,7 @@ async def is_stopping(serving):
 
 
 def test_a_stopping_server_serves_no_new_listener():
-    """It would be there after all others, and nobody would end it."""
+    """It would be added after the others were stopped, and never end."""
 
     async def test(serving):
         await is_stopping(serving)
@@ -196,7 +196,7 @@ def test_a_connection_in_memory_counts_for_its_named_listener_or_the_first():
 
 
 def test_a_late_connection_in_memory_changes_no_quota():
-    """Neither one that a processor begins when it is about to end, nor one that it never begins."""
+    """Neither if a processor starts it while ending, nor if it never does."""
 
     async def test(serving):
         client = await serving.served()
@@ -451,7 +451,7 @@ def test_a_late_connection_is_closed():
 
 
 class ClosedOnce(MemoryListener):
-    """A listening socket that may not be closed again: its number may be another's by then."""
+    """A listening socket that must be closed only once, since its descriptor may be reused."""
 
     def close(self):
         assert not self.is_closed
@@ -489,7 +489,7 @@ def test_a_server_that_is_cancelled_before_it_accepts_closes_its_sockets_where_i
 
 
 class BrokenSource(MemoryListener):
-    """A listener whose acceptor cannot go on."""
+    """A listener whose acceptor fails."""
 
     async def wait_readable(self):
         await trio.lowlevel.checkpoint()

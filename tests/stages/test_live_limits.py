@@ -1,4 +1,4 @@
-"""Limits that change while the server runs count for the connections that are open, too."""
+"""Changed limits also apply to open connections."""
 
 from itertools import pairwise
 
@@ -60,13 +60,13 @@ def test_each_listener_has_an_idle_expiry_of_its_own():
 
 
 def test_all_of_many_idle_connections_expire():
-    """More than are looked at in one turn."""
+    """More than one turn checks."""
 
     async def test(serving):
         clients = [serving.connect() for _ in range(1200)]
         await trio.sleep(5)
         assert serving.server.quotas.total == 1200
-        await trio.sleep(6.5)  # to the first look behind the bound: it is at each of them
+        await trio.sleep(6.5)  # to the first check after the bound, which checks all of them
         assert all(client.is_closed_by_server for client in clients)
         assert serving.statistics("L").counters.expired == 1200
 
@@ -75,7 +75,7 @@ def test_all_of_many_idle_connections_expire():
 
 def test_others_have_their_turns_while_many_idle_connections_are_closed():
     class Looking(trio.abc.Instrument):
-        """How many had expired, after each turn of any task."""
+        """Records the number of expired connections after each step of any task."""
 
         def __init__(self, counters):
             self.counters, self.seen = counters, [0]
@@ -190,7 +190,7 @@ def limited(connections_max):
 
 
 async def filled(serving, count=4):
-    """So many clients, each active a second after the one before."""
+    """Return clients, each active one second after the one before."""
     clients = []
     for _ in range(count):
         clients.append(await serving.served("L"))

@@ -1,4 +1,4 @@
-"""Reading resumes exactly when the last reason is gone; of overlapping throttles the later end counts."""
+"""Reading resumes exactly when the last reason is removed; of overlapping throttles the latest end counts."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ def test_reauthentication_mutes_even_if_other_reasons_end():
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 9)), min_size=1, max_size=20))
 def test_overlapping_throttles_end_with_the_latest(steps):
-    """Each new timer is started as `throttle` asks for it; when all of them have fired the mute is gone."""
+    """Each accepted throttle starts a timer; once all have fired the mute has ended."""
     mute, now, end, timers = Mute(), 0, float("-inf"), []
 
     def fire_until(limit):
@@ -55,7 +55,7 @@ def test_overlapping_throttles_end_with_the_latest(steps):
 
 
 def test_a_throttle_in_the_past_does_not_mute():
-    """It once added the reason and left nobody to take it away."""
+    """Otherwise no timer would remove its reason."""
     mute = Mute()
     assert mute.throttle(10.0)
     assert mute.throttle_ended(10.0)

@@ -1,4 +1,4 @@
-"""What follows from the mute of a connection: its reader waits, and the trace is told how long each reason lasted."""
+"""A mute stops the reader, and the trace records the duration of each reason."""
 
 from stages.mute import MuteReason
 from stages.muting import Muting

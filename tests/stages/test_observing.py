@@ -1,4 +1,4 @@
-"""Who observes a server may change while it runs: requests from then on are reported, on open connections too."""
+"""The observer of a server may change while it runs, and then sees new requests, also on open connections."""
 
 import pytest
 import trio
@@ -16,7 +16,7 @@ WITHOUT_COMMIT = [stamp for stamp in STAMPS if stamp not in {"submitted_ns", "du
 
 
 class Application:
-    """Answers with what it got; what begins with p is parked, what begins with w is durable before."""
+    """Echoes requests; parks those that begin with p, and commits those that begin with w first."""
 
     def __init__(self):
         self.parked = []
@@ -37,7 +37,7 @@ class Application:
 
 
 class Observer:
-    """Remembers what it was told."""
+    """Records all events."""
 
     samples_queues = times_requests = True
 
@@ -65,7 +65,7 @@ def frames(observer):
 
 
 def check_stamps(observer, names=WITHOUT_COMMIT):
-    """Requests that are reported have all of these stamps, in their order."""
+    """Check that reported requests have all of these stamps, in order."""
     for request in observer.ended:
         stamps = [getattr(request, name) for name in names]
         assert stamps == sorted(stamps)
@@ -207,7 +207,7 @@ def test_a_timed_request_after_a_close_is_reported_as_dropped(sent_while, closed
 
 
 def test_an_observer_may_time_only_some_requests():
-    """Those that are received meanwhile, to their end; one that waits for another that is not timed has all stamps."""
+    """Requests received while it does are reported to the end; one that waits for an untimed one has all stamps."""
     observer, application = Observer(), Application()
 
     async def main():
@@ -231,7 +231,7 @@ def test_an_observer_may_time_only_some_requests():
 
 @both_modes
 def test_unread_responses_are_the_response_queue(mode):
-    """They are known while somebody observes."""
+    """They are counted while an observer is set."""
     observer = Observer()
 
     async def main():

@@ -1,4 +1,4 @@
-"""Commits that cost money, run by threads: they wait for their time, and are called when much waits."""
+"""Commits that cost money, run by threads: they wait for their time, and a large one starts early."""
 
 import trio
 
@@ -14,7 +14,7 @@ SECONDS_MAX = 10.0
 
 
 class Storage:
-    """An entry is its size."""
+    """Takes sizes as entries."""
 
     is_synced = True
 
@@ -43,7 +43,7 @@ class Storage:
 
 
 def test_a_paid_commit_waits_for_its_time_unless_it_is_large():
-    """One in 1,000 seconds, but for what is large: a thread that sleeps until then is called."""
+    """The pace is one commit in 1,000 seconds; a large one wakes the sleeping thread."""
 
     async def main():
         storage, durable = Storage(), []

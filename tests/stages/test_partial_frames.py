@@ -1,7 +1,6 @@
-"""Large frames that are arriving: together they are bounded, nobody holds the room for ever, and every honest client
-gets through.
+"""Arriving large frames share one budget: none holds its memory forever, and every honest client finishes.
 
-Longer than most files: the budget alone is tested beside the server that it bounds.
+Longer than most files: the budget is tested alone and with the server that it bounds.
 """
 
 from contextlib import contextmanager, nullcontext
@@ -34,7 +33,9 @@ PATIENCE_SECONDS = 300.0
 
 @contextmanager
 def small_frames():
-    """Large is what is above 64 bytes, buffers grow by 64 to 256 bytes, and 20 bytes in a second are fast enough."""
+    """Scale the bounds down: frames are large above 64 bytes, buffers grow by 64 to 256 bytes, and 20 bytes/s are fast
+    enough.
+    """
     with (
         replaced(frames, "LARGE_FRAME_BYTES", 64),
         replaced(frames, "GROWTH_BYTES_MIN", 64),
@@ -49,7 +50,7 @@ def small_frames():
 
 @attrs.frozen
 class FrameScript:
-    """What one client does: its frames, in pieces; how it ends after `sent_bytes` if it is dishonest."""
+    """The frames of one client, in pieces; a dishonest one ends in its way after `sent_bytes`."""
 
     frame_sizes: tuple
     piece_bytes: int
@@ -109,8 +110,8 @@ async def play(memory, script, seen):
 
 
 def watched(budget, server_of, bytes_max, seen):
-    """Check the bound, and the memory that it stands for, at each step."""
-    skip_if_compiled(type(budget), "take")  # at once: what it fails with would be explained at length
+    """Check the bound, and the real memory, at each step."""
+    skip_if_compiled(type(budget), "take")  # at once: explaining the failure would take long
     take = budget.take
 
     def checked(frame, size_bytes):
@@ -161,7 +162,7 @@ def test_15_large_frames_are_bounded_and_every_honest_client_gets_through(mode):
 
 
 def kept_room():
-    """The room of a frame whose connection ends is not given back."""
+    """The memory of a closed connection's frame is not returned."""
     return replaced(Admission, "abandon", lambda admission: admission.reader.abandon())
 
 
@@ -171,12 +172,11 @@ def no_eldest():
 
 
 def endless_patience():
-    """A frame that does not arrive holds its room for ever."""
+    """A stalled frame holds its memory forever."""
     return replaced(PartialFrameBudget, "slow_holders", lambda budget, now: [])
 
 
 def no_budget():
-    """Nothing is counted."""
     return replaced(PartialFrameBudget, "take", lambda budget, frame, size_bytes: True)
 
 
@@ -265,7 +265,7 @@ def test_waiting_frames_are_served_in_order():
     eldest, first, second, later = (frame_of() for _ in range(4))
     assert budget.take(eldest, 90)
     assert not budget.take(first, 50)
-    assert not budget.take(second, 5)  # there is room, but not before the first
+    assert not budget.take(second, 5)  # fits, but must wait for the first
     assert not budget.take(second, 5)  # asking again changes nothing
     assert budget.take(eldest, 200)  # never waits
     budget.release(eldest)
@@ -323,7 +323,7 @@ def test_a_stalled_frame_loses_its_memory_unless_the_server_stalls_it(reasons, i
     for reason in reasons:
         stalled.mute.add(reason)
     budget.take(stalled, 10)
-    assert budget.slow_holders(0.0) == []  # nobody waits
+    assert budget.slow_holders(0.0) == []  # no frame waits
     assert not budget.take(waiting, 10)
     assert budget.slow_holders(100.0) == []  # its time begins when others wait
     assert budget.slow_holders(104.0) == []
@@ -331,7 +331,7 @@ def test_a_stalled_frame_loses_its_memory_unless_the_server_stalls_it(reasons, i
 
 
 def test_a_repeated_request_for_memory_gives_no_more_time_to_the_slow_frame():
-    """It asks whenever its connection is woken, for whatever reason."""
+    """A waiting frame requests memory whenever its connection is woken."""
     told = []
     budget = PartialFrameBudget(10, lambda: told.append("contended"))
     stalled, waiting = frame_of(), frame_of()

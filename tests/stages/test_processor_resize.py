@@ -1,4 +1,4 @@
-"""Processors are added and removed while the server runs: those removed answer what is in flight, then end."""
+"""Processors are added and removed while the server runs; removed ones answer their requests in flight, then end."""
 
 import struct
 
@@ -20,7 +20,7 @@ SECONDS_MAX = 20
 
 
 class Parking:
-    """Answers at once, except for requests that begin with p, which are kept."""
+    """Echoes requests, but keeps those that begin with p."""
 
     def __init__(self):
         self.parked = []
@@ -121,7 +121,7 @@ def test_an_added_processor_gets_new_connections_and_others_keep_theirs(mode):
 
 
 def test_a_processor_that_has_ended_refuses_connections():
-    """Whoever has it gives it to another one."""
+    """The caller then gives the connection to another processor."""
 
     async def main():
         limits = attrs.evolve(ServerLimits(), processors=2)

@@ -1,4 +1,4 @@
-"""A rate is measured over windows, as Apache Kafka measures every quota."""
+"""A rate is measured over windows, like every quota of Apache Kafka."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,10 +77,10 @@ def test_a_single_window_still_has_a_length():
 
 @given(st.floats(0.5, 50), st.lists(st.floats(0, 0.3), min_size=30, max_size=200), st.integers(2, 11))
 def test_a_client_that_waits_out_its_throttles_keeps_to_the_limit(limit, gaps, count):
-    """In any stretch of time there are no more events than the limit allows in it and in the remembered windows.
+    """In any period the events are at most those that the limit allows in it and in the remembered windows.
 
-    One more passes each time that the windows are forgotten: whoever is too fast is recorded before it waits.
-    Below one per window the limit is one per window, because nobody waits longer.
+    One more passes each time the windows are forgotten, because an event is recorded before its wait. Below one per
+    window the limit is one per window, the longest throttle.
     """
     windows, now, times, rate = Windows(count, 1.0), 0.0, [], Rate()
     for gap in gaps:

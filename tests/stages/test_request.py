@@ -1,4 +1,4 @@
-"""What requests and their results say of themselves, in logs and in tests that fail."""
+"""The repr of requests and results, for logs and failing tests."""
 
 from stages.request import Close, Send
 

@@ -1,4 +1,4 @@
-"""Routing is stable, and no waiter is forgotten: for room in its queue, or for bytes in the budget."""
+"""Routing is stable, and every waiter is resumed: for room in its queue, or for bytes in the budget."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from stages.request_channel import RequestChannel, RequestQueue, RequestQueueSta
 
 
 class Waiter:
-    """A connection in as far as a queue knows it; `is_able` says whether it can use a turn."""
+    """A connection as a queue sees it; `is_able` says whether it can use a turn."""
 
     def __init__(self, is_able=True):
         self.is_able = is_able
@@ -88,7 +88,7 @@ def test_a_waiter_that_closes_or_cannot_use_its_turn_passes_it_on():
     assert waiting.turns == [MuteReason.QUEUE_FULL]
     last = Waiter()
     queue.wait_for_room(last)
-    queue.pass_turn(last)  # it still waits: there is nothing to pass
+    queue.pass_turn(last)  # it still waits, so it has no turn to pass on
     assert last.turns == []
     queue.stop_waiting(waiting)
     assert last.turns == [MuteReason.QUEUE_FULL]
@@ -152,7 +152,7 @@ def test_handlers_of_a_retired_queue_wake_when_its_last_connection_leaves_or_mov
 
 
 def test_following_counts_requests_of_scheduled_handlers_only():
-    """A commit waits for it; for a handler that stands still it would wait for ever."""
+    """A commit waits for these requests; requests of an idle handler would make it wait forever."""
 
     async def main():
         channel = RequestChannel(attrs.evolve(PIPELINED, queues=2))
@@ -208,7 +208,7 @@ def test_a_resize_leaves_connections_where_they_are_until_they_move():
 
 @given(st.lists(st.tuples(st.sampled_from(["arrive", "take", "close"]), st.integers(0, 9), st.booleans()), max_size=80))
 def test_no_waiter_starves_while_the_queue_has_room(steps):
-    """After every step: nobody is left waiting for room that nobody else was called for."""
+    """Checked after every step: free room always has a resumed waiter."""
     queue, called = RequestQueue(0, 3), []
 
     class Connection(Waiter):
@@ -244,7 +244,7 @@ def test_no_waiter_starves_while_the_queue_has_room(steps):
 
 
 def test_the_byte_budget_is_depleted_while_a_connection_waits_for_it():
-    """Not while it is merely used up; and what a waiter that closes leaves behind counts no further."""
+    """Not while it is merely used up, and not after its waiter closes."""
     channel = RequestChannel(PIPELINED, bytes_max=10)
     channel.hold_bytes(10)
     assert channel.depleted_ns == 0

@@ -1,4 +1,4 @@
-"""What a handler does in one turn is bounded, and each of its failures is counted and answered."""
+"""A turn of a handler is bounded, and each failure is counted and answered."""
 
 import attrs
 import pytest
@@ -19,9 +19,9 @@ from tests.stages.connection_bench import ONE_QUEUE, paused_turns
 
 
 class Counting:
-    """Notes which requests it handled without another task having run in between.
+    """Counts the requests handled without another task running in between.
 
-    It answers with the request, once that is durable, or at once with `response`.
+    Answers with the request once it is durable, or immediately with `response`.
     """
 
     def __init__(self, response=None):
@@ -68,7 +68,7 @@ def test_a_turn_is_bounded_and_other_tasks_run_between_turns():
 
 
 class OnLoop:
-    """Runs each commit where it is asked for, and says so where that suits it."""
+    """Runs each commit inside `wake`, and reports that commits suit the event loop."""
 
     ended_between_checks = 1
 
@@ -92,7 +92,7 @@ class OnLoop:
 
 
 def test_a_commit_on_the_loop_includes_the_requests_of_other_handlers_in_the_same_pass():
-    """Else each handler would pay for a sync of its own."""
+    """Otherwise each handler would pay for its own sync."""
 
     async def main():
         storage = MemoryStorage()
@@ -114,7 +114,7 @@ def test_a_commit_on_the_loop_includes_the_requests_of_other_handlers_in_the_sam
 
 
 def test_a_commit_on_the_loop_includes_the_next_turn_of_its_queue():
-    """Where more waits than a turn takes, that comes in the next pass."""
+    """More requests wait than one turn takes, so the next turn runs in the next pass."""
 
     async def main():
         storage = MemoryStorage()
@@ -135,7 +135,7 @@ def test_a_commit_on_the_loop_includes_the_next_turn_of_its_queue():
 
 @pytest.mark.parametrize(("response_bytes", "in_a_turn"), [(100, TURN_MAX), (TURN_RESPONSE_BYTES_MAX, 1)])
 def test_a_large_response_ends_a_turn(response_bytes, in_a_turn):
-    """So a client that asks for much, and takes little, does not keep the others waiting."""
+    """So a client that requests much and reads little does not delay the others."""
 
     async def main():
         application = Counting(bytes(response_bytes))
@@ -161,7 +161,7 @@ def test_a_large_response_ends_a_turn(response_bytes, in_a_turn):
 
 
 def test_slow_requests_end_a_turn():
-    """So what many clients ask for at once does not keep another one waiting until all of it is done."""
+    """So a burst of many clients does not delay another client until all of it is done."""
     clock = MockClock()
 
     class Slow(Counting):
@@ -222,7 +222,7 @@ def test_long_requests_and_steps_are_recorded_by_their_api():
 
 
 def test_one_burst_becomes_one_commit():
-    """A commit starts when the burst at hand is handled, not at its first request."""
+    """A commit starts when the burst is handled, not at its first request."""
 
     async def main():
         storage = MemoryStorage()
@@ -251,7 +251,7 @@ def test_a_failure_whose_handler_fails_closes_the_connection_and_is_counted():
 
 
 class Twice(Counting):
-    """Completes a request by itself, and returns another answer."""
+    """Completes a request itself, and returns another result."""
 
     def handle(self, request):
         request.complete(Send(b"first"))
@@ -270,7 +270,7 @@ def test_the_first_of_two_results_stands_and_the_second_is_counted():
 
 
 def test_a_surplus_handler_leaves_its_request_to_another():
-    """Shrinking while requests arrive: a handler that was woken for a request may be the one that ends."""
+    """The pool shrinks while requests arrive, so a handler woken for a request may be the one that ends."""
 
     async def main():
         schedule = Schedule()

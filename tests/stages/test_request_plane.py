@@ -1,4 +1,4 @@
-"""Administration has a request queue and a handler of its own, and works while all else is saturated."""
+"""Administration has a request queue and a handler of its own, and works while everything else is saturated."""
 
 import attrs
 import pytest
@@ -17,7 +17,7 @@ COMMIT_SECONDS = 10.0
 
 
 async def one_held_back(serving, listener):
-    """Two clients of a server with room for 100 bytes: a request of the first takes it all, the second's waits."""
+    """Return two clients of a server with a budget of 100 bytes: the first's request uses it up, the second's waits."""
     first, second = await serving.served(listener), await serving.served(listener)
     first.send(b"parked" + bytes(100))
     await SETTLED()
@@ -29,7 +29,7 @@ async def one_held_back(serving, listener):
 
 @pytest.mark.parametrize("mode", [CLASSIC, QUEUES_WITH_A_COMMIT_EACH], ids=lambda mode: mode.name)
 def test_administration_works_while_every_handler_waits_and_every_queue_is_full(mode):
-    """What it reads is answered at once; what it writes waits for the commits at hand, and for nothing that queues."""
+    """Reads are answered at once. Writes wait for the commits in flight, and for nothing that is queued."""
 
     async def test(serving):
         clients = [await serving.served("L") for _ in range(100)]
@@ -101,7 +101,7 @@ def test_a_control_plane_exists_only_for_a_listener_that_needs_one():
 
 @pytest.mark.parametrize("mode", [CLASSIC, QUEUES_WITH_A_COMMIT_EACH], ids=lambda mode: mode.name)
 def test_more_handlers_may_wait_for_more_commits_at_once(mode):
-    """Where a handler waits for its commit, twice the handlers commit twice as much in the same time."""
+    """If handlers wait for their commits, twice the handlers commit twice as much in the same time."""
 
     async def test(serving):
         serving.server.resize_handlers(16)

@@ -1,4 +1,4 @@
-"""The bound over the unsent responses of all connections: who gives way when it is passed."""
+"""The common bound of unsent responses, and the connections closed to keep it."""
 
 import pytest
 from trio.testing import wait_all_tasks_blocked
@@ -8,7 +8,7 @@ from tests.stages.connection_bench import BIG_BYTES, ByHand, run
 
 
 async def blocked(memory):
-    """A client that takes nothing of a response larger than its socket."""
+    """Return a client that reads nothing of a response larger than its socket buffer."""
     client = await memory.connect(capacity_bytes=100)
     client.send(b"b")
     await wait_all_tasks_blocked()
@@ -50,7 +50,7 @@ def test_the_expected_response_of_an_ended_request_does_not_count(end):
 
 
 def test_a_response_waiting_for_an_earlier_one_counts_in_addition_to_unsent_bytes():
-    """Also where as much waits as makes the rest, without it, what was counted before."""
+    """Even if the waiting bytes equal those sent since the last count."""
 
     async def test(memory, application):
         def counted():

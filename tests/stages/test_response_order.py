@@ -1,4 +1,4 @@
-"""The response order against a model, and its two rules: by identity, and once."""
+"""The response order against a model, and its two rules: slots by identity, one result for each."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ class Slot:
         self.result = None
 
     def __eq__(self, other):
-        return True  # slots must be told apart by identity
+        return True  # slots must be compared by identity
 
     __hash__ = None
 

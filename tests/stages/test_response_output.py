@@ -1,11 +1,11 @@
-"""What one connection has to send, by itself: nothing of it outlives the connection."""
+"""The output of one connection, by itself: nothing of it outlives the connection."""
 
 from stages.request import Request, Send
 from stages.response_output import ResponseOutput
 
 
 class Blocked:
-    """A transport that takes so many bytes, and no more."""
+    """A transport that takes a fixed number of bytes."""
 
     has_unsent = False
 
@@ -33,7 +33,7 @@ def test_unsent_bytes_of_a_closed_connection_are_never_sent():
 
 
 class Timeline:
-    """Notes what has ended."""
+    """Records ended requests."""
 
     def __init__(self):
         self.ended = []

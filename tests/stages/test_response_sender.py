@@ -1,4 +1,4 @@
-"""What is marked is sent: when the burst ends, or else in the next turn of the loop."""
+"""Marked connections are flushed at the end of the burst, or in the next turn of the event loop."""
 
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -13,7 +13,7 @@ from tests.stages.connection_bench import run
 
 
 class Marked:
-    """A connection that notes when it was flushed, and then acts."""
+    """A connection that records its flush, and then acts."""
 
     def __init__(self, name, sent, then=lambda: None):
         self.name, self.sent, self.then = name, sent, then
@@ -107,7 +107,7 @@ def test_a_burst_flushes_connections_marked_before_it():
 
 @pytest.mark.parametrize("is_burst", [True, False], ids=["in-a-burst", "by-its-task"])
 def test_connections_marked_during_a_flush_are_flushed_in_the_next_turn(is_burst):
-    """However long a chain of connections is whose ends complete requests of others."""
+    """However long the chain of connections is whose ends complete requests of others."""
 
     async def main():
         async with running() as sender:
@@ -140,7 +140,7 @@ def test_the_common_bound_is_enforced_after_a_flush(caplog):
             sender.begin_burst()
             sender.mark(Marked("a", sent, lambda: sent.append(connections[0].is_closed)))
             sender.end_burst()
-            assert sent == ["a", False]  # what is flushed may be what is too much
+            assert sent == ["a", False]  # the flush itself may free the excess
             assert [connection.is_closed for connection in connections] == [True, False]
 
     trio.run(main)

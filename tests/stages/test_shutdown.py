@@ -1,4 +1,4 @@
-"""A stop under load, in both modes: what was accepted is answered or its connection closed, and it ends in time."""
+"""A stop under load, in both modes: accepted requests are answered or their connections closed, within the deadline."""
 
 import threading
 
@@ -28,8 +28,6 @@ LIMITS = ServerLimits(connection=PATIENT, requests_max=16, processors=2, drain_s
 
 @attrs.define
 class Outcome:
-    """What became of one run."""
-
     clients: list = attrs.field(factory=list)
     handled: list = attrs.field(factory=list)
     storage: MemoryStorage = None
@@ -39,7 +37,7 @@ class Outcome:
 
 
 async def load(outcome, client, index, kinds, gap, nursery):
-    """Send without waiting for answers, and read them, until the server closes the connection."""
+    """Send requests without waiting, and read responses, until the server closes the connection."""
 
     async def send():
         try:
@@ -83,7 +81,7 @@ async def run_once(mode, outcome, clients, kinds, gaps, stop_after, commit_delay
 
 
 def stopped_under_load(mode, count, kinds, check, drain_bound):
-    """Draw a load, a time to stop and the times of commits; `check` the outcome."""
+    """Draw a load, a time to stop and commit times, and `check` the outcome."""
 
     @settings(max_examples=30, deadline=None)
     @given(
@@ -111,7 +109,7 @@ def stopped_under_load(mode, count, kinds, check, drain_bound):
             assert client.is_closed_by_server
             check_response_order(client.sent, client.received, is_whole=False)
             committed = [payload for payload in client.received if payload.startswith(b"c")]
-            assert set(committed) <= set(outcome.storage.durable)  # what was acknowledged is there
+            assert set(committed) <= set(outcome.storage.durable)  # acknowledged entries are durable
         check(outcome)
         count.add(outcome.schedule)
 
@@ -134,7 +132,7 @@ def test_what_was_accepted_is_answered_when_there_is_time(mode):
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_unanswered_requests_delay_a_stop_until_its_deadline_only(mode):
-    """Parked requests that nobody completes: what came before them was answered, and the connections are closed."""
+    """Requests are parked and never completed: earlier ones are answered, and the connections are closed."""
 
     def check(outcome):
         for client in outcome.clients:
@@ -146,7 +144,7 @@ def test_unanswered_requests_delay_a_stop_until_its_deadline_only(mode):
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_a_failed_commit_without_a_request_ends_a_stop_at_once(mode):
-    """Nothing that a drain still waits for could be answered."""
+    """No request that the drain waits for could be answered."""
 
     async def main():
         storage = MemoryStorage()
@@ -167,7 +165,7 @@ def test_a_failed_commit_without_a_request_ends_a_stop_at_once(mode):
 
 
 def test_a_server_that_ends_calls_stop_waiting_of_its_storage():
-    """A commit that waits for room on a full disk would keep the threads, which the end waits for."""
+    """A commit that waits for space on a full disk would keep the threads, and the end waits for these."""
 
     class Storage:
         def __init__(self):
@@ -203,7 +201,7 @@ TICKS_MAX = 60
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_during_a_stop_succeeds_or_raises_server_not_running(change):
-    """Whatever turn of the loop the stop comes in: whoever follows a configuration knows no other error."""
+    """In whichever turn the stop happens; the code that applies settings knows no other error."""
 
     async def main(ticks):
         server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage(), limits=attrs.evolve(LIMITS, processors=3))
@@ -231,7 +229,7 @@ def test_a_change_during_a_stop_succeeds_or_raises_server_not_running(change):
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_a_last_commit_that_resizes_handlers_is_acknowledged(mode):
-    """A setting that is durable when all handlers have ended: it once counted as a commit that failed."""
+    """A setting becomes durable after all handlers have ended; that must not count as a failed commit."""
     ends, is_written = threading.Event(), threading.Event()
 
     def sync(number):
@@ -264,7 +262,7 @@ def test_a_last_commit_that_resizes_handlers_is_acknowledged(mode):
 
 
 class Asked(ScriptedCommits):
-    """Notes which delay would be injected into what is left when it is to end."""
+    """Records the injected delay of the last commits."""
 
     def stop(self):
         self.delay_ns_at_end = self._committer.delay_ns

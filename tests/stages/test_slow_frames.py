@@ -1,4 +1,4 @@
-"""Large frames that arrive too slowly while others wait for room end with their connections."""
+"""Connections are closed whose large frames arrive too slowly while others wait for memory."""
 
 import trio
 from trio.testing import wait_all_tasks_blocked

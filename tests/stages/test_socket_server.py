@@ -1,4 +1,4 @@
-"""A whole server over loopback sockets: dealing, half closes, resets, slow readers, and ends that come in time."""
+"""A whole server over loopback sockets: dealing, half closes, resets, slow readers, and ends in time."""
 
 import errno
 import socket
@@ -25,7 +25,7 @@ SECONDS_MAX = 20
 
 
 class Answering:
-    """By the first byte of a request: park it, answer it at once, answer much, block a thread, or commit it first."""
+    """Handles a request by its first byte: park it, answer it, answer much, block a thread, or commit it first."""
 
     def __init__(self):
         self.parked, self.closed, self.until = [], [], threading.Event()
@@ -85,8 +85,6 @@ class Client:
 
 
 class Bench:
-    """A server, its application and its storage."""
-
     def __init__(self, mode, listener, **limits):
         self.application, self.storage, self.listener = Answering(), MemoryStorage(), listener
         self.server = SocketServer(mode, self.application, self.storage, limits=ServerLimits(**limits))
@@ -101,7 +99,7 @@ class Bench:
         return self.clients[-1]
 
     async def until(self, condition):
-        """Turn the loop until `condition()` holds; the test's deadline bounds it."""
+        """Run the event loop until `condition()` holds; the test's deadline bounds it."""
         while not condition():
             await trio.sleep(0.001)
 
@@ -110,7 +108,7 @@ class Bench:
 
 
 def run(test, mode=PIPELINED, listener=None, *, is_stopped=True, **limits):
-    """Run `test(bench)`; afterwards the server must end in time and must have let go of everything."""
+    """Run `test(bench)`, and check that the server ends in time and releases everything."""
 
     async def main():
         bench = Bench(mode, listener or open_listener("PLAINTEXT", "127.0.0.1", 0), **limits)
@@ -307,8 +305,6 @@ def test_a_stop_ends_within_its_deadline_whatever_a_client_or_a_handler_does(rea
 
 
 def test_connections_that_were_accepted_and_not_begun_are_closed_at_the_end():
-    """They once stayed open, and counted, until they were collected."""
-
     async def test(bench):
         clients = [await bench.connect() for _ in range(5)]
         await bench.until(lambda: bench.server.statistics().acceptors[0].accepted == 5)
@@ -365,7 +361,7 @@ def test_a_port_in_use_is_an_error_that_leaves_no_socket():
 
 @both_modes
 def test_handlers_are_resized_under_load(mode):
-    """Growing and shrinking loses no request; the pool ends with what was asked for."""
+    """Growing and shrinking lose no request; the pool ends with the requested size."""
 
     async def test(bench):
         clients = [await bench.connect() for _ in range(8)]

@@ -1,4 +1,4 @@
-"""Handshakes on real sockets: in threads, beside others, with certificates of clients."""
+"""Handshakes on real sockets: in threads, beside others, and with client certificates."""
 
 import ssl
 import subprocess
@@ -34,7 +34,7 @@ class Certificates(ByHand):
 
 @asynccontextmanager
 async def serving(application, context):
-    """A server; gives it and a function that connects a TCP stream to it."""
+    """Run a server; yield it and a function that connects a TCP stream to it."""
     server = SocketServer(PIPELINED, application, MemoryStorage(), limits=limits())
     listener = trio.socket.socket()
     await listener.bind(("127.0.0.1", 0))
@@ -83,7 +83,7 @@ def client_context(authority, name=None):
 
 
 async def ask(stream, context):
-    """One exchange over a new TLS stream; None when the server refused the handshake or closed."""
+    """Exchange one request over a new TLS stream; return None if the server refused the handshake or closed."""
     tls = trio.SSLStream(stream, context, server_hostname="localhost", https_compatible=True)
     try:
         await tls.send_all(FRAME)

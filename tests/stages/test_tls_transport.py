@@ -1,6 +1,6 @@
-"""TLS behaves as plaintext does: whole, in pieces, slow, ended early, and where the bytes are no TLS at all.
+"""TLS behaves like plaintext: whole, in pieces, slow, ended early, and with bytes that are not TLS.
 
-Longer than most files: all of it is asked of the same two ends.
+Longer than most files: every test uses the same two ends.
 """
 
 import logging
@@ -45,7 +45,7 @@ def client_context():
 
 
 class Repeat:
-    """Answers n bytes to a request that says n."""
+    """Answers with as many bytes as the request says."""
 
     def handle(self, request):
         return Send(bytes(int(bytes(request.frame))))
@@ -58,7 +58,7 @@ class Repeat:
 
 
 class ClientStream(trio.abc.Stream):
-    """What SSLStream needs of the client's end."""
+    """The part of a stream that trio's SSLStream needs, for the client's end."""
 
     def __init__(self, client):
         self.client = client
@@ -126,7 +126,7 @@ def test_responses_arrive_whole_and_in_pieces(options):
 
 
 def test_a_client_that_disconnects_without_close_notify_has_its_connection_closed():
-    """As after a process was killed: its socket ends, and no alert came before that."""
+    """As when its process is killed: the socket ends without a TLS alert."""
 
     async def test(memory):
         client, stream = await connect(memory)
@@ -140,7 +140,7 @@ def test_a_client_that_disconnects_without_close_notify_has_its_connection_close
 
 
 def test_large_responses_to_a_slow_reader_arrive():
-    """Bytes wait in the TLS layer then, and each readiness takes only some of them."""
+    """Bytes wait in the TLS layer, and each time the socket takes only some of them."""
 
     async def test(memory):
         client, stream = await connect(memory, capacity_bytes=900)
@@ -155,7 +155,7 @@ def test_large_responses_to_a_slow_reader_arrive():
 
 
 def test_the_next_frame_of_a_conversation_waits_until_the_tls_layer_has_sent_the_reply_to_the_last():
-    """What waits there counts as sent, and still a client that never reads holds one frame and one reply."""
+    """Bytes in the layer count as sent, but a client that never reads holds only one frame and one reply."""
 
     async def test(memory):
         guard = Guard()
@@ -174,7 +174,7 @@ def test_the_next_frame_of_a_conversation_waits_until_the_tls_layer_has_sent_the
 
 
 async def after_handshake():
-    """The TLS layer of a server, its client in memory, and that client's TLS stream."""
+    """Return the TLS layer of a server, its client in memory, and that client's TLS stream."""
     lower, client = memory_connection()
     tls = TlsTransportLayer(lower, server_context(), in_threads=False)
     stream = trio.SSLStream(ClientStream(client), client_context(), server_hostname="localhost")
@@ -198,7 +198,7 @@ def test_sending_no_parts_flushes_the_tls_layer_and_returns_zero():
 
 
 class Parking(Repeat):
-    """Parks what it gets; the test answers."""
+    """Parks every request for the test."""
 
     def __init__(self):
         self.parked = []
@@ -255,7 +255,7 @@ def test_records_that_are_left_in_the_tls_layer_are_received_without_waiting():
 
 @pytest.mark.parametrize("room_bytes", [7, 1000])
 def test_decrypted_bytes_are_readable_although_the_lower_layer_has_none(room_bytes):
-    """The rest of a record, or whole ones behind it: no socket tells of either."""
+    """The rest of a record, or further records: the socket's readiness shows neither."""
 
     async def main():
         tls, _, stream = await after_handshake()
@@ -303,7 +303,7 @@ def test_a_large_request_in_pieces_is_received():
 
 
 def test_a_stopping_server_sends_the_bytes_in_the_tls_layer():
-    """Those bytes count as sent; the connection was once closed over them."""
+    """These bytes count as sent, so the connection must not close before they leave."""
 
     async def test(memory):
         _, stream = await connect(memory, capacity_bytes=900)
@@ -340,7 +340,7 @@ def test_bytes_that_are_no_tls_close_only_their_connection(data, caplog):
 
 
 def test_renegotiation_is_refused_whatever_the_context_says():
-    """It costs a client nothing and the server a handshake, again and again."""
+    """Each costs the server a handshake and the client nothing."""
     lower, _ = memory_connection()
     context = server_context()
     context.options &= ~ssl.OP_NO_RENEGOTIATION
@@ -349,7 +349,7 @@ def test_renegotiation_is_refused_whatever_the_context_says():
 
 
 def test_the_client_receives_an_alert_when_a_handshake_fails():
-    """By TLS's own alert, which a client shows its user."""
+    """A client shows this alert to its user."""
 
     async def main():
         lower, client = memory_connection()
@@ -364,7 +364,7 @@ def test_the_client_receives_an_alert_when_a_handshake_fails():
 
 
 def test_a_handshake_counts_as_failed_even_if_the_client_has_disconnected():
-    """A stranger who sends no TLS and leaves counts as one who stays for the alert."""
+    """A client that sends no TLS and disconnects counts like one that waits for the alert."""
 
     async def main():
         lower, client = memory_connection()
@@ -385,7 +385,7 @@ def test_a_handshake_counts_as_failed_even_if_the_client_has_disconnected():
 
 
 def test_a_client_that_reads_nothing_of_a_handshake_is_closed():
-    """Its socket is full of what the server has to say, and stays so."""
+    """Its socket buffer stays full."""
 
     async def main():
         lower, client = memory_connection(capacity_bytes=100)
@@ -478,7 +478,7 @@ def test_both_ends_send_close_notify():
 
 
 async def is_served_to_the_end(server, listener):
-    """A client of TLS, until the server stops."""
+    """Serve a TLS client until the server stops."""
     stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", listener.port, ssl_context=client_context())
     await ask(stream, 100_000, 1)
     assert await receive(stream, 100_009) == answer(100_000, 1)
@@ -499,14 +499,14 @@ def test_a_listener_with_a_certificate_serves_tls_on_a_socket():
 
 
 def test_handshake_failed_gets_address_and_reason_and_may_raise():
-    """Whatever becomes of the telling, others are served."""
+    """Other clients are served in any case."""
 
     async def main():
         told = []
 
         def tell(*failure):
             told.append(failure)
-            raise RuntimeError("who is told fails")
+            raise RuntimeError("the callback fails")
 
         listener = open_listener("TLS", "127.0.0.1", 0, tls=server_context)
         server = SocketServer(PIPELINED, Repeat(), MemoryStorage())

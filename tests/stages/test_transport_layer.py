@@ -1,4 +1,4 @@
-"""What a plain socket is handed at once."""
+"""The sends and receives of a plaintext socket."""
 
 import socket
 import struct
@@ -15,7 +15,7 @@ from tests.waiting import wait_readable
 
 
 def test_large_parts_are_sent_one_by_one_without_sendmsg(monkeypatch):
-    """Not to copy them; one that is empty would leave nothing, which is the same as not being taken."""
+    """This avoids a copy. An empty part would send nothing, which looks like a blocked socket."""
     skip_if_compiled("stages.transport_layer", "HAS_SENDMSG")
     monkeypatch.setattr(transport_layer, "HAS_SENDMSG", False)
     ours, theirs = socket.socketpair()

@@ -1,4 +1,4 @@
-"""Requests that take several turns: others are served in between, and everything keeps its order.
+"""Unfinished requests: others are served between their turns, and everything keeps its order.
 
 Longer than most files: one test for each rule of stages/unfinished.py.
 """
@@ -87,7 +87,9 @@ def test_one_step_runs_in_each_pass_of_the_loop_and_requests_take_turns():
 
 @pytest.mark.parametrize(("turns", "passes"), [(0.5, 1), (3.5, 4), (1000, 1 + PASSES_MAX)])
 def test_a_long_step_is_followed_by_one_pass_of_the_loop_for_each_turn_it_took(turns, passes):
-    """What others ask passes several tasks, one a pass: it waits for a long step once, not at each of them."""
+    """A request of another client passes through several tasks, one in each pass, and should wait for one long step
+    only.
+    """
     began_in_pass = []
 
     class Counting(trio.abc.Instrument):
@@ -320,7 +322,7 @@ def test_an_answer_that_is_held_back_lets_later_requests_start():
 
 @both_modes
 def test_deferred_requests_wait_for_the_client_too(mode):
-    """Two reasons to wait at once: the connection is full, and one of its requests is unfinished."""
+    """Two reasons at once: the connection is full, and one of its requests is unfinished."""
     over = []
 
     async def test(memory, application):
@@ -438,7 +440,7 @@ def test_the_time_of_every_step_is_local_time():
 
 
 class TickingClock:
-    """In place of the monotonic clock: each look at it takes a nanosecond."""
+    """A monotonic clock on which each reading takes a nanosecond."""
 
     def __init__(self, ticks, modules):
         self._ticks, self._modules = ticks, modules
@@ -458,7 +460,7 @@ class TickingClock:
 
 
 def test_an_unfinished_request_ends_the_turn_of_a_handler():
-    """Its first step may have taken a whole turn; with 32 of them in one the loop would stand still for long."""
+    """Its first step may have taken a whole turn, so 32 of them would block the event loop for long."""
     passes = []
 
     class Counting(trio.abc.Instrument):

@@ -1,4 +1,4 @@
-"""Requests that take several turns, and connections and servers that end before them."""
+"""Unfinished requests whose connection or server ends first."""
 
 import gc
 import threading
@@ -44,7 +44,7 @@ def test_the_steps_of_a_closed_connection_are_closed_and_its_later_requests_neve
 
 
 def test_no_request_is_started_after_a_dropped_one_of_a_closed_connection():
-    """Else the log would have the third batch of a producer without the second."""
+    """Otherwise the log would contain the third batch of a producer without the second."""
 
     async def test(memory, application):
         client = await memory.connect()
@@ -78,7 +78,7 @@ def test_waiting_steps_are_closed_with_their_connection_and_no_turn_is_lost():
 
 
 def test_steps_that_start_to_wait_after_their_connection_closed_are_closed():
-    """What they wait for may never come."""
+    """The event that they wait for may never happen."""
 
     async def test(memory, application):
         await send_and_go(memory, b"1")
@@ -91,7 +91,7 @@ def test_steps_that_start_to_wait_after_their_connection_closed_are_closed():
 
 
 def test_steps_of_a_closed_connection_are_not_closed_while_a_thread_works_for_them():
-    """It may use what they would let go of."""
+    """The thread may use objects that closing them would release."""
     begun, may_end, ends = threading.Event(), threading.Event(), []
 
     def work():
@@ -158,10 +158,10 @@ def test_the_end_of_the_server_closes_all_steps(waits_for):
 
 
 def test_an_unfinished_request_frees_its_memory_when_its_connection_ends():
-    """Also while no other request follows it; without a search for garbage."""
+    """Even if no other request follows, and without a garbage collection."""
 
     class Held:
-        """What an application knows of a connection."""
+        """State of a connection that the application keeps."""
 
     left = []
 
@@ -214,7 +214,7 @@ def test_a_server_ends_although_a_thread_works_forever():
 
 
 def stand_in_for_threads(original, never):
-    """Blocking work of requests never ends; what the server itself runs in a thread does."""
+    """Replace threads: blocking work of requests never ends, that of the server does."""
 
     async def run_sync(work, *arguments, **options):
         return await (never() if "limiter" in options else original(work, *arguments, **options))
@@ -266,7 +266,7 @@ def test_a_stopping_server_finishes_unfinished_requests():
 
 def test_steps_that_start_after_the_server_has_ended_are_closed():
     class NoCommitter:
-        """Nothing is to be committed."""
+        """A committer that must not be used."""
 
     request = Request(None, 0, b"u", 0)
     steps = three_steps(Stepping(), request)

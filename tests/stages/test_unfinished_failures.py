@@ -1,4 +1,4 @@
-"""Requests that take several turns and fail in one of them: each is answered, and no other one is hurt."""
+"""Unfinished requests that fail in a step are answered, and no other request is affected."""
 
 import pytest
 

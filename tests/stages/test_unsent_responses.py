@@ -1,4 +1,4 @@
-"""Clients that do not read what they are sent: the memory that this takes is bounded, whatever they ask."""
+"""The memory of unread responses is bounded, whatever clients request."""
 
 import pytest
 import trio
@@ -23,7 +23,7 @@ def total(memory):
 
 
 def test_queued_requests_do_not_start_while_their_client_reads_nothing():
-    """They once were: 64 requests in flight made 64 responses, of any size."""
+    """Otherwise 64 requests in flight would become 64 responses of any size."""
 
     async def test(memory, application):
         client = await memory.connect(capacity_bytes=1000)
@@ -77,7 +77,7 @@ def test_responses_that_wait_for_an_earlier_one_count():
 
 
 def test_an_expected_response_counts_if_its_size_is_known(monkeypatch):
-    """Else all that a client asks for at once is read from the disk at once."""
+    """Otherwise all fetches of a client would be read from the disk at once."""
     monkeypatch.setattr("tests.stages.connection_bench.PARKED", Parked(response_bytes=10_000))
 
     async def test(memory, application):
@@ -98,7 +98,7 @@ def test_an_expected_response_counts_if_its_size_is_known(monkeypatch):
 
 @both_modes
 def test_slow_readers_together_are_bounded_and_others_are_served(mode, caplog):
-    """The one that has taken nothing for longest gives way; each once held a response however many there were."""
+    """The connection whose client has read nothing for longest is closed."""
 
     async def test(memory, application):
         slow = []
@@ -155,7 +155,7 @@ def test_a_response_that_is_larger_than_the_bound_is_sent():
 
 
 def test_an_application_that_respects_response_room_bytes_keeps_the_bound():
-    """As a fetch does: the first response may take what is left of all, later ones what their connection leaves."""
+    """Like a fetch: the first response may use the common budget, later ones the rest of their connection's."""
 
     class Asking(ByHand):
         def handle(self, request):
@@ -243,8 +243,6 @@ def test_deferred_requests_end_with_their_connection(end):
 
 
 def test_deferred_requests_of_a_half_closed_client_that_reads_nothing_are_dropped():
-    """It was kept, with its socket, until it expired for idleness."""
-
     async def test(memory, application):
         client = await memory.connect(capacity_bytes=100)
         client.send(*[b"b"] * 10)
@@ -258,7 +256,7 @@ def test_deferred_requests_of_a_half_closed_client_that_reads_nothing_are_droppe
 
 
 def test_a_half_closed_client_that_reads_slowly_is_answered():
-    """It takes longer than one that takes nothing may: there is progress."""
+    """It takes longer than a client that reads nothing may, because it makes progress."""
 
     async def test(memory, application):
         client = await memory.connect(capacity_bytes=1000)

@@ -1,7 +1,7 @@
-"""A connection of classic is served one request at a time, so that a window of 5 and one of 64 are worth the same.
+"""Classic mode serves a connection one request at a time, so windows of 5 and of 64 requests are equally fast.
 
-On a virtual clock, where a commit takes what the script says and nothing else takes time, that is exact; how far a real
-machine is from it tells benchmarks/bench_noise.py.
+On a virtual clock, on which only commits take time, that is exact. benchmarks/bench_noise.py measures the deviation on
+a real machine.
 """
 
 import pytest
@@ -20,7 +20,7 @@ COMMIT_S = 0.01
 
 
 class Appends:
-    """Every request is one entry; how many were in work at a time is remembered."""
+    """Commits every request as one entry, and records the maximum of concurrent requests."""
 
     def __init__(self):
         self.in_work = self.in_work_max = 0
@@ -40,7 +40,7 @@ class Appends:
 
 
 async def drive(mode, window, requests):
-    """The virtual seconds in which so many requests are answered, and how many were in work at a time."""
+    """Return the virtual seconds until all requests are answered, and the maximum of concurrent requests."""
     application = Appends()
     executor = ScriptedCommits([COMMIT_S])
     async with open_memory_server(mode, application, storage=MemoryStorage(), executor=executor) as memory:
@@ -70,7 +70,7 @@ def test_any_two_windows_of_classic_mode_take_the_same_time(window, other, reque
 
 
 def test_windows_of_pipelined_mode_differ():
-    """The measure tells two windows apart where they differ."""
+    """Shows that the measure can distinguish windows."""
     (five_s, five), (many_s, many) = run(PIPELINED, 5, 320), run(PIPELINED, 64, 320)
     assert (five, many) == (5, 64)
     assert five_s > 5 * many_s
