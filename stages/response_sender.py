@@ -39,7 +39,7 @@ class ResponseSender:
         self._marked: list[MarkedConnection] = []
         self._is_burst = self._is_flushing = self._is_idle = False
         self._wakeup = trio.lowlevel.ParkingLot()
-        self._closed_warning = CountedWarning(logger, "closed %d connections: their clients take no responses")
+        self._closed_warning = CountedWarning(logger, "closed %d connections: their clients read no responses")
 
     def mark(self, connection: MarkedConnection) -> None:
         """Register a connection for the next flush; it must not be marked again before that."""

@@ -15,7 +15,7 @@ from stages.testing.memory_server import open_memory_server
 INFINITY = float("inf")
 ONE_QUEUE = attrs.evolve(PIPELINED, queues=1)
 BIG_BYTES = 10_000
-"""Of the response to `b...`."""
+"""Size of the response to `b...`."""
 
 
 def limits(**fields):

@@ -96,7 +96,7 @@ def run(test, *listeners, mode=PIPELINED, commit_delays=(0.0,), connection=PATIE
             **limits,
         }
         executor = ScriptedCommits(commit_delays)
-        pace = None if mode.is_group_commit else AnyPace()  # scripted commits take no time of the clock that counts
+        pace = None if mode.is_group_commit else AnyPace()  # scripted commits take no time on the real clock
         server = SocketServer(
             mode, application, storage, limits=ServerLimits(**fields), executor=executor, commit_pace=pace
         )
@@ -104,7 +104,9 @@ def run(test, *listeners, mode=PIPELINED, commit_delays=(0.0,), connection=PATIE
         made = [serving.listener(name, **own) for name, own in (listeners or [("L", {})])]
         async with trio.open_nursery() as nursery:
             await nursery.start(server.run, made)
-            with trio.fail_after(10_000):  # not around the end, which waits for a thread that the clock does not see
+            with trio.fail_after(
+                10_000
+            ):  # not around the shutdown, which waits for a thread that the clock does not see
                 await test(serving)
             server.stop()
         assert server.quotas.total == server.channel.bytes_held == 0

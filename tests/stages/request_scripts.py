@@ -16,7 +16,7 @@ MODES = {
     "classic": attrs.evolve(CLASSIC, handlers=3),
     "pipelined": attrs.evolve(PIPELINED, queues=3, in_flight_max=5),
 }
-"""The presets, small enough that bounds are reached by short scripts."""
+"""The presets with bounds so small that short scripts reach them."""
 
 ANSWERED = ("send", "pending", "parked", "throttle")
 SILENT = ("quiet", "nothing")

@@ -192,8 +192,8 @@ def forgotten_room():
 def blocking_put():
     """Invariant 9: a full queue stops every connection of the processor, like a blocking put on its thread."""
 
-    def hold(admission, frame, *, is_scheduled):
-        original(admission, frame, is_scheduled=is_scheduled)
+    def hold(admission, frame, *, is_resumed):
+        original(admission, frame, is_resumed=is_resumed)
         connection = admission._connection
         if MuteReason.QUEUE_FULL in connection.mute:
             for other in connection._owner.connections - {connection}:
@@ -270,7 +270,7 @@ def overtakes_the_rest():
     def complete(committer, *commits):
         rest, begin, executor = committer._rest, committer._rest_begin, committer._executor
         if rest is not None:
-            committer._rest = committer._executor = None  # without one nothing more is left
+            committer._rest = committer._executor = None  # without an executor no rest is left
         original(committer, *commits)
         if rest is not None:
             committer._finish(rest, begin)

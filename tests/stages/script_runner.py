@@ -28,11 +28,11 @@ from tests.stages.sabotage import replaced
 
 INFINITY = float("inf")
 WEDGED_SECONDS = 30.0
-"""Virtual; every script ends within a fraction of it unless something is stuck for good."""
+"""Virtual seconds; every script ends within a fraction of them unless it hangs."""
 IN_TURNS_SHARE_MIN = 1 / 2
-"""Fewer examples with a request that took several turns are a failure of the test, where it is about such."""
+"""Minimum share of examples with a request in several turns, in tests of these."""
 RESTS_SHARE_MIN = 1 / 4
-"""Likewise of examples in which what followed a commit took several turns."""
+"""Minimum share of examples with a completion in several turns, in tests of these."""
 QUICK_EXAMPLES = 60
 """Examples of each property in `make test`; an argument of `make properties` sets another number."""
 SABOTAGED_EXAMPLES = 2_000
@@ -85,7 +85,7 @@ def observed_order(outcome, server_of, order=ResponseOrder):
                 "in flight": len(self) < server.mode.in_flight_max,
                 "throttled": trio.current_time() >= application.throttled_until.get(connection.index, 0.0),
                 "unsent": connection.unsent_bytes < LIMITS.connection.unsent_bytes_max
-                or connection._is_marked,  # released in this turn, and not tried to be sent yet
+                or connection._is_marked,  # released in this turn, before the flush
                 "queued bytes": server.channel.bytes_held < LIMITS.bytes_max,
             }
             outcome.complaints += [f"{request!r} was read: {name}" for name, holds in facts.items() if not holds]

@@ -96,7 +96,7 @@ def test_it_tries_every_processor_and_waits_at_the_last():
         assert bench.acceptor.statistics().accepted == 2 * NEW_CONNECTIONS_MAX
         assert sorted(bench.waiting) == [0, 1]
         await trio.sleep(3)
-        assert bench.acceptor.statistics().blocked_seconds == 3.0  # also while it still waits
+        assert bench.acceptor.statistics().blocked_seconds == 3.0  # even during the wait
         bench.close(bench.take(bench.waiting.index(1)))
         await wait_all_tasks_blocked()
         assert bench.acceptor.statistics().accepted == 2 * NEW_CONNECTIONS_MAX + 1
@@ -112,7 +112,7 @@ def test_removing_the_processor_that_the_acceptor_waits_for_does_not_end_it():
             bench.listener.connect()
         await wait_all_tasks_blocked()
         gone = bench.processors.pop(bench.waiting.index(1))
-        connections = [gone.receive.receive_nowait() for _ in range(2)]  # the one that waits gets in, and is cut off
+        connections = [gone.receive.receive_nowait() for _ in range(2)]  # the waiting one is handed over, then closed
         await wait_all_tasks_blocked()
         bench.listener.connect()
         await wait_all_tasks_blocked()

@@ -109,7 +109,7 @@ def test_the_throttle_of_a_closed_connection_is_dropped(end):
             case "close":
                 connection.close()
             case "reset":
-                client.reset()  # which shows with the next receive
+                client.reset()  # noticed at the next receive
             case "stop":
                 memory.server.stop()
         await trio.sleep(2 * SECONDS)

@@ -166,7 +166,7 @@ def test_commits_of_slow_storage_learn_to_overlap(batching):
     for seconds in (0.02, 0.1, 0.4):  # on a busy machine 20 ms are not slow
         storage = SlowStorage(seconds)
         count = round(8 / seconds)
-        apart_seconds = seconds / 10  # all at once may go in one commit, again and again
+        apart_seconds = seconds / 10  # all at once might always share one commit
         run = functools.partial(committed, at_once=8, apart_seconds=apart_seconds)
         trio.run(run, storage, batching, 4, list(range(count)))
         assert sorted(storage.written) == list(range(count))
@@ -179,7 +179,7 @@ def test_commits_of_slow_storage_learn_to_overlap(batching):
 @pytest.mark.parametrize("batching", Batching)
 def test_commits_of_fast_storage_never_overlap_and_need_one_thread(batching):
     """Threads that wait for Python's lock cost more than they save: eight of them had two thirds of the rate."""
-    ran = set()  # of this committer: brokers that serve many tests have theirs in this process too
+    ran = set()  # threads of this committer only: brokers of other tests have theirs in this process
     storage = Storage(lambda: ran.add(threading.current_thread()))
     patient = CommitPace(slow_ns=10**9)  # a machine may be busy
     trio.run(lambda: committed(storage, batching, 8, list(range(1500)), at_once=6, pace=patient))
@@ -293,7 +293,7 @@ def test_a_thread_rests_while_something_waits_for_its_key_or_its_time(batching):
 
     async def hold(committer, threads, storage):
         looks = committer.looks
-        threads._wakeups.put(None)  # one too many costs a thread one look
+        threads._wakeups.put(None)  # a surplus wake-up
         for _ in range(100):
             await trio.sleep(0.001)
         assert committer.looks - looks < 20
@@ -390,7 +390,7 @@ def test_a_commit_that_ends_during_completions_completes_in_a_later_pass_of_the_
         def complete(self, *commits):
             for commit in commits:
                 completed.append(commit.number)
-                threads._ended.append(commit_of(commit.number + 10))  # a thread is as fast
+                threads._ended.append(commit_of(commit.number + 10))  # as if a thread were that fast
 
     threads._ended.extend((commit_of(1), commit_of(2)))
     threads._complete(Completing())
@@ -819,7 +819,7 @@ def test_a_long_completion_lets_other_tasks_run_and_no_later_commit_overtakes_it
 
     trio.run(main)
     assert [number for number, _ in ended] == list(range(count))
-    most = 2 * ENDED_BETWEEN_CHECKS  # one pass of the loop may run it last, and the next one first
+    most = 2 * ENDED_BETWEEN_CHECKS  # a pass of the loop may run it last, and the next pass first
     assert max(Counter(seen for _, seen in ended).values()) <= most
     assert not bench.errors
 

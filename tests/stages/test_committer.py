@@ -315,7 +315,7 @@ def test_after_a_failure_nothing_is_written_and_everything_fails_at_once(batchin
     commit = bench.begin()
     bench.committer.end_commit(commit)
     bench.submit("b", on_durable=lambda: shown.append("b"))
-    assert bench.begin() is None  # before the loop knows
+    assert bench.begin() is None  # before the event loop knows
     assert bench.committer.seconds_to_begin() is None
     bench.committer.complete(commit)
     bench.submit("c")
@@ -555,7 +555,7 @@ def test_commits_are_written_in_the_order_in_which_they_were_taken(batching):
     class Held(MemoryStorage):
         def write(self, entries):
             if entries == ["a1"]:
-                is_second_there.wait(0.2)  # blocks until the write has ended
+                is_second_there.wait(0.2)  # times out unless a second thread writes
             else:
                 is_second_there.set()
             return super().write(entries)

@@ -19,14 +19,14 @@ from tests.stages.listening_bench import SETTLED, ByFirstByte, run
 
 ROUND = 60
 LEAK_BYTES_MIN = 25 * ROUND
-"""In each round, of what stays behind: a connection costs some thousand, the count of an address about a hundred."""
+"""Growth of a round that counts as a leak. A connection takes some thousand bytes, an address about a hundred."""
 
 
 def open_sockets():
     """Return every socket of this process. Those of other tests may be closed at any time, so only new ones count."""
     names = set()
     for descriptor in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # the one that lists the folder
+        with suppress(FileNotFoundError):  # the descriptor that lists the folder
             names.add(str(descriptor.readlink()))
     return {name for name in names if name.startswith("socket:")}
 
@@ -51,7 +51,7 @@ def test_many_closed_connections_use_as_much_memory_as_few():
 
     async def test(serving):
         gc.collect()
-        before = len(connections())  # what other tests keep
+        before = len(connections())  # kept by other tests
         tracemalloc.start()
         sizes_bytes = []
         for place in range(6):
@@ -60,7 +60,7 @@ def test_many_closed_connections_use_as_much_memory_as_few():
             sizes_bytes.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
         growth_bytes = [later - earlier for earlier, later in pairwise(sizes_bytes[1:])]
-        assert min(growth_bytes) < LEAK_BYTES_MIN, growth_bytes  # what is kept once, such as a line of the log, is none
+        assert min(growth_bytes) < LEAK_BYTES_MIN, growth_bytes  # memory kept once, such as a log line, is not a leak
         assert len(connections()) <= before
         assert serving.server.quotas.total == 0
         statistics = serving.server.statistics().acceptors[0]
@@ -87,7 +87,7 @@ def test_connections_over_sockets_leave_no_descriptor():
                     client.close()
                 while server.statistics().listeners[0].counters.closed < 200:
                     await trio.sleep(0.001)
-                while not open_sockets() <= before:  # what another test left running may open one for a moment
+                while not open_sockets() <= before:  # tasks of another test may open one for a moment
                     await trio.sleep(0.01)
                 server.stop()
 

@@ -63,7 +63,7 @@ def test_neither_a_new_waiter_nor_an_unused_turn_changes_the_order_of_waiters():
 
         memory.server.handlers._turn = idle  # the test takes from the queue itself
         queue = memory.server.channel.queues[0]
-        for number in range(10):  # Trio draws which of those that were called runs first
+        for number in range(10):  # Trio draws which of the resumed tasks runs first
             await once(memory, queue, number)
 
     run(test, mode=ONE_QUEUE, requests_max=2, drain_seconds=1.0)
@@ -89,7 +89,7 @@ def test_connections_waiting_for_a_retired_queue_are_resumed():
         release.set()
         for client in clients:
             assert await client.receive() == b"s"
-        assert len(memory.server.statistics().queues) == 3  # the connection that was not idle is still at the old one
+        assert len(memory.server.statistics().queues) == 3  # the busy connection still uses the old one
 
     run(test, mode=ONE_QUEUE, requests_max=1)
 
@@ -134,7 +134,7 @@ def test_a_connection_passes_on_its_turn_for_bytes_if_its_queue_is_full():
         (slow, slow_connection), (filler, _), (waiting, waiting_connection), *_ = by_queue[channel.queues[0]]
         other, other_connection = by_queue[channel.queues[1]][0]
         release = paused_turns(memory, channel.queues[0])
-        channel.hold_bytes(10)  # what others hold
+        channel.hold_bytes(10)  # held by others
         waiting.send(b"s")
         await wait_all_tasks_blocked()
         other.send(b"s")

@@ -10,7 +10,7 @@ from tests.stages.connection_bench import BIG_BYTES, ONE_QUEUE, connection_of, r
 
 CAPACITY_BYTES = 1000
 LEFT_BYTES = LENGTH_BYTES + BIG_BYTES - CAPACITY_BYTES
-"""Of the response to `b` with its length, what a client with this capacity does not take."""
+"""Bytes of the framed response to `b` that a client with CAPACITY_BYTES leaves unread."""
 
 
 async def blocked_with_unfinished(memory):

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 import trio
-import trio._core._run as scheduler  # its dice have no public name
+import trio._core._run as scheduler  # its random generator has no public name
 from trio.testing import MockClock
 
 from stages.committer import Committer, Submission
@@ -102,7 +102,7 @@ def test_a_seed_gives_the_same_run_and_another_seed_another():
 
 def test_a_failed_sync_fails_later_commits_and_leaves_no_thread():
     for seed in range(20):
-        before = set(threading.enumerate())  # one of Trio's may end meanwhile
+        before = set(threading.enumerate())  # a thread of Trio may end at any time
         storage, committed, errors, ended, _ = run(seed, fault=2)
         assert [type(it) for it in errors] == [StorageFaultError]
         assert len(ended) == 12
@@ -113,7 +113,7 @@ def test_a_failed_sync_fails_later_commits_and_leaves_no_thread():
 
 def test_an_unfinished_commit_never_ends_after_a_stop():
     for seed in range(20):
-        before = set(threading.enumerate())  # one of Trio's may end meanwhile
+        before = set(threading.enumerate())  # a thread of Trio may end at any time
         storage, committed, _, _, _ = run(seed, stops_after=3)
         assert set(committed) <= set(storage.written)
         assert set(threading.enumerate()) <= before

@@ -63,7 +63,7 @@ def test_frames_are_the_same_whole_and_in_pieces(chunk, by_room):
 )
 def test_frames_survive_any_cuts(sizes, cuts, by_room):
     payloads = [bytes([index]) * size for index, size in enumerate(sizes)]
-    stream = b"".join(map(framed, payloads)) + b"\0\0"  # trailing bytes of a frame to come
+    stream = b"".join(map(framed, payloads)) + b"\0\0"  # the beginning of another frame
     reader, frames, turn = FrameReader(MAX), [], 0
     while stream:
         cut = cuts[turn % len(cuts)]
@@ -97,7 +97,7 @@ def test_a_size_out_of_bounds_is_refused_for_ever_and_frames_before_it_are_not_l
     for _ in range(2):
         with pytest.raises(InvalidFrameError):
             reader.next_frame()
-        assert reader.buffered_bytes == 0, "what follows is not understood, and not kept"
+        assert reader.buffered_bytes == 0, "later bytes cannot be parsed, and are not kept"
     reader.receive_data(framed(b"after"))
     with pytest.raises(InvalidFrameError):
         reader.next_frame()

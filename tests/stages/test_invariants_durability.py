@@ -20,7 +20,7 @@ FAULTY = scripts(("pending", "quiet", "parked-pending", "send", *STEPPING), faul
 def acknowledged_is_durable(script, mode, **options):
     outcome = run_script(script, mode, **options)
     assert not outcome.is_wedged
-    assert outcome.complaints == []  # each response was checked when the client had it
+    assert outcome.complaints == []  # checked at each response
     assert outcome.storage.durable == outcome.storage.written
     return outcome
 
@@ -71,9 +71,9 @@ def nothing_follows_a_failed_sync(script, mode, **options):
     for client, client_script in zip(outcome.clients, script.clients, strict=True):
         check_response_order(client_script.expected(), client.received, is_whole=outcome.failure is None)
     if "writes" in seen:
-        assert outcome.failure is not None, "a sync failed and the server went on"
+        assert outcome.failure is not None, "the server continued after a failed sync"
         more = outcome.storage.writes - seen["writes"]
-        assert more <= script.has_threads, "something was written after a failed sync"  # but what was being written
+        assert more <= script.has_threads, "something was written after a failed sync"  # except for a concurrent write
     else:
         assert outcome.failure is None
     return outcome

@@ -25,7 +25,7 @@ both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 MUTING = scripts((*ANSWERED, "throttle", "throttle", *SILENT))
 MUTING_IN_TURNS = scripts(("send", "send", "parked", "throttle", "pending", *STEPPING), asks_min=6, asks_max=16)
 MANY_IN_FLIGHT = attrs.evolve(MODES["pipelined"], in_flight_max=16)
-"""So many that what waits for a request in several turns fills the connection when it is started."""
+"""Enough requests in flight that the deferred ones fill the connection once they start."""
 CROWDED = scripts(("send", "pending", "parked"), clients_max=5, asks_min=4)
 RESIZED = scripts(
     ("send", "pending", "parked", "parked-pending", *STEPPING),

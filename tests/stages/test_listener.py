@@ -28,7 +28,7 @@ def test_sockets_have_the_requested_options_and_buffers():
         assert of_connection(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert listener.sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
         buffers = [of_connection(socket.SOL_SOCKET, buffer) for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
-        assert buffers == [2 * 20_000, 2 * 30_000]  # Linux doubles them, for what it holds beside the bytes
+        assert buffers == [2 * 20_000, 2 * 30_000]  # Linux doubles them for its own overhead
         assert not listener.sock.getblocking()
         assert name == "{}:{}-{}:{}".format(*listener.sock.getsockname(), *client.getsockname())
         accepted.close()

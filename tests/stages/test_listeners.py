@@ -141,7 +141,7 @@ def test_a_stopping_server_serves_no_new_listener():
         await is_stopping(serving)
         with pytest.raises(ServerNotRunningError):
             await serving.server.add_listener(serving.listener("LATE"))
-        serving.sources.pop("LATE").close()  # it stayed the caller's
+        serving.sources.pop("LATE").close()  # still owned by the caller
         serving.application.parked[0].complete(Send(b"done"))
 
     run(test)

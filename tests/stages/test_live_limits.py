@@ -51,7 +51,7 @@ def test_each_listener_has_an_idle_expiry_of_its_own():
         own = {"L": attrs.evolve(PATIENT, idle_seconds_max=20.0)}
         serving.server.set_limits(serving.server.limits, own)
         serving.server.set_limits(serving.server.limits)  # each keeps its own
-        later = await serving.served("M")  # which follows the server's now
+        later = await serving.served("M")  # uses the server's limits now
         await trio.sleep(30)
         assert clients[0].is_closed_by_server
         assert not later.is_closed_by_server
@@ -248,7 +248,7 @@ def test_a_lowered_maximum_closes_the_surplus():
         serving.server.quotas.limits = ConnectionQuotaLimits(**limited(30))
         closed = [0]
         for _ in range(20):
-            await trio.lowlevel.checkpoint()  # between two of these, others have one turn or two
+            await trio.lowlevel.checkpoint()  # other tasks have one or two turns in between
             closed.append(sum(client.is_closed_by_server for client in clients))
         assert max(after - before for before, after in pairwise(closed)) <= 2 * CLOSED_MAX
         assert closed[-1] == 170

@@ -28,7 +28,7 @@ MEBIBYTE = 1 << 20
 FRAME_BYTES_MAX = 1000
 PIECE_BYTES_MAX = 100
 PATIENCE_SECONDS = 300.0
-"""Virtual; the honest are done in a fraction of it."""
+"""Virtual seconds; honest clients finish in a fraction of them."""
 
 
 @contextmanager
@@ -200,10 +200,10 @@ def test_half_received_frames_hold_no_more_than_their_budget():
         assert MuteReason.PARTIAL_BYTES in connection_of(memory, 9).mute
         small = await memory.connect()
         small.send(b"s" + bytes(60_000))
-        assert await small.receive()  # without waiting for anybody
+        assert await small.receive()  # without a wait
         large = await memory.connect()
         large.send(b"s" + bytes(MEBIBYTE))
-        assert await large.receive()  # after those that stalled before it
+        assert await large.receive()  # after the stalled ones before it
         assert memory.server.statistics().partial_frames.closed > 0
         for stranger in strangers:
             stranger.reset()
@@ -368,7 +368,7 @@ def test_a_frame_waiting_for_memory_is_not_slow_and_is_measured_after_it_got_it(
     assert budget.take(second, 10)
     assert not budget.take(third, 10)
     assert budget.slow_holders(0.0) == []
-    assert budget.take(second, 10)  # it has that already
+    assert budget.take(second, 10)  # it already has that much
     assert not budget.take(second, 20)
     assert budget.slow_holders(5.0) == [eldest.holder]
     assert budget.slow_holders(50.0) == [eldest.holder]

@@ -61,7 +61,7 @@ def test_a_turn_is_bounded_and_other_tasks_run_between_turns():
                 client.send(*[b"r"] * 500)
                 await client.receive_count(500)
                 nursery.cancel_scope.cancel()
-        assert max(application.turns) <= 2 * TURN_MAX  # the ticking may run first in one round, last in the next
+        assert max(application.turns) <= 2 * TURN_MAX  # the ticking task may run first in one pass, last in the next
         assert sum(application.turns) == 500
 
     trio.run(main)
@@ -289,7 +289,7 @@ def test_a_surplus_handler_leaves_its_request_to_another():
             memory.server.handlers.resize_handlers(3)
             await wait_all_tasks_blocked()
             assert memory.server.statistics().handlers.idle == 3
-            memory.server.handlers.resize_handlers(2)  # of idle ones, which need no request for that
+            memory.server.handlers.resize_handlers(2)  # idle ones end without a request
             await wait_all_tasks_blocked()
             assert memory.server.statistics().handlers.handlers == 2
 

@@ -114,7 +114,7 @@ def test_connections_marked_during_a_flush_are_flushed_in_the_next_turn(is_burst
             sent = []
 
             def mark_next():
-                sender.begin_burst()  # as a commit does that completes them
+                sender.begin_burst()  # like a commit that completes them
                 if len(sent) < 5000:
                     sender.mark(Marked(len(sent), sent, mark_next))
                 sender.end_burst()
@@ -144,7 +144,7 @@ def test_the_common_bound_is_enforced_after_a_flush(caplog):
             assert [connection.is_closed for connection in connections] == [True, False]
 
     trio.run(main)
-    assert "closed 1 connections: their clients take no responses" in caplog.text
+    assert "closed 1 connections: their clients read no responses" in caplog.text
 
 
 def test_other_tasks_run_while_connections_are_marked_again_and_again():

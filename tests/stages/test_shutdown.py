@@ -22,7 +22,7 @@ from stages.testing.scripted_commits import ScriptedCommits
 from tests.stages.listening_bench import PATIENT, ByFirstByte, first_word
 
 DRAIN_SECONDS = 5.0
-CLOCK_SECONDS = 1e-6  # a difference of two times is that exact
+CLOCK_SECONDS = 1e-6  # precision of a difference of two times
 LIMITS = ServerLimits(connection=PATIENT, requests_max=16, processors=2, drain_seconds=DRAIN_SECONDS)
 
 
@@ -196,7 +196,7 @@ CHANGES = {
     "one listener less": lambda server: server.remove_listener("B"),
 }
 TICKS_MAX = 60
-"""The longest of them takes fewer turns of the loop, so each is also let end."""
+"""More turns of the event loop than the longest change takes, so each also completes once."""
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -224,7 +224,7 @@ def test_a_change_during_a_stop_succeeds_or_raises_server_not_running(change):
         trio.run(main, ticks)
     assert len(outcomes) == TICKS_MAX
     assert outcomes[-1] == "done"
-    assert ("ends" in outcomes) == (change != "one listener less")  # to end is what that listener was to do
+    assert ("ends" in outcomes) == (change != "one listener less")  # removing a listener succeeds during the shutdown
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)

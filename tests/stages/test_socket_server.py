@@ -21,7 +21,7 @@ from stages.testing.memory_storage import MemoryStorage
 
 both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 SECONDS_MAX = 20
-"""Far more than any of these needs; a hang becomes a failure."""
+"""Far more than any of these tests needs; a hang becomes a failure."""
 
 
 class Answering:
@@ -383,7 +383,7 @@ def test_handlers_are_resized_under_load(mode):
         if mode is CLASSIC:
             await bench.until(lambda: bench.server.statistics().handlers.handlers == 4)
         else:
-            for client in clients:  # each follows with its next request, and then nothing holds the old queues
+            for client in clients:  # each moves with its next request, which frees the old queues
                 await client.send(b"c")
                 await client.receive()
             await bench.until(lambda: len(bench.server.statistics().queues) == 4)

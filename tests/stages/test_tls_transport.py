@@ -246,7 +246,7 @@ def test_records_that_are_left_in_the_tls_layer_are_received_without_waiting():
                 assert await receive(stream, 9 * 30) == (struct.pack(">i", 5) + b"60000") * 30
             (connection,) = (one for processor in memory.server.processors for one in processor.connections)
             connection.transport._incoming.write(b"\0")
-            with trio.testing.assert_checkpoints():  # or others would wait for all that one client sends
+            with trio.testing.assert_checkpoints():  # or one client's bytes would delay the others
                 await connection.transport.wait_readable()
             client.reset()
 
@@ -465,7 +465,7 @@ def test_both_ends_send_close_notify():
         client, stream = await connect(memory)
         await ask(stream, 9)
         await receive(stream, 13)
-        await stream.aclose()  # SSLStream would fail on a connection that is cut off
+        await stream.aclose()  # SSLStream fails on a truncated connection
         await wait_all_tasks_blocked()
         assert client.is_closed_by_server
         _, stream = await connect(memory)

@@ -109,7 +109,7 @@ def test_slow_readers_together_are_bounded_and_others_are_served(mode, caplog):
         assert total(memory) <= 50_000 + BIG
         left = sorted(memory.server.processors[0].connections, key=lambda connection: connection.index)
         assert total(memory) == sum(one.unsent_bytes for one in left)
-        kept = 5 if mode is CLASSIC else 1  # one response each, or as many as all may have
+        kept = 5 if mode is CLASSIC else 1  # one response each, or the common bound
         assert [connection.index for connection in left] == list(range(30))[-kept:]
         assert memory.server.statistics().unsent_responses.closed == 30 - kept
         other = await memory.connect()
@@ -123,7 +123,7 @@ def test_slow_readers_together_are_bounded_and_others_are_served(mode, caplog):
         assert total(memory) == 0
 
     run(test, mode=mode, total_unsent_bytes_max=50_000)
-    assert caplog.messages == ["closed 1 connections: their clients take no responses"]  # once a minute
+    assert caplog.messages == ["closed 1 connections: their clients read no responses"]  # once a minute
 
 
 def test_a_client_that_reads_something_is_closed_after_those_that_read_nothing():
@@ -309,21 +309,21 @@ def test_response_room_bytes():
     assert one.update(70, 60)
     assert one.update(71, 60)
     assert not one.update(71, 60)
-    assert not one.update(70, 60)  # some was sent
+    assert not one.update(70, 60)  # some bytes were sent
     assert one.update(71, 60)
     assert (one.room_bytes(60), other.room_bytes(60)) == (0, 29)
     assert not one.has_room(60)
     assert other.has_room(60)
-    assert other.update(29, 60)  # all together are at their bound
+    assert other.update(29, 60)  # the common bound is reached
     assert (other.room_bytes(60), other.has_room(60)) == (0, False)
-    assert UnsentResponses(budget).room_bytes(60) == 1  # who took everything is always left something
+    assert UnsentResponses(budget).room_bytes(60) == 1  # always at least 1 without unsent bytes
     assert not one.update(0, 60)
     assert other.has_room(60)
     other.abandon()
     assert (budget.bytes_held, budget.room_bytes, other.size_bytes) == (0, 100, 0)
     one.defer(Request(None, 0, b"u", 0))
     one.abandon()
-    assert (one.must_wait, other.must_wait) == (True, False)  # where some wait, later ones are not started either
+    assert (one.must_wait, other.must_wait) == (True, False)  # while requests are deferred, later ones do not start
 
 
 def test_the_bound_of_all_may_change():
