@@ -73,6 +73,7 @@ class AuthenticationGate:
                 self._counters.authentication_expired += 1
                 self._connection.stop_reading()
                 return True
+            # From here every frame belongs to the new conversation, under its limit.
             self._is_open = False
             self._is_renewal = True
             self._reader.frame_bytes_max = self._authenticator.frame_bytes_max
@@ -84,6 +85,7 @@ class AuthenticationGate:
         """Give the held frame to the authenticator once the connection is quiet, and send the reply."""
         connection, frame = self._connection, self.frame
         assert frame is not None
+        # Requests of the old identity must be answered before the authenticator may change it.
         await connection.wait_quiet()
         if connection.closed:
             return
@@ -91,6 +93,7 @@ class AuthenticationGate:
         self.frame = None
         self._count(reply)
         if reply.conversation is Conversation.FAILED:
+            # Delays guessing. Only this connection waits: its reader runs this code.
             await trio.sleep(connection.limits.failed_authentication_delay_seconds)
         elif reply.conversation is Conversation.SUCCEEDED:
             self._is_open = True

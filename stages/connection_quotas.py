@@ -311,6 +311,7 @@ class ConnectionQuotas:
         count.connections -= 1
         self._by_ip[ip] -= 1
         if not self._by_ip[ip]:
+            # Addresses without connections take no memory.
             del self._by_ip[ip]
         self._on_change()
 

@@ -62,6 +62,7 @@ class DeferredRequests:
             self._unsent.emptied()
             self._muting.end(MuteReason.UNSENT_BYTES)
         else:
+            # By a callback on the queue, so that a handler starts it in a turn like any other request.
             self._unsent.is_scheduled = True
             self._admission.queue.put_callback(first, None)
 
@@ -71,6 +72,7 @@ class DeferredRequests:
         unsent.is_scheduled = False
         if unsent.first_waiting is None:
             return None
+        # The client, or others under the common bound, may have used up the room since the handler was scheduled.
         if not self._may_start:
             self._mute_without_room()
             return None

@@ -43,6 +43,7 @@ async def close_excess(
             candidates = (
                 connection
                 for served in listeners()
+                # The quotas count accepted connections only, so closing others would not help.
                 if served.acceptor is not None and not quotas.is_protected(served.name)
                 for connection in served.connections
             )

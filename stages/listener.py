@@ -166,6 +166,7 @@ def open_listener(
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         if host == "::":
+            # The default of this option depends on the system; 0 accepts IPv4 clients on the same socket.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         if not hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # on Windows, SO_REUSEADDR would let any process share the port
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)

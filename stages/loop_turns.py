@@ -39,6 +39,7 @@ class LoopTurns:
 
     def note(self, name: int | str, seconds: float) -> None:
         """Record a turn; call this for turns above NOTED_TURN_SECONDS."""
+        # Bounded, because clients choose the names.
         if name not in self._turns and len(self._turns) >= NAMES_MAX:
             name = OTHERS
         before = self._turns.get(name) or TurnsOf(name, 0.0, 0)

@@ -53,6 +53,7 @@ class Muting:
         """End the throttle if its latest deadline has passed."""
         if MuteReason.THROTTLED not in self.mute:
             return
+        # A later throttle may have moved the deadline; its own timer ends it then.
         if self.mute.throttle_ended(now):
             self.wake()
         if MuteReason.THROTTLED not in self.mute:

@@ -354,6 +354,7 @@ class Request(Stamps):
         freed_bytes = self.size_bytes - FRAME_KEPT_BYTES
         if freed_bytes <= 0:
             return 0
+        # A copy, because a slice of a memoryview would keep the whole frame alive.
         self.frame = bytes(self.frame[:FRAME_KEPT_BYTES])
         self.size_bytes = FRAME_KEPT_BYTES
         self.is_cut = True
@@ -361,6 +362,7 @@ class Request(Stamps):
 
     def ask_before_answer(self, result: Final) -> Final | Parked:
         """Call `before_answer`, and return the result that ends the slot, or a `Parked` to hold the response back."""
+        # Once only: the application completes a held back request through the same method.
         ask, self.before_answer = self.before_answer, None
         assert ask is not None
         try:

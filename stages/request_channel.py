@@ -177,6 +177,7 @@ class RequestQueue:
         Args:
             is_next: puts it first, for a connection that was resumed and still found no room.
         """
+        # A waiter that was resumed and lost the room keeps its place before the others.
         if is_next:
             self.waiters.appendleft(waiter)
         else:
@@ -195,6 +196,7 @@ class RequestQueue:
         """Remove the waiter of a closing connection, or pass on the turn it had."""
         try:
             self.waiters.remove(waiter)
+        # It was resumed and will not use its turn.
         except ValueError:
             self.resume_waiters()
 
@@ -269,6 +271,7 @@ class RequestChannel:
         """Return the queue of a connection without requests in flight; `current` is the queue that it leaves."""
         if current is not None:
             current.connections -= 1
+            # The last connection to leave ends the handlers of a retired queue.
             if current.retired:
                 current.wake_handlers()
         queue = self.queues[shard_of(connection_id, len(self.queues))]
@@ -303,6 +306,7 @@ class RequestChannel:
             self.retired.append(queue)
         old = self.queues
         self._open_queues(count)
+        # Retired queues serve their requests in flight; connections move once they have none.
         for queue in old:
             queue.retire()
         return self.queues

@@ -71,6 +71,7 @@ class ResponseOutput:
         output, before = self._output, self._sent_bytes
         started_ns = now_ns() if self._ends else 0
         while output:
+            # A transport takes at most PARTS_MAX parts in one call.
             parts = tuple(output if len(output) <= PARTS_MAX else islice(output, PARTS_MAX))
             try:
                 count = self._transport.send(parts)

@@ -148,6 +148,7 @@ class ServedListener:
     async def _retire(self, processor: Processor, drain_seconds: float) -> None:
         processor.stop_reading()
         with trio.move_on_after(drain_seconds):
+            # `changed` is woken for every closed connection of the listener, so the condition is checked again.
             while processor.connections:
                 await self._shared.changed.park()
         processor.end()

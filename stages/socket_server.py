@@ -172,6 +172,7 @@ class SocketServer:
         Requests in flight are reported if they are already timed.
         """
         self._timeline = timeline
+        # None rather than a no-op, so that commits without an observer cost nothing.
         self.committer.on_completed = None if timeline is None else timeline.commit_ended
         for part in (self._data_plane, self._control_plane, *self._listeners.values()):
             if part is not None:
@@ -221,6 +222,7 @@ class SocketServer:
             self._nursery = None
             for served in self._listeners.values():
                 served.close_source()
+            # A write that waits for space would keep its thread, and `stop` below waits for the threads.
             self.committer.storage.stop_waiting()
             with trio.CancelScope(shield=True):  # ends: the threads commit only the remaining submissions
                 await trio.to_thread.run_sync(self._executor.stop)

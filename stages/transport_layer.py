@@ -108,6 +108,7 @@ class PlaintextTransportLayer:
     def receive(self) -> bytes:
         try:
             return self._sock.recv(RECEIVE_BYTES)
+        # An OSError, too, but it means "try again after `wait_readable`".
         except BlockingIOError:
             raise
         except OSError as error:
@@ -143,5 +144,6 @@ class PlaintextTransportLayer:
         await trio.lowlevel.wait_writable(self._sock)
 
     def close(self) -> None:
+        # Before `close`: a waiting task would otherwise wait on a descriptor that the system may reuse.
         trio.lowlevel.notify_closing(self._sock)
         self._sock.close()

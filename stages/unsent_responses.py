@@ -149,12 +149,14 @@ class UnsentResponses:
     def begin_work(self, abandon: Callable[[], None]) -> None:
         """Defer all requests until `end_work`, because a request takes several turns."""
         self.must_wait = True
+        # After `abandon` no callback would be called any more.
         if not self._is_abandoned:
             self.unfinished[abandon] = None
 
     def end_work(self, abandon: Callable[[], None]) -> None:
         """Record the end of an unfinished request; deferred requests start before new ones."""
         self.unfinished.pop(abandon, None)
+        # Treated as full while requests are deferred, so that they start before new ones.
         self.is_full = self.is_full or bool(self._waiting)
         self.must_wait = self.is_full or bool(self.unfinished)
 
