@@ -10,6 +10,6 @@ Rules of the package:
 * Everything but commits, blocking work of parked requests, and TLS handshakes runs on one event loop.
 * No task, lock or channel exists per request. A task waits only for a socket, for work, or for a deadline.
 * Every queue and buffer has a bound, and a connection that exceeds one is muted (not read) or closed.
-* An error costs the connection that caused it, and no other. Only a failed commit stops the server.
+* An error of a request or a connection costs this connection only. A failed commit stops the server.
 * Modules that only decide are sans-IO: they do not wait, and their callers pass in the time.
 """

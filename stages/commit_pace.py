@@ -63,8 +63,7 @@ class CommitPace:
         """
         return None if self._spacing_ns is None else last_begin_ns + self._spacing_ns
 
-    def commit_began(self, now_ns: int) -> None:
-        """Record that a commit starts."""
+    def commit_began(self, now_ns: int) -> None: ...
 
     def wait_ns(
         self,

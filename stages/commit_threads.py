@@ -79,7 +79,6 @@ class CommitThreads:
         self._token: trio.lowlevel.TrioToken | None = None
 
     def start(self, committer: Committer) -> None:
-        """Start the first thread; call this inside `trio.run`."""
         self._committer, self._token = committer, trio.lowlevel.current_trio_token()
         self._add_thread()
 

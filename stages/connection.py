@@ -126,7 +126,6 @@ class Connection:
 
     @property
     def limits(self) -> ConnectionLimits:
-        """The bounds of the connection, which may change while it is served."""
         return self._owner.limits
 
     # Running
@@ -250,7 +249,6 @@ class Connection:
             self._count_unsent()
 
     def _count_waiting(self, request: Request, send: Send) -> None:
-        """Count a completed response that waits for an earlier one."""
         try:
             request.response_bytes = LENGTH_BYTES + sum(map(len, send.parts))
         except TypeError:  # a part is not bytes; `_release` will close the connection for it
@@ -296,7 +294,6 @@ class Connection:
         self._mark()
 
     def _mark(self) -> None:
-        """Register for the next flush."""
         if not self._is_marked:
             self._is_marked = True
             self._owner.sender.mark(self)
@@ -316,12 +313,10 @@ class Connection:
 
     @property
     def unsent_responses(self) -> int:
-        """Number of released responses of timed requests that have not left."""
         return self._output.unsent_responses
 
     @property
     def is_blocked(self) -> bool:
-        """True if the transport takes no more bytes now."""
         return self._output.is_blocked
 
     def send_marked(self) -> None:

@@ -131,8 +131,6 @@ class ConnectionQuotaStatistics(NamedTuple):
 
 @attrs.define
 class _Count:
-    """Counts and rate of one listener, or of the server."""
-
     rate: Rate = attrs.field(factory=Rate)
     connections: int = 0
     throttled_seconds: float = 0.0
@@ -208,7 +206,6 @@ class ConnectionQuotas:
 
     @property
     def rated_addresses(self) -> int:
-        """Number of addresses whose rate is remembered."""
         return len(self._rate_by_ip)
 
     def is_protected(self, listener: str) -> bool:

@@ -107,7 +107,6 @@ class FrameReader:
         self._filled += count
 
     def receive_data(self, data: bytes) -> None:
-        """Append received bytes."""
         large = self._large
         if large is not None:
             missing = self._size - self._filled

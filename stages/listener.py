@@ -54,8 +54,7 @@ class Accepted(Protocol):
             OSError: if the client has disconnected; the caller must still call `close`.
         """
 
-    def close(self) -> None:
-        """Close the connection unserved."""
+    def close(self) -> None: ...
 
 
 class AcceptSource(Protocol):
@@ -72,8 +71,7 @@ class AcceptSource(Protocol):
             OSError: if the connection could not be accepted.
         """
 
-    def close(self) -> None:
-        """Stop accepting."""
+    def close(self) -> None: ...
 
 
 OpenSession: TypeAlias = "Callable[[ConnectionHandle, TransportLayer], Authenticator | None]"

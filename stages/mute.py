@@ -43,7 +43,6 @@ class Mute:
         self._throttled_until = float("-inf")
 
     def __bool__(self) -> bool:
-        """Return whether the connection is muted."""
         return bool(self.reasons)
 
     def __contains__(self, reason: MuteReason) -> bool:

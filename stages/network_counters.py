@@ -40,7 +40,6 @@ class NetworkCounters:
     responses_out: int = 0
 
     def add(self, other: NetworkCounters) -> None:
-        """Add the sums of another processor."""
         for field in attrs.fields(NetworkCounters):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 

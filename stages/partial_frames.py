@@ -119,7 +119,6 @@ class PartialFrameBudget:
 
     @property
     def is_contended(self) -> bool:
-        """True if a frame waits for memory."""
         return bool(self._line)
 
     def take(self, frame: PartialFrame, size_bytes: int) -> bool:

@@ -312,7 +312,6 @@ class RequestChannel:
         return self.queues
 
     def forget(self, queue: RequestQueue) -> None:
-        """Drop a drained queue."""
         self.retired.remove(queue)
 
     def set_bytes_max(self, bytes_max: int) -> None:

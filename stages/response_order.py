@@ -48,7 +48,6 @@ class ResponseOrder(Generic[SlotT]):
         return self._slots[0] if self._slots else None
 
     def open(self, slot: SlotT) -> None:
-        """Append a slot."""
         self._slots.append(slot)
         self.opened += 1
 

@@ -35,7 +35,6 @@ class ResponseOutput:
 
     @property
     def unsent_responses(self) -> int:
-        """Number of responses of timed requests that have not left."""
         return len(self._ends)
 
     def observe(self, timeline: Timeline | None) -> None:

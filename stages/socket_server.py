@@ -135,7 +135,6 @@ class SocketServer:
 
     @property
     def acceptors(self) -> list[Acceptor]:
-        """The acceptors of all listeners that have a socket."""
         return [served.acceptor for served in self._listeners.values() if served.acceptor is not None]
 
     @property

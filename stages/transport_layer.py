@@ -102,8 +102,7 @@ class PlaintextTransportLayer:
         sock.setblocking(False)
         self._sock = sock
 
-    async def start(self) -> None:
-        """Do nothing."""
+    async def start(self) -> None: ...
 
     def receive(self) -> bytes:
         try:

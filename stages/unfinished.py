@@ -165,7 +165,6 @@ class UnfinishedRequests:
             self._idle.unpark()
 
     async def run(self) -> None:
-        """Run steps until cancelled."""
         try:
             while True:
                 while not self._ready:

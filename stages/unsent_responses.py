@@ -84,7 +84,6 @@ class ResponseBudget:
 
     @property
     def room_bytes(self) -> int:
-        """Number of bytes left."""
         return max(self.bytes_max - self.bytes_held, 0)
 
 
@@ -181,7 +180,6 @@ class UnsentResponses:
 
     @property
     def first_waiting(self) -> Request | None:
-        """The oldest deferred request."""
         return self._waiting[0] if self._waiting else None
 
     def defer(self, request: Request) -> None:
@@ -189,7 +187,6 @@ class UnsentResponses:
             self._waiting.append(request)
 
     def take(self) -> Request:
-        """Remove and return the oldest deferred request."""
         return self._waiting.popleft()
 
     def abandon(self) -> None:

@@ -161,7 +161,6 @@ class DrawnCommits:
                 self.step(thread)
 
     def step(self, thread: DrawnThread) -> None:
-        """Run a thread to its next pause."""
         self.running = thread
         try:
             thread.step()

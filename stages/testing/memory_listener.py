@@ -46,7 +46,6 @@ class MemoryListener:
 
     @property
     def backlog(self) -> int:
-        """Number of clients that wait to be accepted."""
         return len(self._waiting)
 
     def connect(self, ip: str = "192.0.2.1") -> MemoryClient:

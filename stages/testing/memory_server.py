@@ -63,7 +63,6 @@ class MemoryServer:
         return client
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
-        """Serve until the server ends; store the error of a failed commit in `failure`."""
         try:
             await self.server.run((), task_status=task_status)
         except CommitFailedError as failure:

@@ -22,8 +22,6 @@ RESPONSE_BYTES_MAX = 2**31 - 1
 
 
 class _Wire:
-    """The bytes between the two ends, and the state of both."""
-
     __slots__ = ("capacity_bytes", "is_closed", "is_ended", "is_reset", "to_client", "to_server", "waiting")
 
     def __init__(self, capacity_bytes: int) -> None:
@@ -66,8 +64,7 @@ class MemoryTransportLayer:
         self._receive_sizes = _sizes(receive_sizes)
         self._send_sizes = _sizes(send_sizes)
 
-    async def start(self) -> None:
-        """Do nothing."""
+    async def start(self) -> None: ...
 
     def _check(self) -> None:
         if self._wire.is_closed:
@@ -232,7 +229,6 @@ class MemoryClient:
         return self.received[-1]
 
     async def receive_count(self, count: int) -> list[bytes]:
-        """Return the next `count` responses."""
         return [await self.receive() for _ in range(count)]
 
     async def receive_all(self) -> list[bytes]:

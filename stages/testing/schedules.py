@@ -51,11 +51,9 @@ class ScheduleCount:
 
     @property
     def distinct(self) -> int:
-        """Number of different schedules."""
         return len(self._fingerprints)
 
     def add(self, schedule: Schedule) -> None:
-        """Count the schedule of one example."""
         self.examples += 1
         self._fingerprints.add(schedule.fingerprint)
 
