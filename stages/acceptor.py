@@ -74,8 +74,6 @@ def _is_kept(descriptor: int) -> bool:
 
 
 class SocketSource:
-    """A listening socket as an `AcceptSource`."""
-
     __slots__ = ("_is_scarce", "_sock")
 
     def __init__(self, sock: socket.socket) -> None:
@@ -186,7 +184,6 @@ class Acceptor:
                 self._close_first_throttled()
 
     def _burst(self) -> Iterator[Accepted]:
-        """Yield the connections in the backlog."""
         # Bounded, so that a flood of clients cannot keep other tasks from running.
         for _ in range(BACKLOG):
             try:
@@ -256,7 +253,6 @@ class Acceptor:
             self._blocked_since = None
 
     def _new_connection(self, accepted: Accepted) -> NewConnection | None:
-        """Set up a connection, or return None if that fails."""
         listener = self.listener
         try:
             transport, address = accepted.configure(listener.send_buffer_bytes)

@@ -254,7 +254,6 @@ class Committer:
             self._executor.wake(count)
 
     def _takeable(self) -> int:
-        """Return how many commits could start now."""
         # The thread of a running commit looks for work after it, so another thread is needed only to run beside it. The
         # thread that frees a key takes the submissions that wait for the key.
         is_slow = self.pace.next_begin_ns(0) is not None

@@ -62,8 +62,7 @@ class ConnectionOwner(ConnectionResources, Protocol):
     def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:
         """Carry out a result that leaves its slot open."""
 
-    def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
-        """Run a callback in a handler of `queue`."""
+    def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None: ...
 
     def new_response_order(self) -> ResponseOrder[Request]: ...
 

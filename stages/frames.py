@@ -73,7 +73,6 @@ class FrameReader:
         return len(self._data) - self._position + self._filled
 
     def abandon(self) -> None:
-        """Free the received bytes."""
         self._data = b""
         self._large = None
         self.collects_large = False

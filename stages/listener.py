@@ -60,8 +60,7 @@ class Accepted(Protocol):
 class AcceptSource(Protocol):
     """A source of connections: a listening socket, or one in memory."""
 
-    async def wait_readable(self) -> None:
-        """Wait until `accept` may succeed."""
+    async def wait_readable(self) -> None: ...
 
     def accept(self) -> Accepted:
         """Return the next connection.

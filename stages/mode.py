@@ -28,8 +28,6 @@ HANDLERS = 8
 
 
 class Batching(enum.Enum):
-    """The scope of one commit."""
-
     REQUEST = "request"
     """One commit per request; its handler waits for it."""
     GROUP = "group"
@@ -37,8 +35,6 @@ class Batching(enum.Enum):
 
 
 class CommitOn(enum.Enum):
-    """The place where commits run."""
-
     AUTO = "auto"
     """The event loop if syncs are fast, else a thread (`stages.commit_place`)."""
     LOOP = "loop"

@@ -30,7 +30,6 @@ class Muting:
         self._timeline = timeline
 
     def begin(self, reason: MuteReason) -> None:
-        """Stop reading for `reason`."""
         if self.mute.add(reason) and self._timeline is not None:
             self._began_ns[reason] = now_ns()
 

@@ -29,8 +29,6 @@ RATE_WINDOW_SECONDS: Final = 5.0
 
 
 class FrameHolder(Protocol):
-    """A connection that receives a large frame."""
-
     def resume(self, reason: MuteReason) -> bool:
         """Remove `reason` and continue reading, because the frame has the memory it waited for."""
 

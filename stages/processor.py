@@ -41,8 +41,6 @@ OVERDUE_CHECKS_MAX: Final = 500
 
 @attrs.frozen
 class NewConnection:
-    """An accepted connection on its way to a processor."""
-
     transport: TransportLayer
     address: str
     peer: str
@@ -184,7 +182,6 @@ class Processor:
     # Tasks
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve connections until cancelled."""
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -197,7 +194,6 @@ class Processor:
             self._ended.set()
 
     def _refuse_waiting(self) -> None:
-        """Close the connections that still wait for this processor, and accept no more."""
         with suppress(trio.WouldBlock):
             while True:
                 new = self._receive_new.receive_nowait()

@@ -61,7 +61,6 @@ class Rate:
         return not any(count for _, count in self._windows)
 
     def _measure(self, now: float, windows: Windows) -> tuple[float, float]:
-        """Return the rate and the seconds over which it was measured."""
         self._forget(now, windows)
         own = self._windows
         elapsed = now - own[0][0] if own else 0.0
@@ -71,7 +70,6 @@ class Rate:
         return sum(count for _, count in own) / seconds, seconds
 
     def observed(self, now: float, windows: Windows) -> float:
-        """Return the events per second."""
         return self._measure(now, windows)[0]
 
     def throttle_seconds(self, now: float, windows: Windows, limit: float) -> float:

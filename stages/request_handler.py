@@ -144,7 +144,6 @@ class RequestHandlerPool:
     async def run(
         self, handlers_per_queue: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Run the handlers until cancelled."""
         async with trio.open_nursery() as self._nursery:
             try:
                 self._start(self._unfinished.run)

@@ -42,7 +42,6 @@ class RequestPlane:
         self._mode = mode
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run the handlers until cancelled."""
         await self.handlers.run(self._mode.handlers if self._mode.is_shared_queue else 1, task_status=task_status)
 
     def observe(self, timeline: Timeline | None) -> None:

@@ -101,7 +101,6 @@ class ResponseOutput:
                 return
 
     def _stamp(self, started_ns: int) -> None:
-        """Stamp the responses that have left or have begun to."""
         sent_ns = now_ns()
         ends, timeline = self._ends, self._timeline
         if not self.unsent_bytes and timeline is not None:  # the fast path: all have left
@@ -125,7 +124,6 @@ class ResponseOutput:
                 timeline.request_ended(request)
 
     async def wait_writable(self) -> None:
-        """Wait until `send` may make progress."""
         await self._transport.wait_writable()
         self.is_blocked = False
         if self._transport.has_unsent:

@@ -16,8 +16,6 @@ logger = logging.getLogger(__name__)
 
 
 class MarkedConnection(Protocol):
-    """A connection with released responses."""
-
     def send_marked(self) -> None:
         """Send them as far as the client takes them. An error closes this connection and must not escape."""
 

@@ -19,7 +19,6 @@ _handshake_threads: Final = trio.CapacityLimiter(HANDSHAKE_THREADS_MAX)
 
 
 def _joined(parts: Sequence[Buffer]) -> Buffer:
-    """Return the first JOIN_BYTES_MAX bytes of the parts in one piece."""
     if len(parts) == 1 or len(parts[0]) >= JOIN_BYTES_MAX:
         return memoryview(parts[0])[:JOIN_BYTES_MAX]
     pieces: list[Buffer] = []

@@ -207,7 +207,6 @@ class UnfinishedRequests:
             self._end(work, result)
 
     def _end(self, work: _Work, result: Result) -> None:
-        """Complete a request, then start the connection's next one."""
         self._works.pop(work, None)
         connection = work.request.connection
         with suppress(SlotCompletedTwiceError):  # the application has completed it: the first result stands

@@ -33,8 +33,6 @@ class UnsentResponseStatistics(NamedTuple):
 
 
 class BlockedConnection(Protocol):
-    """A connection whose transport takes no more bytes now."""
-
     def close(self) -> None:
         """Close now, and return its bytes to the budget."""
 
@@ -160,7 +158,6 @@ class UnsentResponses:
         self.must_wait = self.is_full or bool(self.unfinished)
 
     def has_room(self, bytes_max: int) -> bool:
-        """Return whether a deferred request may start."""
         if self.unfinished:
             return False
         if not self.size_bytes:
