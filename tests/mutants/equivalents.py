@@ -139,8 +139,8 @@ EQUIVALENT: dict[str, str] = {
     "stages/commit_threads.py CommitThreads._run: without is_backlogged in is_backlogged and "
     "self._has_unannounced": "one that finds nothing without waiting announces what ended, and waits after that",
     "stages/tls_transport_layer.py TlsTransportLayer._feed: False -> True": "OpenSSL says itself that it wants more",
-    "stages/connection.py Connection._drain: without patience.cancelled_caught in patience.cancelled_caught and first "
-    "is not None and (unsent.first_waiting is first) and (not is_ours...": "what wakes it ends it in any case",
+    "stages/connection.py Connection._drain: without timeout.cancelled_caught in timeout.cancelled_caught and first "
+    "is not None and (unsent.first_waiting is first) and (not is_ours)": "what wakes it ends it in any case",
     "stages/tls_transport_layer.py TlsTransportLayer._feed: True -> False": "OpenSSL knows the end, and says it again",
     "stages/connection.py Connection._drain: without not self.closed in self.order and (not self._closing) and (not "
     "self.closed)": "what is closed has nothing in flight",
@@ -155,7 +155,7 @@ EQUIVALENT: dict[str, str] = {
     "stages/request_handler.py RequestHandlerPool._call_back: without type(error) is QueueHeldError in type(error) "
     "is QueueHeldError and self._current is request": "whatever else is raised leaves no request current",
     "stages/connection.py Connection.complete: without request.expected_bytes or request.before_answer is not None in "
-    "(request.expected_bytes or request.before_answer is not None) and self._asks_application(request, result)": (
+    "(request.expected_bytes or request.before_answer is not None) and self._asks_application(request, re...": (
         "nothing is counted no longer and nobody is asked: for speed only"
     ),
     "stages/committer.py Committer._wait_for_delay: remaining_ns > 0 -> remaining_ns >= 0": "no time is no sleep",

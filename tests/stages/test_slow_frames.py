@@ -33,7 +33,7 @@ def test_connections_closed_for_slow_frames_are_logged_once_a_minute(caplog):
     run(test, partial_bytes_max=MEBIBYTE // 4)
     lines = [record.getMessage() for record in caplog.records]
     assert 1 <= len(lines) <= 3
-    assert "large requests came too slowly" in lines[0]
+    assert "large requests arrived too slowly" in lines[0]
 
 
 def test_all_slow_frames_are_closed_and_the_waiting_one_gets_their_memory():
