@@ -1,8 +1,8 @@
 """A request/response server on Trio that pipelines requests and batches their persistence.
 
 A client sends frames (a 4-byte length and that many bytes) and receives one response to each, in the order of its
-requests. Start with docs/pipeline.md; `stages.socket_server` is the server and `stages.request` its interface to an
-application.
+requests. Start with docs/concepts/pipeline.md; `stages.socket_server` is the server and `stages.request` its interface
+to an application.
 
 Rules of the package:
 

@@ -1,4 +1,4 @@
-"""Invariant 11 of docs/invariants.md under drawn schedules: an identity changes only between requests."""
+"""Invariant 11 of docs/evidence/invariants.md under drawn schedules: an identity changes only between requests."""
 
 import pytest
 

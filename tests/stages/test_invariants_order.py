@@ -1,4 +1,4 @@
-"""Invariants 1, 3, 4 and 12 of docs/invariants.md under drawn schedules; each also fails on a seeded bug."""
+"""Invariants 1, 3, 4 and 12 of docs/evidence/invariants.md under drawn schedules; each also fails on a seeded bug."""
 
 import pytest
 from hypothesis import strategies as st
