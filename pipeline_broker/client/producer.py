@@ -147,7 +147,7 @@ class Producer:
         self.add_all((record,), (number,), (partition,))
 
     def add_all(self, records: Sequence[NewRecord], numbers: Sequence[int], partitions: Sequence[int | None]) -> None:
-        """Send records as soon as they can be; `wait_room` comes before and after many.
+        """Send records as soon as they can be; `wait_for_capacity` comes before and after many.
 
         Args:
             records: with their timestamps.
@@ -177,7 +177,7 @@ class Producer:
         for partition, (those, their_numbers) in by_partition.items():
             self._outbox.extend(partition, those, their_numbers)
 
-    async def wait_room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Have what was added sent, and wait until little enough is unacknowledged.
 
         Raises:

@@ -81,7 +81,7 @@ class _Writing:
             numbers = range(self.count, self.count + len(records))
             producer.add_all(records, numbers, partitions)
             self.count += len(records)
-            await producer.wait_room()
+            await producer.wait_for_capacity()
 
     async def _open(self, topic: str, stack: contextlib.AsyncExitStack) -> Producer:
         if len(self._producers) >= TOPICS_MAX:

@@ -39,7 +39,7 @@ async def write(fake, options, *, partitions=1, rounds=ROUNDS):
             for partition in range(partitions):
                 number += 1
                 producer.add(NewRecord(b"%d" % number, timestamp=number), number, partition)
-            await producer.wait_room()
+            await producer.wait_for_capacity()
             await trio.lowlevel.checkpoint()
             if not turn:
                 await producer.flush()  # the connections to the leaders are open from now on

@@ -221,7 +221,7 @@ async def test_what_is_not_acknowledged_is_bounded(monkeypatch):
         for number in range(200):
             producer.add(NewRecord(b"x" * 1000, timestamp=1), number, 0)
             sizes.append(producer.unacknowledged_bytes)
-            await producer.wait_room()
+            await producer.wait_for_capacity()
     assert fake.ends[0] == 200
     assert 9_000 < max(sizes) < 12_000
 

@@ -39,7 +39,7 @@ async def write(port, topic, in_flight_max):
     ):
         for number in range(RECORDS):
             producer.add(NewRecord(b"%d" % number, timestamp=1), number, number % PARTITIONS)
-            await producer.wait_room()
+            await producer.wait_for_capacity()
             await trio.sleep(PAUSE_SECONDS)
 
 

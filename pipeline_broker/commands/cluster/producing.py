@@ -86,7 +86,7 @@ class Production:
                     for piece in splitter.feed(data):
                         self._add(producer, piece)
                         number += 1
-                    await producer.wait_room()
+                    await producer.wait_for_capacity()
                     meter.advance(len(data))
             for piece in splitter.finish():
                 self._add(producer, piece)
