@@ -23,7 +23,7 @@ from pathlib import Path
 import trio
 
 from pipeline_broker.client.connection import connect
-from pipeline_broker.client.control import controlling, prepare
+from pipeline_broker.client.control import open_control, prepare
 from pipeline_broker.client.dialogue import Dialogue
 from pipeline_broker.measure.experiment.broker_process import BrokerSettings, running
 from pipeline_broker.measure.load.client import drive, load_rows, run_to_end
@@ -89,7 +89,7 @@ async def open_transaction(port: int, partition: int) -> AsyncIterator[None]:
     options = LoadOptions(HOST, port, transaction_requests=1)
     template = produce_template(target, options, (partition,), name)
     transactions = Transactions(IdempotentProduce(template, in_turn(1, 0), 1), name, 1)
-    async with controlling(HOST, port) as control:
+    async with open_control(HOST, port) as control:
         await control.coordinator(name)
         transactions.become(*await control.new_producer(name))
     async with connect(HOST, port) as connection:

@@ -76,7 +76,7 @@ class Target:
 
 
 @contextlib.asynccontextmanager
-async def controlling(host: str, port: int, security: ClientSecurity = PLAINTEXT) -> AsyncIterator["Control"]:
+async def open_control(host: str, port: int, security: ClientSecurity = PLAINTEXT) -> AsyncIterator["Control"]:
     """A connection on which one thing after the other is asked, versions agreed on."""
     async with connect_securely(host, port, security) as connection, trio.open_nursery() as nursery:
         nursery.start_soon(connection.run_writer)
@@ -88,7 +88,7 @@ async def controlling(host: str, port: int, security: ClientSecurity = PLAINTEXT
 
 async def prepare(host: str, port: int, topic: str, partitions: int, security: ClientSecurity = PLAINTEXT) -> Target:
     """Agree on versions, and see to it that the topic exists."""
-    async with controlling(host, port, security) as control:
+    async with open_control(host, port, security) as control:
         await control.create_topic(topic, partitions)
         leaders = await control.wait_until_led(topic)
     used = sorted(leaders)[:partitions]

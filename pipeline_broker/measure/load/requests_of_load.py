@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import trio
 
-from pipeline_broker.client.control import Control, Node, Target, controlling
+from pipeline_broker.client.control import Control, Node, Target, open_control
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.security import ClientSecurity
 from pipeline_broker.measure.load.options import LoadOptions
@@ -61,7 +61,7 @@ class _Making:
             return list(reads), reads
         requests: list[Requests] = []
         async with contextlib.AsyncExitStack() as stack:
-            control = await stack.enter_async_context(controlling(options.host, options.port, self._security))
+            control = await stack.enter_async_context(open_control(options.host, options.port, self._security))
             if options.transaction_requests:
                 return [await self._transactions(control, stack, index) for index in range(len(self._nodes))], []
             for index, node in enumerate(self._nodes):
@@ -96,7 +96,7 @@ class _Making:
         coordinating = control
         if len(self._target.nodes) > 1:
             security = self._security
-            coordinating = await stack.enter_async_context(controlling(node.host, node.port, security))
+            coordinating = await stack.enter_async_context(open_control(node.host, node.port, security))
         name = await self._name(control, node)
         produce = self._produce(node, index, name)
         assert isinstance(produce, IdempotentProduce)
@@ -123,7 +123,7 @@ class _Making:
             )
         templates = {}
         for node in dict.fromkeys(self._nodes):
-            async with controlling(node.host, node.port, self._security) as control:
+            async with open_control(node.host, node.port, self._security) as control:
                 starts = await control.log_starts(target.topic, node.partitions)
             templates[node] = read_template(target, node.partitions, starts, options.read_bytes)
         places = [options.share + index * options.shares for index in range(len(self._nodes))]
