@@ -64,14 +64,14 @@ class Refused(click.ClickException):
     exit_code = 2
 
 
-OF_A_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
+DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
 """Errors of the system that concern a disk, whether they name a file or not."""
 
 
-def _about_a_place(error: BaseException) -> click.ClickException | None:
+def _file_error(error: BaseException) -> click.ClickException | None:
     """The one line about a file or folder that a command cannot use; None for any other error."""
     cause = first_cause(error)
-    if not isinstance(cause, OSError) or (cause.filename is None and cause.errno not in OF_A_DISK):
+    if not isinstance(cause, OSError) or (cause.filename is None and cause.errno not in DISK_ERRORS):
         return None
     what = "a file" if cause.filename is None else cause.filename
     return click.ClickException(f"cannot use {what}: {cause.strerror}. Name another place, or make this one usable.")
@@ -116,7 +116,7 @@ class LazyGroup(click.Group):
                 raise
             raise Refused(error.format_message()) from None
         except (OSError, BaseExceptionGroup) as error:
-            told = _about_a_place(error)
+            told = _file_error(error)
             if told is None:
                 raise
             raise told from None

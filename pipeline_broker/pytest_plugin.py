@@ -109,21 +109,21 @@ def _check_broker(broker: object, request: pytest.FixtureRequest) -> None:
         raise pytest.fail.Exception(f"{what} {how}", pytrace=False)
 
 
-def _said(node: Any) -> dict[str, Any]:
-    """Like `_marked`, for a test that runs: a wrong marker fails it."""
+def _checked_marker(node: Any) -> dict[str, Any]:
+    """Like `_marker_arguments`, for a test that runs: a wrong marker fails it."""
     try:
-        return _marked(node)
+        return _marker_arguments(node)
     except _WrongMarkerError as error:
         raise pytest.fail.Exception(f"@pytest.mark.kafka {error}", pytrace=False) from None
 
 
-def _marked(node: Any) -> dict[str, Any]:
+def _marker_arguments(node: Any) -> dict[str, Any]:
     """What the markers of a test say together, the closest last; `mode` is a list, empty where none is named.
 
     Raises:
         _WrongMarkerError: it makes no sense.
     """
-    said: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     settings: dict[str, Any] = {}
     for marker in reversed(list(node.iter_markers("kafka"))):
         unknown = marker.kwargs.keys() - MARKER_ARGUMENTS
@@ -134,20 +134,24 @@ def _marked(node: Any) -> dict[str, Any]:
         if not isinstance(of_marker, Mapping):
             raise _WrongMarkerError(f"takes settings={{NAME: VALUE}}, not {of_marker!r}")
         settings |= of_marker
-        said |= marker.kwargs
-    return said | {"settings": settings, "mode": _modes(said.get("mode", [])), "partitions": _partitions(said)}
+        arguments |= marker.kwargs
+    return arguments | {
+        "settings": settings,
+        "mode": _modes(arguments.get("mode", [])),
+        "partitions": _partitions(arguments),
+    }
 
 
-def _modes(said: object) -> list[str]:
-    modes = said if isinstance(said, list | tuple) else [said]
+def _modes(arguments: object) -> list[str]:
+    modes = arguments if isinstance(arguments, list | tuple) else [arguments]
     for mode in modes:
         if mode not in MODES:
             raise _WrongMarkerError(f"mode {mode!r} is neither of {', '.join(MODES)}")
     return list(modes)
 
 
-def _partitions(said: Mapping[str, object]) -> int | None:
-    partitions = said.get("partitions")
+def _partitions(arguments: Mapping[str, object]) -> int | None:
+    partitions = arguments.get("partitions")
     if partitions is not None and (type(partitions) is not int or partitions < 1):
         raise _WrongMarkerError(f"takes a number of partitions from 1, not {partitions!r}")
     return partitions
@@ -159,16 +163,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not fixtures:
         return
     try:
-        said = _marked(metafunc.definition)
+        arguments = _marker_arguments(metafunc.definition)
     except _WrongMarkerError:
         return  # the test is told when it runs: here it would end the collection of all
-    modes = said["mode"]
-    settings = tuple(sorted((str(name), str(value)) for name, value in said["settings"].items()))
+    modes = arguments["mode"]
+    settings = tuple(sorted((str(name), str(value)) for name, value in arguments["settings"].items()))
     if not modes and not settings:
         return
     brokers = [(mode, settings) for mode in modes or [None]]
     ids = [f"{mode or ''}{'+settings' if settings else ''}".strip("+") for mode, _ in brokers]
-    # one of both is enough, see `_started`: both would run the test in each pair of modes
+    # one of both is enough, see `_start_broker`: both would run the test in each pair of modes
     scope: Literal["session", "function"] = "session" if fixtures[0] == "kafka_broker" else "function"
     metafunc.parametrize(fixtures[0], brokers, indirect=True, ids=ids, scope=scope)
 
@@ -176,7 +180,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     """A broker in this process, as `pipeline_broker.EmbeddedBroker`, shared by the tests of the session."""
-    broker = _started(request)
+    broker = _start_broker(request)
     request.config.stash[_BROKER] = broker
     if _BEGIN in request.config.stash:  # made in the middle of a test
         request.config.stash[_BEGIN](broker)
@@ -215,7 +219,7 @@ def kafka_broker_fresh(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroke
     """A broker of the test's own, as `kafka_broker` otherwise; it may be closed, and its disk may fail."""
     from pipeline_broker.embedded.island import Island  # noqa: PLC0415 - see the rules
 
-    broker = _started(request)
+    broker = _start_broker(request)
     try:
         island = Island(broker.faults)
         request.node.stash[_ISLANDS][SECTION_FRESH] = broker, island
@@ -242,14 +246,14 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
     return result
 
 
-def _of_lines(lines: list[str]) -> Mapping[str, str]:
+def _parse_settings(lines: list[str]) -> Mapping[str, str]:
     pairs = [line.partition("=") for line in lines]
     if wrong := [name for name, equals, _ in pairs if not equals]:
         raise pytest.UsageError(f"kafka_settings: {wrong[0]!r} is not of the form NAME=VALUE")
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _started(request: pytest.FixtureRequest) -> EmbeddedBroker:
+def _start_broker(request: pytest.FixtureRequest) -> EmbeddedBroker:
     """Start a broker as marker, command line and configuration file say.
 
     What prevents that is one line of the test that wanted it.
@@ -258,7 +262,7 @@ def _started(request: pytest.FixtureRequest) -> EmbeddedBroker:
     of_marker, marked = getattr(request, "param", None) or of_test.get("kafka_broker", (None, ()))
     config = request.config
     mode = of_marker or config.getoption("--kafka-mode") or config.getini("kafka_mode")
-    settings = {**_of_lines(config.getini("kafka_settings")), **dict(marked)}
+    settings = {**_parse_settings(config.getini("kafka_settings")), **dict(marked)}
     from pipeline_broker._stages_check import ShadowedStagesError  # noqa: PLC0415 - see the rules
 
     try:
@@ -278,7 +282,7 @@ def kafka_topic(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) ->
     """The name of a topic that only this test has; it is there and empty."""
     _check_broker(kafka_broker, request)
     name = f"{_safe(request.node.name)}-{next(_topic_numbers)}"
-    kafka_broker.create_topic(name, partitions=_said(request.node)["partitions"])
+    kafka_broker.create_topic(name, partitions=_checked_marker(request.node)["partitions"])
     return name
 
 
@@ -290,14 +294,14 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
     `EmbeddedBroker.create_topic`.
     """
     _check_broker(kafka_broker, request)
-    of_marker = _said(request.node)["partitions"]
+    of_marker = _checked_marker(request.node)["partitions"]
 
     def make(
         *names: str, partitions: int | None = None, configs: Mapping[str, str | float | bool] | None = None
     ) -> list[str]:
         number = next(_topic_numbers)
-        room = NAME_CHARACTERS_MAX - max(map(len, names), default=0)
-        made = [f"{_safe(request.node.name)[:room]}-{number}-{name}" for name in names]
+        length = NAME_CHARACTERS_MAX - max(map(len, names), default=0)
+        made = [f"{_safe(request.node.name)[:length]}-{number}-{name}" for name in names]
         for name in made:
             kafka_broker.create_topic(name, partitions=of_marker if partitions is None else partitions, configs=configs)
         return made
@@ -336,7 +340,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     item.stash[_ISLANDS] = {}
     names = getattr(item, "fixturenames", ())
     if any(name in names and _is_ours(item, name) for name in FIXTURES):
-        _said(item)
+        _checked_marker(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -355,7 +359,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             used = item.stash[_ISLANDS].items()
             brokers |= {section: found for section, found in used if section != SECTION or section in brokers}
         for section, (broker, island) in brokers.items():
-            report.sections.append((section, _told(item, section, broker, () if island is None else island.rules)))
+            report.sections.append(
+                (section, _broker_section(item, section, broker, () if island is None else island.rules))
+            )
     return report
 
 
@@ -381,7 +387,7 @@ def _uses(item: pytest.Item, broker: EmbeddedBroker) -> bool:
         return False
 
 
-def _told(item: pytest.Item, section: str, broker: EmbeddedBroker, rules: Sequence[Rule]) -> str:
+def _broker_section(item: pytest.Item, section: str, broker: EmbeddedBroker, rules: Sequence[Rule]) -> str:
     from pipeline_broker.embedded.dump import as_html, as_text, seen  # noqa: PLC0415 - see the rules
     from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - see the rules
 

@@ -1,8 +1,4 @@
-"""Access rules of a cluster: which there are, more of them, fewer.
-
-Rules of this file: any broker is asked; rules are the values of `security.acl`, so that a client and a broker mean the
-same by them.
-"""
+"""ACLs of a cluster: list, create and delete them, as values of `security.acl`."""
 
 from __future__ import annotations
 
@@ -21,11 +17,11 @@ __all__ = ["create_acls", "delete_acls", "list_acls"]
 
 
 async def list_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
-    """The rules that a filter matches, in order.
+    """Return the ACLs that match a filter, sorted.
 
     Raises:
-        BrokerRefused: they may not be seen, or the broker has no authorizer (SECURITY_DISABLED).
-        ClientError: no broker can be asked.
+        BrokerRefused: the client may not list ACLs, or the broker has no authorizer (SECURITY_DISABLED).
+        ClientError: no broker can be reached.
     """
     request = DescribeAclsRequest(*_fields(wanted))
 
@@ -42,11 +38,11 @@ async def list_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
 
 
 async def create_acls(cluster: Cluster, bindings: Sequence[AclBinding]) -> None:
-    """Add rules; one that is there already stays as it is.
+    """Create ACLs; existing ones stay unchanged.
 
     Raises:
-        BrokerRefused: one of them is no rule, or the broker has no authorizer; others may have been added.
-        ClientError: no broker can be asked.
+        BrokerRefused: an ACL is invalid, or the broker has no authorizer. Other ACLs of the call may exist already.
+        ClientError: no broker can be reached.
     """
     request = CreateAclsRequest(
         [
@@ -73,13 +69,14 @@ async def create_acls(cluster: Cluster, bindings: Sequence[AclBinding]) -> None:
 
 
 async def delete_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
-    """Delete the rules that a filter matches; returns them, in order.
+    """Delete the ACLs that match a filter, and return them sorted.
 
     Raises:
-        BrokerRefused: they may not be deleted, or the broker has no authorizer.
-        ClientError: no broker can be asked.
+        BrokerRefused: the client may not delete ACLs, or the broker has no authorizer.
+        ClientError: no broker can be reached.
     """
     request = DeleteAclsRequest([DeleteAclsRequest.DeleteAclsFilter(*_fields(wanted))])
+    # A retry no longer finds what an earlier attempt deleted, so all attempts add to one set.
     deleted: set[AclBinding] = set()
 
     async def attempt() -> None:
@@ -99,7 +96,6 @@ def _words(binding: AclBinding) -> str:
 
 
 def _fields(wanted: AclFilter) -> tuple[int, str | None, int, str | None, str | None, int, int]:
-    """As both requests have them, in this order."""
     return (
         wanted.resource_type,
         wanted.resource_name,
@@ -130,6 +126,6 @@ def _binding(
 
 def _check(code: int, what: str, message: str | None) -> None:
     if code == ErrorCode.SECURITY_DISABLED:
-        words = "the broker has no authorizer, so there are no rules: set authorizer.class.name where it is started"
+        words = "the broker has no authorizer, so it has no access rules: set authorizer.class.name and restart it"
         raise BrokerRefused(f"{words} (SECURITY_DISABLED)", code)
     check(code, what, message)

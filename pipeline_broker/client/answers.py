@@ -1,7 +1,8 @@
-"""What was asked for is looked up in an answer by its name, or the answer is refused.
+"""Match the elements of a response with the keys of its request.
 
-Rules of this file: an answer that leaves out what was asked for, or has it twice, does not say what was done: that is
-never taken for success. What was not asked for is ignored.
+A response that omits a requested key, or has it twice, is an error: the outcome of the request is unknown.
+Elements
+with other keys are ignored.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ Element = TypeVar("Element")
 def answers_to(
     wanted: Iterable[Key], found: Iterable[tuple[Key, Element]], words: Callable[[Key], str]
 ) -> dict[Key, Element]:
-    """The element of an answer for each key that was asked for, in the order of asking.
+    """Return the element of each requested key, in the order of the request.
 
     Args:
-        wanted: what was asked for.
-        found: what was answered, each with what it is about.
-        words: a key as a person calls it.
+        wanted: the keys of the request.
+        found: the elements of the response with their keys.
+        words: returns the name of a key for messages.
 
     Raises:
-        ClientError: one of them is not answered, or twice.
+        ClientError: the response omits a key, or has it twice.
     """
     answered: dict[Key, Element | None] = dict.fromkeys(wanted)
     seen: dict[Key, Element] = {}
@@ -36,14 +37,16 @@ def answers_to(
         if key not in answered:
             continue
         if key in seen:
-            raise ClientError(f"the broker answered twice for {words(key)}")
+            raise ClientError(f"the broker answered twice for {words(key)}; the outcome is unknown")
         seen[key] = element
     for key in answered:
         if key not in seen:
-            raise ClientError(f"the broker left out {words(key)} of its answer")
+            raise ClientError(f"the broker's answer omits {words(key)}; the outcome is unknown")
     return {key: seen[key] for key in answered}
 
 
 def answer_to(wanted: Key, found: Iterable[tuple[Key, Element]], what: str) -> Element:
-    """The one element of an answer that was asked for; `what` is its name in words. Raises ClientError as above."""
+    """Return the element of the only requested key. `what` is its name in messages; errors are those of
+    `answers_to`.
+    """
     return answers_to([wanted], found, lambda _: what)[wanted]

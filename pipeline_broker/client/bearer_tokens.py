@@ -1,12 +1,8 @@
-"""Tokens of OAUTHBEARER: where a client gets them, and how it shows them to a broker.
+"""OAUTHBEARER tokens of a client: where they come from, and the SASL exchange that presents them (RFC 7628).
 
-Rules of this file: a token comes from a file, as with Java's `file:` URLs, or from an identity provider for the
-client's credentials, as with librdkafka's method `oidc` (RFC 6749, section 4.4). It is asked for when a connection
-needs it, in a thread, so that one that has expired is replaced. Neither tokens nor secrets are printed, nor sent on to
-where an answer points. Every answer and every wait has a bound.
-
-The conversation is that of RFC 7628: a broker that refuses a token says so in JSON, is answered with one byte, 1, and
-fails.
+A token comes from a file, like Java's `file:` URLs, or from the token endpoint of an identity provider, like
+librdkafka's
+`oidc` method (client credentials grant: RFC 6749, section 4.4).
 """
 
 import base64
@@ -37,34 +33,32 @@ _SCOPE = "sasl.oauthbearer.scope"
 _EXTENSIONS = "sasl.oauthbearer.extensions"
 _AUTHORITY = "https.ca.location"
 TOKEN_PROPERTIES = (_METHOD, _URL, _ID, _SECRET, _SCOPE, _EXTENSIONS, _AUTHORITY)
-"""librdkafka's names."""
+"""librdkafka's property names."""
 TOKEN_BYTES_MAX = 64 * 1024
-"""Of a token, which is as much as our broker takes, and of a provider's answer."""
+"""Largest token, and largest response of an identity provider. Our broker accepts tokens of the same size."""
 PROVIDER_SECONDS_MAX = 10.0
-"""How long an identity provider may take for each part of its answer."""
+"""Longest wait for each read from an identity provider."""
 USED_SHARE = 0.8
-"""Of a token's life, after which another is asked for, as librdkafka does."""
+"""Share of a token's lifetime after which the client fetches a new one, as in librdkafka."""
 _ERROR_LENGTH_MAX = 200
-_TOKEN = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
-"""RFC 6750, section 2.1."""
-_EXTENSION = re.compile(r"(?P<name>[A-Za-z]+)=(?P<value>[\x21-\x7e \t]*)")
-"""RFC 7628, section 3.1."""
+_TOKEN = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")  # RFC 6750, section 2.1
+_EXTENSION = re.compile(r"(?P<name>[A-Za-z]+)=(?P<value>[\x21-\x7e \t]*)")  # RFC 7628, section 3.1
 
 
 class TokenSource(Protocol):
-    """Where tokens come from."""
+    """A source of bearer tokens."""
 
     def token(self) -> str:
-        """One that is valid now, as far as can be known; may block.
+        """Return a token that is valid now, as far as the client can know. May block, so call it in a thread.
 
         Raises:
-            ClientError: there is none.
+            ClientError: no token can be had.
         """
 
 
 @attrs.frozen(slots=True)
 class TokenFile:
-    """A file that somebody keeps up to date."""
+    """A file with a token, which another program keeps up to date."""
 
     path: Path
 
@@ -78,13 +72,13 @@ class TokenFile:
 
 @attrs.define(slots=True, eq=False, repr=False)
 class TokenEndpoint:
-    """An identity provider; see RFC 6749, section 4.4.
+    """The token endpoint of an identity provider (RFC 6749, section 4.4). All connections share one cached token.
 
     Attributes:
-        url: of its token endpoint.
-        client_id, client_secret: what proves who the client is.
-        scope: what the token shall be good for; "": what the provider likes.
-        context: of TLS with it.
+        url: the endpoint, http or https.
+        client_id, client_secret: the client's credentials.
+        scope: the requested scope; "" for the provider's default.
+        context: the TLS context for https.
     """
 
     url: str
@@ -97,9 +91,9 @@ class TokenEndpoint:
     _renewed_at: float = attrs.field(default=0.0, init=False)
 
     def token(self) -> str:
-        """See TokenSource; one token serves all connections until most of its life is over."""
         with self._lock:
-            if not (self._token and time.monotonic() < self._renewed_at):  # also where a life is no number (NaN)
+            # `not (a < b)` instead of `a >= b`: a lifetime of NaN must expire at once.
+            if not (self._token and time.monotonic() < self._renewed_at):
                 asked_at = time.monotonic()
                 answer = self._ask()
                 token, life_s = answer.get("access_token"), answer.get("expires_in")
@@ -110,24 +104,25 @@ class TokenEndpoint:
             return self._token
 
     def _ask(self) -> dict[str, Any]:
-        from http.client import HTTPException  # noqa: PLC0415 - for those who have such a provider
+        from http.client import HTTPException  # noqa: PLC0415 - only for users with an identity provider
         from urllib.error import HTTPError  # noqa: PLC0415 - see above
         from urllib.request import Request  # noqa: PLC0415 - see above
 
         form = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
-        proof = f"{self.client_id}:{self.client_secret}"  # not quoted, as librdkafka's and, by default, Java's
+        # Not URL-encoded, although RFC 6749 asks for it: librdkafka does not, nor do Java's clients by default.
+        proof = f"{self.client_id}:{self.client_secret}"
         headers = {
             "Authorization": f"Basic {base64.b64encode(proof.encode()).decode()}",
             "Accept": "application/json",
             "Content-Type": "application/x-www-form-urlencoded",
         }
-        request = Request(self.url, urlencode(form).encode(), headers)  # noqa: S310 - http and https only, see below
+        request = Request(self.url, urlencode(form).encode(), headers)  # noqa: S310 - http and https only, see `_read_source`
         try:
             with self._opener().open(request, timeout=PROVIDER_SECONDS_MAX) as response:
                 return _object(response.read(TOKEN_BYTES_MAX + 1), self.url)
         except HTTPError as error:
             said = ""
-            with error, contextlib.suppress(OSError, HTTPException):  # what it has said of it may be cut off
+            with error, contextlib.suppress(OSError, HTTPException):  # the error body may be cut off
                 said = _complaint(error.read(TOKEN_BYTES_MAX))
             raise ClientError(f"{self.url} gave no token: {error.code} {error.reason}{said}") from None
         except (OSError, HTTPException) as error:
@@ -136,46 +131,47 @@ class TokenEndpoint:
             raise ClientError(f"{self.url} gave no token: {words}") from None
 
     def _opener(self) -> Any:
-        """One that follows nobody: the secret is for this address."""
+        # Never follow a redirect: it would send the secret to another address.
         from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener  # noqa: PLC0415 - see `_ask`
 
-        class Stay(HTTPRedirectHandler):
+        class NoRedirects(HTTPRedirectHandler):
             def redirect_request(self, *_: object) -> None:
                 return None
 
-        return build_opener(Stay, HTTPSHandler(context=self.context))
+        return build_opener(NoRedirects, HTTPSHandler(context=self.context))
 
 
 @attrs.frozen(slots=True)
 class Bearer:
-    """What a client shows in place of a name and a password.
+    """The credentials of a client that authenticates with tokens.
 
     Attributes:
-        source: of its tokens.
-        extensions: names and values that go along (KIP-342).
+        source: the source of its tokens.
+        extensions: names and values of SASL extensions (KIP-342).
     """
 
     source: TokenSource
     extensions: tuple[tuple[str, str], ...] = ()
 
     def converse(self) -> Generator[bytes, bytes, None]:
-        """The conversation with a broker; its first step may block, for the token."""
+        """Return the client's side of the exchange. The first step may block to fetch a token."""
         pairs = "".join(f"{name}={value}\x01" for name, value in self.extensions)
         refusal = yield f"n,,\x01auth=Bearer {self.source.token()}\x01{pairs}\x01".encode()
         if refusal:
-            yield b"\x01"  # the broker fails the exchange now, and says so in its own words
-            raise ClientError(f"the broker does not take the token{_complaint(refusal)}")
+            # RFC 7628, section 3.2.3: the client confirms the JSON error with one byte; then the broker fails the exchange.
+            yield b"\x01"
+            raise ClientError(f"the broker rejects the token{_complaint(refusal)}")
 
 
 def read_bearer(properties: Mapping[str, str]) -> Bearer:
-    """What librdkafka's properties say of tokens.
+    """Read the token properties of librdkafka.
 
     Raises:
-        ClientError: something is missing, contradicts itself, or is not offered.
+        ClientError: a property is missing, malformed or unsupported, or two contradict each other.
     """
     method = properties.get(_METHOD, "oidc").lower()
     if method != "oidc":
-        raise ClientError(f"{_METHOD} {method!r} is not offered: it is oidc, whose tokens are signed")
+        raise ClientError(f"{_METHOD} {method!r} is not supported: use oidc")
     extensions = []
     for part in filter(None, properties.get(_EXTENSIONS, "").split(",")):
         match = _EXTENSION.fullmatch(part.strip())
@@ -195,10 +191,10 @@ def _read_source(properties: Mapping[str, str]) -> TokenSource:
         return TokenFile(Path(unquote(parts.path)))
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise ClientError(
-            f"OAUTHBEARER needs {_URL}: https://HOST/PATH of a token endpoint, or file:///PATH of a token"
+            f"OAUTHBEARER needs {_URL}: give https://HOST/PATH of a token endpoint, or file:///PATH of a token"
         )
     if not properties.get(_ID) or not properties.get(_SECRET):
-        raise ClientError(f"a token of {parts.netloc} needs {_ID} and {_SECRET}")
+        raise ClientError(f"the token endpoint {parts.netloc} needs {_ID} and {_SECRET}")
     authority = properties.get(_AUTHORITY)
     try:
         context = ssl.create_default_context(cafile=authority)
@@ -208,10 +204,10 @@ def _read_source(properties: Mapping[str, str]) -> TokenSource:
 
 
 def _checked(data: bytes, place: str) -> str:
-    """The token itself; what would break the first message is none."""
+    # A token with other characters, such as \x01, would change the structure of the first message.
     text = data.strip().decode("ascii", errors="replace")
     if len(data) > TOKEN_BYTES_MAX or not _TOKEN.fullmatch(text):
-        raise ClientError(f"{place} holds no token")
+        raise ClientError(f"{place} has no valid token")
     return text
 
 
@@ -221,12 +217,12 @@ def _object(data: bytes, place: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if len(data) > TOKEN_BYTES_MAX or not isinstance(found, dict):
-        raise ClientError(f"{place} did not answer with an object of JSON")
+        raise ClientError(f"{place} did not answer with a JSON object")
     return found
 
 
 def _complaint(data: bytes) -> str:
-    """What JSON says of an error (RFC 6749, section 5.2; RFC 7628, section 3.2.2), as the end of a line."""
+    # RFC 6749, section 5.2, and RFC 7628, section 3.2.2.
     try:
         found = json.loads(data)
         words = [str(found[name]) for name in ("error", "error_description", "status") if found.get(name)]

@@ -1,11 +1,7 @@
-"""A cluster: connections to its brokers, opened when they are needed, and whom to ask for what.
+"""Connections to the brokers of a cluster, and the routing of requests to leaders, coordinators and the controller.
 
-Rules of this file: a connection that breaks is forgotten and made anew at the next question; what is worth trying again
-is tried until the time is over, with pauses that grow. The first connection is tried once: whoever mistypes an address
-should not wait. Every wait has the cluster's timeout as its bound.
-
-A cluster of one broker is asked where it was found, whatever it advertises: behind a tunnel or a container's port there
-is no other way.
+A broken connection is reopened for the next request. Retriable errors are retried with growing pauses until the
+cluster's timeout. Only the first connection is tried once, so a mistyped address fails at once.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from pipeline_broker.client.errors import BrokerRefused, ClientError, ConnectionLost, check, hinted
+from pipeline_broker.client.errors import BrokerRefused, ClientError, ConnectionLost, check, with_hint
 from pipeline_broker.client.link import Link
 from pipeline_broker.client.secure_connection import connect_securely
 from pipeline_broker.client.security import PLAINTEXT, ClientSecurity
@@ -27,39 +23,39 @@ from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinato
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-__all__ = ["GROWTH_S", "INIT_PRODUCER_ID_VERSIONS", "Address", "Cluster", "connected"]
+__all__ = ["PARTITION_CHECK_S", "INIT_PRODUCER_ID_VERSIONS", "Address", "Cluster", "connected"]
 
 Address = tuple[str, int]
 Response = TypeVar("Response")
 Result = TypeVar("Result")
 
 RETRY_S_MIN = 0.05
+"""First pause before a retry; each pause is twice the previous one."""
 RETRY_S_MAX = 1.0
-"""Pauses between tries."""
+"""Longest pause before a retry."""
 CREATION_S_MAX = 5.0
-"""How long a topic may take to come that a broker creates by itself."""
-GROWTH_S = 10.0
-"""Between looks for partitions that were added. Other clients look every five minutes (metadata.max.age.ms); who
-follows a topic on a terminal should not wait so long, and one small request is cheap."""
-WHY_S_MAX = 2.0
-"""How long a broker that has left a request unanswered may take to show what else it does."""
+"""Longest wait for a topic that a broker creates automatically."""
+PARTITION_CHECK_S = 10.0
+"""Interval between checks for added partitions. Other clients use five minutes (metadata.max.age.ms), which is too long
+for following a topic on a terminal."""
+PROBE_S_MAX = 2.0
+"""Longest wait for the probe of a broker that did not answer a request."""
 INIT_PRODUCER_ID_VERSIONS = range(6)
 _NOT_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
+# The key in `Cluster._links` of the connection to a bootstrap address; real keys are node ids.
 _FOUND = -1
-"""The place of the connection over which the cluster was found."""
 _NO_ANSWER = -2
-_SILENCES: dict[int, str] = {
-    _NO_ANSWER: ", nor anything else",
+# The error code of the probe explains why a broker does not answer another request.
+_PROBE_RESULTS: dict[int, str] = {
+    _NO_ANSWER: ", nor any other request",
     ErrorCode.KAFKA_STORAGE_ERROR: (
-        ": it cannot write now, as on a full disk, and may do later what was asked for; `cluster log-dirs` shows what"
-        " is free, its log what to do"
+        ": it cannot write now, as on a full disk, and may carry out the request later. `cluster log-dirs` shows the"
+        " free space; the broker's log says what to do"
     ),
 }
-"""What its answer to another request says about a broker that leaves one unanswered."""
 _GROUP = 0
-_KEY_TYPES = {_GROUP: "group", 1: "transaction"}
-"""What FindCoordinator is asked for."""
-_FIND_COORDINATOR_VERSIONS = range(1, 4)  # those that ask for one
+_KEY_TYPES = {_GROUP: "group", 1: "transaction"}  # the key types of FindCoordinator
+_FIND_COORDINATOR_VERSIONS = range(1, 4)  # later versions have several keys per request
 _NOT_COORDINATOR = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
@@ -69,15 +65,15 @@ _NOT_COORDINATOR = frozenset(
 async def connected(
     addresses: Sequence[Address], timeout_s: float, security: ClientSecurity = PLAINTEXT
 ) -> AsyncIterator[Cluster]:
-    """A cluster that has been reached, its connections closed at the end of the block.
+    """Connect to a cluster, and close its connections at the end of the block.
 
     Args:
-        addresses: brokers of it, one of which must be there.
-        timeout_s: the longest wait for an answer, and for what is tried again.
-        security: of all connections.
+        addresses: bootstrap brokers, of which one must be reachable.
+        timeout_s: the longest wait for an answer, and for all retries of a request.
+        security: TLS and SASL of all connections.
 
     Raises:
-        ClientError: none of them can be reached, or it refuses.
+        ClientError: no address can be reached, or the broker rejects the client.
     """
     async with trio.open_nursery() as nursery:
         cluster = Cluster(addresses, timeout_s, security, nursery)
@@ -87,7 +83,7 @@ async def connected(
 
 
 class Cluster:
-    """Asks brokers; see `connected`."""
+    """The brokers of a cluster, and one connection to each of them that is in use. Made by `connected`."""
 
     def __init__(
         self, addresses: Sequence[Address], timeout_s: float, security: ClientSecurity, nursery: trio.Nursery
@@ -102,13 +98,17 @@ class Cluster:
         self._coordinators: dict[tuple[int, str], int] = {}
 
     async def link(self, node: int | None) -> Link:
-        """A connection to a broker by its number; None: to any.
+        """Return a connection to a broker, opened if necessary.
+
+        Args:
+            node: the id of the broker; None: any broker.
 
         Raises:
-            ConnectionLost: it cannot be reached.
-            ClientError: there is no such broker, or it refuses.
+            ConnectionLost: the broker cannot be reached.
+            ClientError: the id is unknown, or the broker rejects the client.
         """
         place = self._place(node)
+        # Tasks that need the same broker share one attempt to connect.
         async with self._opening.setdefault(place, trio.Lock()):
             link = self._links.get(place)
             if link is None or link.is_broken:
@@ -116,6 +116,8 @@ class Cluster:
             return link
 
     def _place(self, node: int | None) -> int:
+        # A single broker is reached at its bootstrap address, whatever it advertises: through a tunnel or the mapped
+        # port of a container, the advertised address does not work.
         is_alone = self._topology is not None and self._topology.brokers.keys() <= {node}
         return _FOUND if node is None or is_alone else node
 
@@ -127,7 +129,7 @@ class Cluster:
             topology = self._topology or await self.refresh(())
             if place not in topology.brokers:
                 raise ClientError(
-                    f"there is no broker {place}: there are {', '.join(map(str, sorted(topology.brokers)))}"
+                    f"unknown broker {place}: the cluster has {', '.join(map(str, sorted(topology.brokers)))}"
                 )
             broker = topology.brokers[place]
             addresses = [(broker.host, broker.port)]
@@ -137,7 +139,7 @@ class Cluster:
                 with trio.fail_after(self.timeout_s):
                     return await self._started(host, port)
             except ClientError as error:
-                errors.append(hinted(str(error)))
+                errors.append(with_hint(str(error)))
             except trio.TooSlowError:
                 errors.append(f"{host}:{port} did not answer within {self.timeout_s:g} s")
         raise ConnectionLost("; ".join(errors))
@@ -147,7 +149,7 @@ class Cluster:
         return link
 
     async def _run_link(self, host: str, port: int, *, task_status: trio.TaskStatus[Link]) -> None:
-        """Open a connection and keep it until it breaks."""
+        """Open a connection, report it to `task_status`, and keep it until it breaks."""
         async with connect_securely(host, port, self._security) as connection:
             link = Link(connection, f"{host}:{port}")
             started = False
@@ -175,18 +177,18 @@ class Cluster:
         versions: range | None = None,
         wait_s: float = 0.0,
     ) -> Response:
-        """Ask a broker once.
+        """Send a request once, and return its response.
 
         Args:
-            request: of any version.
-            response_type: what answers it.
-            node: the number of the broker; None: any.
-            versions: those that may be used; None: all.
-            wait_s: how long the broker may take on purpose, beside the timeout.
+            request: a request of any API.
+            response_type: the class of its response.
+            node: the id of the broker; None: any broker.
+            versions: the versions that the client may use; None: all that are declared.
+            wait_s: seconds that the broker may take on purpose, in addition to the timeout.
 
         Raises:
-            ConnectionLost: it went away or cannot be reached.
-            ClientError: no answer in time, or none that can be read.
+            ConnectionLost: the broker cannot be reached, or the connection broke.
+            ClientError: the response is late or malformed.
         """
         link = await self.link(node)
         return await self.answer(link, request, link.send(request, response_type, versions), node=node, wait_s=wait_s)
@@ -200,20 +202,17 @@ class Cluster:
         node: int | None = None,
         wait_s: float = 0.0,
     ) -> Response:
-        """Wait for the answer to a request that `Link.send` has sent; arguments and errors are those of `ask`."""
+        """Wait for the response to a request that `Link.send` has sent; arguments and errors are those of `ask`."""
         with trio.move_on_after(self.timeout_s + wait_s):
             return await answer()
-        silence = f"{link.place} did not answer {type(request).__name__} within {self.timeout_s + wait_s:g} s"
-        raise ClientError(silence + await self._why_silent(node))
+        silence = f"{link.address} did not answer {type(request).__name__} within {self.timeout_s + wait_s:g} s"
+        raise ClientError(silence + await self._explain_silence(node))
 
-    async def _why_silent(self, node: int | None) -> str:
-        """What to add to the news that a broker leaves a request unanswered.
-
-        A write that it has begun waits while there is no room, and a later one is refused at once. So it is asked for
-        a small one, over another connection, because answers come in order.
-        """
+    async def _explain_silence(self, node: int | None) -> str:
+        # On a full disk the broker keeps the writes that it has begun, and rejects new ones at once. So the probe is a
+        # small write, InitProducerId. It needs its own connection, because responses arrive in order.
         link, code = None, _NO_ANSWER
-        with trio.move_on_after(WHY_S_MAX), contextlib.suppress(ClientError):
+        with trio.move_on_after(PROBE_S_MAX), contextlib.suppress(ClientError):
             try:
                 link = await self._open(self._place(node))
                 code = (
@@ -221,16 +220,16 @@ class Cluster:
                 ).error_code
             finally:
                 if link is not None:
-                    link.fail("it was asked enough")
+                    link.fail("the probe is done")
         if link is None:
-            return ", and takes no other connection"
-        return _SILENCES.get(code, ", but others: it may wait for its disk")
+            return ", and accepts no other connection"
+        return _PROBE_RESULTS.get(code, ", but answers others: it may wait for its disk")
 
     async def retrying(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
-        """What an attempt gives, which is made again while that may help and there is time.
+        """Return the result of an attempt, repeated after retriable errors until the cluster's timeout.
 
         Raises:
-            ClientError: the last attempt's.
+            ClientError: the error of the last attempt.
         """
         deadline = trio.current_time() + self.timeout_s
         pause_s = RETRY_S_MIN
@@ -244,30 +243,30 @@ class Cluster:
             pause_s = min(2 * pause_s, RETRY_S_MAX)
 
     async def refresh(self, topics: Sequence[str] | None, *, creates: bool = False) -> Topology:
-        """The cluster as it is now.
+        """Fetch the metadata of the cluster.
 
         Args:
-            topics: to be told of; None: all.
-            creates: a topic that is missing is created, where the broker allows it.
+            topics: the topics to describe; None: all.
+            creates: let the broker create missing topics, where it allows that.
         """
         wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
-        # Version 4 is the first that can be told not to create topics; 12 knows no numbers of brokers that are gone.
+        # Version 4 is the first with allow_auto_topic_creation.
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=creates)
         answer = await self.retrying(functools.partial(self.ask, request, MetadataResponse, versions=range(4, 13)))
         self._topology = topology_of(answer)
         return self._topology
 
     async def ready(self, topics: Sequence[str], *, creates: bool = False, is_new: bool = False) -> Topology:
-        """The cluster once all these topics are there; one that was just created takes a moment.
+        """Return the metadata once all topics exist; a new topic takes a moment.
 
         Args:
-            topics: their names.
-            creates: see `refresh`.
-            is_new: they were created a moment ago, and need not be known yet.
+            topics: names of topics.
+            creates: let the broker create missing topics.
+            is_new: the topics were just created, so brokers may not know them yet.
 
         Raises:
-            NoSuchTopic: one is not there, and does not come within CREATION_S_MAX.
-            BrokerRefused: one may not be seen.
+            NoSuchTopic: a topic is missing, also after CREATION_S_MAX if it may still appear.
+            BrokerRefused: the client may not describe a topic.
         """
         deadline = trio.current_time() + min(self.timeout_s, CREATION_S_MAX)
         while True:
@@ -285,16 +284,17 @@ class Cluster:
         partitions: Collection[TopicPartition],
         attempt: Callable[[int, list[TopicPartition]], Awaitable[Mapping[TopicPartition, Result]]],
     ) -> dict[TopicPartition, Result]:
-        """What an attempt at the leader of each partition gives; one without a leader is waited for.
+        """Run an attempt at the leader of each partition, and return its results. Waits for leaders that are missing.
 
         Args:
-            partitions: which.
-            attempt: gets the number of a broker and partitions that it leads; returns a result for each of these.
+            partitions: the partitions.
+            attempt: receives the id of a broker and the partitions that it leads; returns a result for each of them. A
+                retry omits the partitions that already have a result.
 
         Raises:
-            NoSuchTopic: one of the topics is not there.
-            NoSuchPartition: it has no such partition.
-            ClientError: the last attempt's.
+            NoSuchTopic: a topic is unknown.
+            NoSuchPartition: a topic has fewer partitions.
+            ClientError: the error of the last attempt.
         """
         found: dict[TopicPartition, Result] = {}
 
@@ -313,16 +313,20 @@ class Cluster:
     async def ask_controller(
         self, request: Any, response_type: type[Response], versions: range | None = None
     ) -> Response:
-        """Ask the broker that changes topics; whether it still is that one, its answer tells."""
+        """Send a request to the last known controller. A former controller answers NOT_CONTROLLER."""
         topology = self._topology or await self.refresh(())
         node = topology.controller_id if topology.controller_id in topology.brokers else None
         return await self.ask(request, response_type, node=node, versions=versions)
 
     async def coordinator(self, key: str, key_type: int = _GROUP) -> int:
-        """The number of the broker that coordinates a group, or a transactional id (1), as it was last found.
+        """Return the id of the broker that coordinates a group or a transactional id, from a cache.
+
+        Args:
+            key: the group or transactional id.
+            key_type: 0: a group; 1: a transactional id.
 
         Raises:
-            BrokerRefused: there is none at the moment, or it may not be asked for.
+            BrokerRefused: no coordinator is available, or the client may not ask for it.
         """
         if (key_type, key) not in self._coordinators:
             request = FindCoordinatorRequest(key=key, key_type=key_type)
@@ -336,11 +340,11 @@ class Cluster:
     async def at_coordinator(
         self, key: str, attempt: Callable[[int], Awaitable[Result]], key_type: int = _GROUP
     ) -> Result:
-        """What an attempt at the coordinator of a group gives; it is looked for again when it moved.
+        """Return the result of an attempt at a coordinator, retried at the new one if the coordinator has moved.
 
         Args:
-            key: the group, or the transactional id.
-            attempt: gets the number of the broker; raises BrokerRefused with what it was answered.
+            key: the group or transactional id.
+            attempt: receives the id of the broker; raises BrokerRefused for an error code in its response.
             key_type: 0: a group; 1: a transactional id.
         """
 

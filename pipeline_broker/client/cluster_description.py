@@ -1,6 +1,5 @@
-"""A cluster as a person sees it: its brokers, and what lies on their disks.
-
-Rules of this file: brokers are asked one after the other; what an older broker does not say is None.
+"""Descriptions of a cluster for people: its brokers, and their log directories. Values that older brokers omit are
+None.
 """
 
 from __future__ import annotations
@@ -19,10 +18,12 @@ UNKNOWN = -1
 
 
 async def describe_cluster(cluster: Cluster) -> dict[str, Any]:
-    """A cluster: `cluster_id`, `controller`, and `brokers` with `broker`, `host`, `port`, `rack`, `leads`.
+    """Describe a cluster: `cluster_id`, `controller`, and `brokers` with `broker`, `host`, `port`, `rack` and `leads`.
+
+    `leads` is the number of partitions that the broker leads.
 
     Raises:
-        ClientError: no broker can be asked.
+        ClientError: no broker can be reached.
     """
     topology = await cluster.refresh(None)
     leads = _led_partitions(topology)
@@ -45,15 +46,15 @@ def _led_partitions(topology: Topology) -> dict[int, int]:
 
 
 async def log_dirs_of(cluster: Cluster, brokers: Collection[int], topics: Collection[str]) -> list[dict[str, Any]]:
-    """The log directories of brokers: `broker`, `directory`, `total_bytes`, `usable_bytes`, `partitions`.
+    """Describe log directories: `broker`, `directory`, `total_bytes`, `usable_bytes` and `partitions`.
 
     Args:
-        cluster: which.
-        brokers: numbers; without any: all.
-        topics: those that are counted; without any: all.
+        cluster: the cluster.
+        brokers: ids of brokers; empty: all.
+        topics: list only partitions of these topics; empty: all.
 
     Raises:
-        ClientError: there is no such broker, or it cannot be asked.
+        ClientError: a broker is unknown or cannot be reached.
     """
     topology = await cluster.refresh(())
     wanted = None

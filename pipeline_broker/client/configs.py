@@ -1,8 +1,4 @@
-"""Settings of topics, brokers, groups and client metrics, and quotas of users, clients and addresses.
-
-Rules of this file: a subject is what has settings, whatever the requests for it; all kinds read and change alike. The
-settings of one broker are asked of that broker, all others of any. A value that is secret stays unknown.
-"""
+"""Settings of topics, brokers, groups and client metrics, and quotas of users, clients and addresses, in one form."""
 
 from __future__ import annotations
 
@@ -23,12 +19,13 @@ from pipeline_broker.wire.messages.configs.incremental_alter_configs import (
 __all__ = ["QUOTA_KINDS", "RESOURCE_KINDS", "Setting", "Subject", "alter_settings", "settings_of"]
 
 RESOURCE_KINDS = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
-"""Kinds that have settings, with their numbers on the wire."""
+"""Kinds of subjects with settings, and Kafka's ConfigResource types."""
 QUOTA_KINDS = {"user": "user", "client": "client-id", "ip": "ip"}
-"""Kinds that have quotas, with their names on the wire."""
+"""Kinds of subjects with quotas, and Kafka's entity types."""
 _BROKER, _BROKER_LOGGER = 4, 8
 _SET, _DELETE = 0, 1
 DEFAULT_SOURCE = 5
+# ConfigSource of DescribeConfigs.
 _SOURCES = {
     1: "topic",
     2: "broker",
@@ -39,16 +36,15 @@ _SOURCES = {
     7: "client-metrics",
     8: "group",
 }
-"""What DescribeConfigs says of where a value comes from."""
 
 
 @attrs.frozen(slots=True)
 class Subject:
-    """What has settings.
+    """A resource with settings, or an entity with quotas.
 
     Attributes:
-        kind: of RESOURCE_KINDS or QUOTA_KINDS.
-        name: None: what is so by default for all of the kind.
+        kind: a key of RESOURCE_KINDS or QUOTA_KINDS.
+        name: the name of the resource or entity; None: the default of the kind.
     """
 
     kind: str
@@ -60,15 +56,15 @@ class Subject:
 
 @attrs.frozen(slots=True)
 class Setting:
-    """One setting.
+    """A setting or a quota.
 
     Attributes:
-        name: Kafka's.
-        value: None: secret, or there is none.
-        source: where it comes from.
-        is_default: nobody has set it.
-        is_secret: it is not told.
-        is_read_only: it cannot be changed while the broker runs.
+        name: Kafka's name.
+        value: None if the value is secret or unset.
+        source: where the value comes from, such as "topic" or "server.properties".
+        is_default: the value was never set.
+        is_secret: the broker does not reveal the value.
+        is_read_only: the value cannot change while the broker runs.
     """
 
     name: str
@@ -80,13 +76,13 @@ class Setting:
 
 
 async def settings_of(cluster: Cluster, subject: Subject, names: Sequence[str] = ()) -> list[Setting]:
-    """The settings of a subject, by their names.
+    """Return the settings of a subject, sorted by name.
 
     Args:
-        names: those that are wanted; none: all.
+        names: the wanted settings; empty: all.
 
     Raises:
-        ClientError: there is no such subject, or it may not be seen.
+        ClientError: the subject or a setting is unknown, or the client may not describe it.
     """
     if subject.kind in QUOTA_KINDS:
         quotas = await quotas_of(cluster, {QUOTA_KINDS[subject.kind]: subject.name}, is_strict=True)
@@ -122,13 +118,13 @@ def _setting(config: DescribeConfigsResponse.DescribeConfigsResourceResult) -> S
 
 
 async def alter_settings(cluster: Cluster, subject: Subject, changes: Mapping[str, str | None]) -> None:
-    """Change settings of a subject, all or none of them.
+    """Change settings of a subject, all or none.
 
     Args:
-        changes: new values; None: what it is by default.
+        changes: new values by name; None restores the default.
 
     Raises:
-        ClientError: a value is wrong, there is no such subject, or it may not be changed.
+        ClientError: a value is invalid, the subject is unknown, or the client may not change it.
     """
     if subject.kind in QUOTA_KINDS:
         await alter_quotas(cluster, {QUOTA_KINDS[subject.kind]: subject.name}, changes)
@@ -153,11 +149,11 @@ async def alter_settings(cluster: Cluster, subject: Subject, changes: Mapping[st
 
 
 async def _node(cluster: Cluster, subject: Subject) -> int | None:
-    """Whom to ask: a broker about itself, anybody about the rest."""
+    # Only the broker itself knows its own settings; any broker knows the others.
     if RESOURCE_KINDS[subject.kind] not in {_BROKER, _BROKER_LOGGER} or subject.name is None:
         return None
     topology = await cluster.refresh(())
     known = {str(node): node for node in topology.brokers}
     if subject.name not in known:
-        raise ClientError(f"there is no broker {subject.name}: there are {', '.join(sorted(known))}")
+        raise ClientError(f"unknown broker {subject.name}: the cluster has {', '.join(sorted(known))}")
     return known[subject.name]

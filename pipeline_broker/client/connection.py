@@ -1,8 +1,6 @@
-"""One socket of the load client.
+"""A non-blocking TCP connection to a broker, on a raw socket.
 
-Rules of this file: raw non-blocking sockets; what is sent goes out at once and in one call if the kernel takes it, and
-is finished by a task of its own if not, so that reading never waits for writing. The other side closing is a
-ClientError that says how the connection stood.
+A send is one system call if the kernel takes all bytes. A separate task sends the rest, so reading never waits for writing.
 """
 
 import contextlib
@@ -19,12 +17,12 @@ from pipeline_broker.client.errors import ClientError
 Buffer = bytes | bytearray | memoryview
 
 RECEIVE_SIZE = 1 << 16
+# `struct linger` with a time of 0: close() sends RST instead of FIN.
 _RESET = struct.pack("ii", 1, 0)
-"""`struct linger`: on, for no time."""
 
 
 class Connection:
-    """A connected socket; `receive` and `run_writer` are called by one task each."""
+    """A connected socket. At most one task may call `receive`, and one `run_writer`."""
 
     def __init__(self, raw_socket: socket.socket) -> None:
         self._socket = raw_socket
@@ -32,7 +30,12 @@ class Connection:
         self._has_unsent = trio.Event()
 
     def send_nowait(self, data: Buffer) -> None:
-        """Send now what the kernel takes; the rest follows as soon as it can."""
+        """Send as many bytes as the kernel takes now, and leave the rest to `run_writer`.
+
+        Raises:
+            ClientError: the connection is broken.
+        """
+        # With unsent bytes, these must wait too: otherwise they would overtake them.
         if not self._unsent:
             try:
                 sent = self._socket.send(data)
@@ -47,7 +50,11 @@ class Connection:
         self._has_unsent.set()
 
     async def run_writer(self) -> None:
-        """Finish what `send_nowait` could not; runs until cancelled."""
+        """Send what `send_nowait` could not, until cancelled.
+
+        Raises:
+            ClientError: the connection is broken.
+        """
         while True:
             await self._has_unsent.wait()
             while self._unsent:
@@ -62,7 +69,11 @@ class Connection:
             self._has_unsent = trio.Event()
 
     async def receive(self) -> bytes:
-        """What has arrived, at least one byte."""
+        """Wait for bytes, and return those that have arrived, at least one.
+
+        Raises:
+            ClientError: the connection is broken, or the broker closed it.
+        """
         while True:
             await trio.lowlevel.wait_readable(self._socket)
             try:
@@ -77,15 +88,15 @@ class Connection:
 
     @property
     def raw_socket(self) -> socket.socket:
-        """What a connection that encrypts is made on."""
+        """The socket, for a TLS connection on top of it."""
         return self._socket
 
     def close(self) -> None:
-        """Close the socket; no task may be waiting for it any more."""
+        """Close the socket. No task may be waiting on it."""
         self._socket.close()
 
     def reset_on_close(self) -> None:
-        """Let it close with a reset: the other side then forgets what it has not read."""
+        """Make `close` reset the connection, so the broker drops the bytes that it has not read."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
 
@@ -95,7 +106,11 @@ def _broken(error: OSError) -> ClientError:
 
 @contextlib.asynccontextmanager
 async def connect(host: str, port: int) -> AsyncIterator[Connection]:
-    """A connection to a broker, closed at the end of the block."""
+    """Connect to a broker, and close the connection at the end of the block.
+
+    Raises:
+        ClientError: the name cannot be resolved, or the broker cannot be reached.
+    """
     try:
         addresses = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -104,6 +119,7 @@ async def connect(host: str, port: int) -> AsyncIterator[Connection]:
     raw_socket = socket.socket(family, kind, protocol)
     try:
         raw_socket.setblocking(False)
+        # Nagle's algorithm would delay each request that follows an unacknowledged one.
         raw_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         number = raw_socket.connect_ex(address)
         if number == errno.EINPROGRESS:

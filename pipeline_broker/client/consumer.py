@@ -1,8 +1,7 @@
-"""Reads partitions from a place to another, or on and on.
+"""A reader of partitions: fetches from their leaders and passes visible records to a sink.
 
-Rules of this file: a task for each leader fetches, with no more than one answer of each in memory; what it finds is
-handed to the sink batch by batch, and a position moves when the sink is done with a batch. Reading stops between two
-batches, never inside the sink. What may be tried again is, until no leader has answered for the cluster's timeout.
+One task per leader holds at most one fetch response. Retriable errors are retried until no leader has answered for the
+cluster's timeout.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import attrs
 import trio
 
-from pipeline_broker.client.cluster import GROWTH_S, Cluster
+from pipeline_broker.client.cluster import PARTITION_CHECK_S, Cluster
 from pipeline_broker.client.errors import ClientError, check, error_name
 from pipeline_broker.client.offsets import READ_COMMITTED, bounds_of
 from pipeline_broker.client.topology import TopicPartition
@@ -24,26 +23,27 @@ from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
 __all__ = ["Position", "Reader", "Sink"]
 
 FETCH_WAIT_MS_MAX = 500
-"""How long a leader may wait for records; an end that is reached is seen at once, a stop after this time."""
+"""Longest wait of a leader for new records (fetch.max.wait.ms), and so the longest delay of `Reader.stop`."""
 FETCH_BYTES_MAX = 8 << 20
+"""Largest fetch response, unless its first batch is larger."""
 PARTITION_BYTES_MAX = 1 << 20
-"""Of an answer; a batch that is larger comes alone."""
+"""Most bytes of one partition in a fetch response, unless the first batch is larger."""
 PAUSE_S = 0.1
-"""Before something is tried again."""
+"""Pause before a retry."""
 _FETCH_VERSIONS = range(4, 13)  # those that name topics
 
 Sink = Callable[[TopicPartition, VisibleBatch], Awaitable[int | None]]
-"""Takes what was read and gives the offset that it wants next; None: it has taken nothing. The next batch comes
-then."""
+"""Takes a batch of a partition and returns the offset to read next, or None if it did not take the batch. The reader
+passes the next batch of the partition after the sink returns."""
 
 
 @attrs.define
 class Position:
-    """How far a partition was read.
+    """The next offset to read in a partition.
 
     Attributes:
-        offset: what is read next.
-        stop: where reading ends; None: nowhere.
+        offset: the next offset.
+        stop: the offset before which reading ends; None: never.
     """
 
     offset: int
@@ -51,23 +51,24 @@ class Position:
 
     @property
     def is_reached(self) -> bool:
-        """Whether nothing is left to be read."""
         return self.stop is not None and self.offset >= self.stop
 
 
 class Reader:
-    """Reads partitions.
+    """A reader of partitions.
+
+    A position advances when the sink returns, never inside it, so positions are safe to commit.
 
     Args:
-        cluster: whose they are.
-        positions: from where, and to where.
-        sink: takes batches, also of several partitions at once.
-        isolation: READ_COMMITTED leaves out what was aborted, or is not decided.
-        warn: is told in one line what was passed over.
-        grows: topics whose partitions that are added meanwhile are read too, from where they begin.
+        cluster: the cluster of the partitions.
+        positions: where to start and stop in each partition.
+        sink: receives batches, for several partitions concurrently.
+        isolation: READ_COMMITTED hides records of open and aborted transactions.
+        warn: receives a line for each range of offsets that is skipped.
+        grows: topics to check for added partitions, which are then read from their start.
 
     Attributes:
-        positions: as far as the sink has got them.
+        positions: the positions after the batches that the sink has taken.
     """
 
     def __init__(
@@ -92,22 +93,22 @@ class Reader:
         self._progress_at = 0.0
 
     def stop(self) -> None:
-        """Read nothing more; `run` returns when the sinks are done."""
+        """Stop reading; `run` returns when the sinks have returned."""
         self._is_stopped = True
 
     async def run(self) -> None:
-        """Read until every stop is reached, or `stop` is called.
+        """Read until every `stop` is reached, or `stop` is called.
 
         Raises:
             ClientError: a partition cannot be read.
         """
         self._progress_at = trio.current_time()
-        while not self._is_stopped and (left := self._left(self.positions)):
+        while not self._is_stopped and (left := self._unfinished(self.positions)):
             self._is_stale = self._has_grown = False
             topology = await self._cluster.refresh(sorted({topic for topic, _ in left}))
             led = topology.by_leader(left)
             if sum(map(len, led.values())) < len(left):
-                self._again("a partition has no leader (LEADER_NOT_AVAILABLE)")
+                self._mark_stale("a partition has no leader (LEADER_NOT_AVAILABLE)")
             await self._read(led)
             if self._is_stale:
                 if trio.current_time() - self._progress_at > self._cluster.timeout_s:
@@ -115,7 +116,7 @@ class Reader:
                 await trio.sleep(PAUSE_S)
 
     async def _read(self, led: Mapping[int, Sequence[TopicPartition]]) -> None:
-        """Read from all leaders until the cluster is to be looked at again."""
+        # Returns when `_is_stale`, `_has_grown` or `_is_stopped` is set, or every stop is reached.
         async with trio.open_nursery() as watching:
             if self._grows:
                 watching.start_soon(self._watch)
@@ -125,9 +126,8 @@ class Reader:
             watching.cancel_scope.cancel()
 
     async def _watch(self) -> None:
-        """Look for partitions now and then, until there is one more."""
         while not self._has_grown:
-            await trio.sleep(GROWTH_S)
+            await trio.sleep(PARTITION_CHECK_S)
             try:
                 topology = await self._cluster.refresh(self._grows)
                 added = [it for it in topology.partitions(self._grows) if it not in self.positions]
@@ -135,22 +135,25 @@ class Reader:
             except ClientError as error:
                 if not error.is_retriable:
                     raise
-                continue  # those who read notice it too, and whether it lasts
+                continue  # the reading tasks meet the same error, and decide when it has lasted too long
             self.positions.update({partition: Position(it.start) for partition, it in bounds.items()})
             self._has_grown = bool(added)
 
-    def _left(self, partitions: Mapping[TopicPartition, Position] | Sequence[TopicPartition]) -> list[TopicPartition]:
+    def _unfinished(
+        self, partitions: Mapping[TopicPartition, Position] | Sequence[TopicPartition]
+    ) -> list[TopicPartition]:
         return [partition for partition in partitions if not self.positions[partition].is_reached]
 
-    def _again(self, why: str) -> None:
-        """Look at the cluster again: all leaders' tasks end."""
+    def _mark_stale(self, why: str) -> None:
+        # All `_read_from` tasks end; `run` refreshes the metadata and starts them again.
         self._is_stale = True
         self._why = why
 
     async def _read_from(self, node: int, partitions: Sequence[TopicPartition]) -> None:
         turn = 0
-        while not (self._is_stopped or self._is_stale or self._has_grown) and (left := self._left(partitions)):
-            turn = (turn + 1) % len(left)  # no partition is always the first to fill the answer
+        while not (self._is_stopped or self._is_stale or self._has_grown) and (left := self._unfinished(partitions)):
+            # The first partitions of a request may fill its response, so each request begins with another one.
+            turn = (turn + 1) % len(left)
             request = self._request([*left[turn:], *left[:turn]])
             try:
                 answer = await self._cluster.ask(
@@ -160,7 +163,7 @@ class Reader:
             except ClientError as error:
                 if not error.is_retriable:
                     raise
-                self._again(str(error))
+                self._mark_stale(str(error))
                 return
             for topic in answer.responses:
                 for it in topic.partitions:
@@ -190,12 +193,13 @@ class Reader:
         if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             await self._find_range(partition)
         elif answer.error_code in RETRIABLE:
-            self._again(f"{name}: {error_name(answer.error_code)}")
+            self._mark_stale(f"{name}: {error_name(answer.error_code)}")
         else:
             check(answer.error_code, f"reading {name}")
             records = answer.records
             await self._hand_over(partition, answer, records if isinstance(records, memoryview | bytes) else b"")
-            self._progress_at = trio.current_time()  # a sink, such as a pager, may take any time
+            # After the sink, not before: a sink such as a pager may block longer than the timeout.
+            self._progress_at = trio.current_time()
 
     async def _hand_over(self, partition: TopicPartition, answer: FetchResponse.PartitionData, data: Buffer) -> None:
         position = self.positions[partition]
@@ -212,12 +216,13 @@ class Reader:
             position.offset = max(position.offset, following)
         if position.offset == before and not self._is_stopped:
             if len(data):
-                raise ClientError(f"{partition[0]}-{partition[1]} gives no whole batch at offset {before}")
+                raise ClientError(f"{partition[0]}-{partition[1]} has no complete batch at offset {before}")
             if position.stop is not None and answer.high_watermark < position.stop:
-                position.stop = min(position.stop, max(before, answer.high_watermark))  # the log was cut meanwhile
+                # The log was truncated after `stop` was computed; without this, reading would never end.
+                position.stop = min(position.stop, max(before, answer.high_watermark))
 
     async def _find_range(self, partition: TopicPartition) -> None:
-        """Go on where the partition begins, if what was to be read is deleted."""
+        # Records may be deleted while they are read: continue at the new log start.
         position = self.positions[partition]
         bounds = (await bounds_of(self._cluster, [partition]))[partition]
         name = f"{partition[0]}-{partition[1]}"

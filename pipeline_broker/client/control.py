@@ -1,7 +1,7 @@
-"""What the load client asks of a broker before it sends records.
+"""Control requests of the load client: everything that it asks a broker before it sends records.
 
-Rules of this file: a connection of its own, so that the measured ones carry produce requests only; every wait is
-bounded by the caller; whatever the broker refuses is one ClientError.
+They use a connection of their own, so the measured connections carry only the measured requests. Callers bound the
+waits.
 """
 
 import contextlib
@@ -26,13 +26,14 @@ from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, Metad
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 PRODUCE_VERSIONS = range(9, 13)  # flexible, and topics by name
-FETCH_VERSIONS = range(12, 13)  # the same
+FETCH_VERSIONS = range(12, 13)  # for the same reasons
 _PRODUCE_KEY = 0
 _FETCH_KEY = 1
 _INIT_PRODUCER_ID_VERSIONS = range(2, 6)
-_FIND_COORDINATOR_VERSIONS = range(1, 4)  # the versions that ask for one
-_OF_TRANSACTIONS = 1
-_SOON = frozenset(
+_FIND_COORDINATOR_VERSIONS = range(1, 4)  # later versions have several keys per request
+_TRANSACTION_KEY_TYPE = 1
+# Errors of a coordinator that is loading. Apache Kafka names a coordinator before it has been elected.
+_NOT_READY = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -40,7 +41,6 @@ _SOON = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""What a coordinator answers that is not ready yet; Apache Kafka names one before it has been elected."""
 TRANSACTION_TIMEOUT_MS = 60_000
 _EARLIEST = -2
 _METADATA_POLL_S = 0.02
@@ -50,7 +50,7 @@ Response = TypeVar("Response")
 
 @attrs.frozen(slots=True)
 class Node:
-    """A broker that leads partitions of a topic."""
+    """A broker and the partitions of the topic that it leads."""
 
     host: str
     port: int
@@ -59,13 +59,13 @@ class Node:
 
 @attrs.frozen(slots=True)
 class Target:
-    """A topic ready to be written to.
+    """A topic that is ready for a load.
 
     Attributes:
-        partitions: how many of them are used.
-        produce_version: of the API.
-        nodes: who leads them.
-        fetch_version: of the API; None where it has none that this client speaks.
+        partitions: the number of partitions in use.
+        produce_version: the version for Produce requests.
+        nodes: the leaders of the partitions.
+        fetch_version: the version for Fetch requests; None if client and broker have none in common.
     """
 
     topic: str
@@ -77,7 +77,7 @@ class Target:
 
 @contextlib.asynccontextmanager
 async def open_control(host: str, port: int, security: ClientSecurity = PLAINTEXT) -> AsyncIterator["Control"]:
-    """A connection on which one thing after the other is asked, versions agreed on."""
+    """Connect to a broker, negotiate versions, and close the connection at the end of the block."""
     async with connect_securely(host, port, security) as connection, trio.open_nursery() as nursery:
         nursery.start_soon(connection.run_writer)
         control = Control(connection)
@@ -87,13 +87,14 @@ async def open_control(host: str, port: int, security: ClientSecurity = PLAINTEX
 
 
 async def prepare(host: str, port: int, topic: str, partitions: int, security: ClientSecurity = PLAINTEXT) -> Target:
-    """Agree on versions, and see to it that the topic exists."""
+    """Negotiate versions, create the topic if it is missing, and wait until its partitions have leaders."""
     async with open_control(host, port, security) as control:
         await control.create_topic(topic, partitions)
         leaders = await control.wait_until_led(topic)
     used = sorted(leaders)[:partitions]
     addresses = dict.fromkeys(leaders[partition] for partition in used)
-    # A broker alone is where it was found, whatever it advertises.
+    # A single leader is reached at the given address: through a tunnel or the mapped port of a container, the advertised
+    # address does not work.
     nodes = tuple(
         Node(*((host, port) if len(addresses) == 1 else address), tuple(it for it in used if leaders[it] == address))
         for address in addresses
@@ -103,37 +104,43 @@ async def prepare(host: str, port: int, topic: str, partitions: int, security: C
 
 
 class Control:
-    """Asks one thing after the other on one connection."""
+    """A control connection, on which each request waits for the response to the previous one."""
 
     def __init__(self, connection: Connection) -> None:
         self._dialogue = Dialogue(connection)
         self._ranges: dict[int, range] = {}
 
     async def negotiate(self) -> None:
-        """Learn which versions the broker has."""
         request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
         response = await self._dialogue.ask(request, ApiVersionsResponse, 3)
         refuse(response.error_code, "ApiVersions")
         self._ranges = {api.api_key: range(api.min_version, api.max_version + 1) for api in response.api_keys}
 
     def version(self, api_key: int, ours: range) -> int:
-        """The newest version that both sides have."""
+        """Return the newest common version of an API.
+
+        Raises:
+            ClientError: client and broker have no version in common.
+        """
         common = self.common_version(api_key, ours)
         if common is None:
             raise ClientError(f"the broker has no version {ours[0]} to {ours[-1]} of API {api_key}")
         return common
 
     def has_version(self, api_key: int, version: int) -> bool:
-        """Whether the broker has this version."""
+        """Return whether the broker supports a version of an API."""
         return version in self._ranges.get(api_key, range(0))
 
     def common_version(self, api_key: int, ours: range) -> int | None:
-        """The same; None where there is none."""
+        """Return the newest common version of an API, or None if none exists."""
         theirs = self._ranges.get(api_key, range(0))
         return max((version for version in ours if version in theirs), default=None)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        """Create the topic, which may exist; where that is not offered, asking for it by name creates it."""
+        """Create a topic unless it exists.
+
+        Does nothing if the broker has no CreateTopics; then a Metadata request with the name creates it.
+        """
         if CreateTopicsRequest.SCHEMA.key not in self._ranges:
             return
         creatable = CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
@@ -144,7 +151,7 @@ class Control:
                 refuse(result.error_code, f"creating topic {topic}")
 
     async def wait_until_led(self, topic: str) -> dict[int, tuple[str, int]]:
-        """Wait until every partition has a leader; the address of each partition's."""
+        """Wait until every partition has a leader, and return the address of each leader by partition."""
         request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
         while True:
             response = await self._ask_newest(request, MetadataResponse)
@@ -160,30 +167,30 @@ class Control:
             await trio.sleep(_METADATA_POLL_S)
 
     async def new_producer(self, transactional_id: str | None = None) -> tuple[int, int]:
-        """The id and epoch of a new producer, idempotent or transactional."""
+        """Return the id and epoch of a new producer: transactional with a `transactional_id`, idempotent without."""
         version = self.version(InitProducerIdRequest.SCHEMA.key or 0, _INIT_PRODUCER_ID_VERSIONS)
         timeout_ms = 0 if transactional_id is None else TRANSACTION_TIMEOUT_MS
         request = InitProducerIdRequest(transactional_id, timeout_ms)
         while True:
             response = await self._dialogue.ask(request, InitProducerIdResponse, version)
-            if response.error_code not in _SOON:
+            if response.error_code not in _NOT_READY:
                 refuse(response.error_code, f"an id for producer {transactional_id or ''}".rstrip())
                 return response.producer_id, response.producer_epoch
             await trio.sleep(_METADATA_POLL_S)
 
     async def coordinator(self, transactional_id: str) -> tuple[str, int]:
-        """The address of the coordinator of a transactional producer."""
+        """Return the address of the coordinator of a transactional id."""
         version = self.version(FindCoordinatorRequest.SCHEMA.key or 0, _FIND_COORDINATOR_VERSIONS)
-        request = FindCoordinatorRequest(key=transactional_id, key_type=_OF_TRANSACTIONS)
+        request = FindCoordinatorRequest(key=transactional_id, key_type=_TRANSACTION_KEY_TYPE)
         while True:
             response = await self._dialogue.ask(request, FindCoordinatorResponse, version)
-            if response.error_code not in _SOON:
+            if response.error_code not in _NOT_READY:
                 refuse(response.error_code, "the coordinator of transactions")
                 return response.host, response.port
             await trio.sleep(_METADATA_POLL_S)
 
     async def log_starts(self, topic: str, partitions: Sequence[int]) -> list[int]:
-        """The first offset of partitions that this broker leads."""
+        """Return the log start offsets of partitions that this broker leads."""
         wanted = [ListOffsetsRequest.ListOffsetsPartition(partition_index=it, timestamp=_EARLIEST) for it in partitions]
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(topic, wanted)])
         response = await self._ask_newest(request, ListOffsetsResponse)

@@ -1,8 +1,4 @@
-"""Asks a broker one thing after the other on one connection.
-
-Rules of this file: a request is sent when the one before it is answered; every wait is bounded by the caller; an
-answer that cannot be read is a ClientError.
-"""
+"""One request at a time on a connection, for control requests and SASL."""
 
 import itertools
 import struct
@@ -21,7 +17,7 @@ Response = TypeVar("Response")
 
 
 class Dialogue:
-    """Requests and answers in turn."""
+    """A connection on which each request waits for the response to the previous one. Callers bound the waits."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -29,7 +25,11 @@ class Dialogue:
         self._received = b""
 
     async def ask(self, request: Any, response_type: type[Response], version: int) -> Response:
-        """The answer to a request of the given version."""
+        """Send a request in the given version, and return its response.
+
+        Raises:
+            ClientError: the connection is broken, or the response is malformed.
+        """
         key = request.SCHEMA.key
         header = encode_request_header(RequestHeader(key, version, next(self._ids), CLIENT_ID))
         frame = await self.ask_framed(framed(b"".join((header, *encode(request, version)))))
@@ -40,7 +40,7 @@ class Dialogue:
             raise ClientError(f"the broker's answer to {type(request).__name__} cannot be read: {error}") from None
 
     async def ask_framed(self, frame: bytes) -> bytes:
-        """The answer, without its length, to a request that is framed."""
+        """Send a framed request, and return its response without the length prefix."""
         self._connection.send_nowait(frame)
         while True:
             if len(self._received) >= _LENGTH.size:
@@ -55,12 +55,18 @@ class Dialogue:
 
 
 def framed(body: bytes) -> bytes:
-    """A request behind its length."""
+    """Return a request with its length prefix."""
     return _LENGTH.pack(len(body)) + body
 
 
 def refuse(error_code: int, what: str, remedy: str = "") -> None:
-    """Turn an error code of the broker into a ClientError; a remedy is what the user should look at."""
+    """Raise ClientError if an error code of the broker is not 0.
+
+    Args:
+        error_code: Kafka's error code.
+        what: the subject of the message.
+        remedy: advice for the user.
+    """
     if error_code:
         remedy = remedy or missing_right(error_code)
         raise ClientError(f"{what}: the broker answered {error_name(error_code)}" + (f": {remedy}" if remedy else ""))

@@ -1,8 +1,4 @@
-"""How asking a cluster fails.
-
-Rules of this file: every error is one line for a person that says what to do where something can be done. Whether it is
-worth trying again is a property of the error, so that nobody looks into messages.
-"""
+"""Errors of the client, and their messages: one line for a person, with a remedy where one exists."""
 
 from __future__ import annotations
 
@@ -19,9 +15,9 @@ __all__ = [
     "check",
     "check_topic",
     "error_name",
-    "hinted",
+    "with_hint",
     "missing_right",
-    "told",
+    "describe_error",
 ]
 
 _NEEDS_RIGHT_ON: dict[int, str] = {
@@ -31,28 +27,33 @@ _NEEDS_RIGHT_ON: dict[int, str] = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional id",
 }
 NO_CODE = -2
-"""No error of Kafka's; -1 is one."""
+"""The code of errors without one of Kafka's; -1 is UNKNOWN_SERVER_ERROR."""
 
 
 class ClientError(Exception):
-    """What was asked for was not done; the message is one line for a person."""
+    """A request that failed. The message is one line for a person.
+
+    Attributes:
+        is_retriable: whether a retry may succeed.
+        code: Kafka's error code, or NO_CODE.
+    """
 
     is_retriable = False
     code: int = NO_CODE
 
 
 class ConnectionLost(ClientError):
-    """The broker went away, or could not be reached; another connection may do better."""
+    """The connection broke, or the broker could not be reached. A new connection may succeed."""
 
     is_retriable = True
 
 
 class BrokerRefused(ClientError):
-    """The broker answered with an error code.
+    """An error code in a response.
 
     Args:
-        message: what to tell, with the name of the code in it.
-        code: Kafka's number of it.
+        message: the message, with the name of the error code in it.
+        code: Kafka's error code.
     """
 
     def __init__(self, message: str, code: int) -> None:
@@ -62,21 +63,23 @@ class BrokerRefused(ClientError):
 
 
 class NoSuchTopic(ClientError):
-    """There is no topic of this name, and nobody is about to create it."""
+    """An unknown topic that no broker is about to create. Not retriable, unlike other UNKNOWN_TOPIC_OR_PARTITION
+    errors.
+    """
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class NoSuchTransaction(ClientError):
-    """The coordinator does not know the transactional id."""
+    """A transactional id that its coordinator does not know."""
 
 
 class NoSuchPartition(ClientError):
-    """The topic has fewer partitions.
+    """A partition number beyond those of the topic.
 
     Args:
-        partition: the number that it does not have.
-        count: how many partitions it has.
+        partition: the unknown partition.
+        count: the number of partitions of the topic.
     """
 
     def __init__(self, topic: str, partition: int, count: int) -> None:
@@ -85,11 +88,11 @@ class NoSuchPartition(ClientError):
 
 
 class NoSuchGroup(ClientError):
-    """Nobody knows a group of this name."""
+    """A group that its coordinator does not know."""
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error code, also of one that is newer than this program."""
+    """Return Kafka's name of an error code, or "error CODE" for one that this program does not know."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -97,56 +100,54 @@ def error_name(code: int) -> str:
 
 
 def check(code: int, what: str, message: str | None = None) -> None:
-    """Turn an error code of an answer into an exception.
+    """Raise BrokerRefused if an error code is not 0.
 
     Args:
-        code: 0 is no error.
-        what: was asked for, as the beginning of a sentence.
-        message: the broker's own words, where the answer has any.
-
-    Raises:
-        BrokerRefused: the code is an error.
+        code: the error code of a response.
+        what: the subject of the message.
+        message: the broker's own message, if the response has one.
     """
     if code:
-        raise BrokerRefused(f"{what}: {told(code, message)}", code)
+        raise BrokerRefused(f"{what}: {describe_error(code, message)}", code)
 
 
-def told(code: int, message: str | None = None) -> str:
-    """An error code in words, and its name.
+def describe_error(code: int, message: str | None = None) -> str:
+    """Return an error code as words, followed by its name.
 
     Args:
-        code: of an answer.
-        message: the broker's own words, where the answer has any.
+        code: the error code of a response.
+        message: the broker's own message, if the response has one.
     """
     name, words = error_name(code), " ".join((missing_right(code) or message or _words(code)).split())
     return f"{words} ({name})" if words else name
 
 
 def check_topic(code: int, name: str | None, what: str, message: str | None = None) -> None:
-    """The same where a topic is asked for; one that is not there is not waited for.
+    """Like `check`, but raise NoSuchTopic for an unknown topic, so that nothing retries it.
 
     Raises:
-        NoSuchTopic: it is not there.
+        NoSuchTopic: the topic is unknown.
         BrokerRefused: the code is another error.
     """
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise NoSuchTopic(f"there is no topic {name!r}: see `topics list`")
+        raise NoSuchTopic(f"unknown topic {name!r}: see `topics list`")
     check(code, what, message)
 
 
-def hinted(error: str) -> str:
-    """An error of a first contact, with what is most often behind it."""
+def with_hint(error: str) -> str:
+    """Append the most likely cause to the message of a failed first connection."""
     if error.endswith("closed the connection"):
         return f"{error}: is security.protocol right?"
     if "issuer certificate" in error or "self-signed" in error:
-        return f"{error}: name its authority with ssl.ca.location"
+        return f"{error}: name its certificate authority with ssl.ca.location"
     if "has expired" in error:
-        return f"{error}: the broker needs a new one, or the clock of this machine is wrong"
+        return f"{error}: renew the broker's certificate, or set the clock of this machine"
     return error
 
 
 def missing_right(code: int) -> str:
-    """What lacks, and who gives it, in place of a broker's words, which only say the code again."""
+    """Return the missing permission and its remedy as a sentence, or "" for other errors."""
+    # Used in place of the broker's message, which only repeats the error code.
     resource = _NEEDS_RIGHT_ON.get(code)
     return f"This needs a right on the {resource} that the client lacks; `acls add` grants it." if resource else ""
 

@@ -1,8 +1,8 @@
-"""One group as a person sees it: its state, its members with what is assigned to them, its lag.
+"""Descriptions of groups for people: state, members, assignments and lag.
 
-Rules of this file: see `groups`; a group of any kind becomes the same plain objects, and the first description that
-knows it counts (KIP-848: a consumer group first, then a classic one, then a share group). What a member of the classic
-protocol wrote of itself is read as consumers write it; of other kinds of members only that they are there is told.
+Groups of every kind have the same form. The coordinator is asked for a consumer group first, then for a classic one,
+then
+for a share group (KIP-848). Assignments of classic members are decoded only for the `consumer` protocol type.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from pipeline_broker.wire.messages.share.share_group_describe import (
     ShareGroupDescribeResponse,
 )
 
-__all__ = ["describe_group", "group_state", "list_described"]
+__all__ = ["describe_group", "group_state", "describe_groups"]
 
 AT_ONCE = 8
-"""Groups that are described together, while a list of them is made."""
+"""Number of groups that `describe_groups` describes concurrently."""
 
 DEAD = "Dead"
 _NOT_THIS_KIND = frozenset(
@@ -59,11 +59,11 @@ _KINDS = (
 
 
 async def group_state(cluster: Cluster, group: str) -> dict[str, Any]:
-    """A group without its offsets: `group`, `type`, `state`, `coordinator`, `assignor`, `members`.
+    """Describe a group without its offsets: `group`, `type`, `state`, `coordinator`, `protocol`, `assignor`, `members`.
 
     Raises:
-        NoSuchGroup: nobody knows it.
-        ClientError: its coordinator cannot be asked.
+        NoSuchGroup: the coordinator does not know the group.
+        ClientError: the coordinator cannot be reached.
     """
 
     async def attempt(node: int) -> dict[str, Any]:
@@ -76,22 +76,24 @@ async def group_state(cluster: Cluster, group: str) -> dict[str, Any]:
             try:
                 check(found.error_code, f"group {group}", found.error_message)
             except BrokerRefused as error:
+                # A coordinator rejects a description of the wrong kind with one of these errors, so try the next kind.
                 if error.code in _NOT_THIS_KIND:
                     continue
                 raise
             if found.group_state != DEAD:
                 return _shown(found, kind, node)
-        raise NoSuchGroup(f"there is no group {group!r}: see `groups list`")
+        raise NoSuchGroup(f"unknown group {group!r}: see `groups list`")
 
     return await cluster.at_coordinator(group, attempt)
 
 
 async def describe_group(cluster: Cluster, group: str) -> dict[str, Any]:
-    """A group with `offsets`: a row for each partition that it has committed or reads.
+    """Describe a group, with `lag`, and `offsets`: a row for each partition that it has committed or that a member
+    reads.
 
     Raises:
-        NoSuchGroup: nobody knows it.
-        ClientError: a broker cannot be asked.
+        NoSuchGroup: the coordinator does not know the group.
+        ClientError: a broker cannot be reached.
     """
     shown = await group_state(cluster, group)
     if shown["type"] == _SHARE:
@@ -111,23 +113,23 @@ async def describe_group(cluster: Cluster, group: str) -> dict[str, Any]:
     return {**shown, "lag": total_lag(row["lag"] for row in rows), "offsets": rows}
 
 
-async def list_described(cluster: Cluster, groups: Sequence[ListedGroup]) -> list[dict[str, Any]]:
-    """The groups of a list, each with how many `members` it has and its `lag`; None where they may not be seen.
+async def describe_groups(cluster: Cluster, groups: Sequence[ListedGroup]) -> list[dict[str, Any]]:
+    """Add `members` (a number) and `lag` to listed groups. Both are None for groups that the client may not describe.
 
-    A group that goes meanwhile is left out.
+    Omits groups that no longer exist.
 
     Raises:
-        ClientError: a broker cannot be asked.
+        ClientError: a broker cannot be reached.
     """
     rows = [{**attrs.asdict(it), "members": None, "lag": None} for it in groups]
-    gone: list[dict[str, Any]] = []
+    deleted: list[dict[str, Any]] = []
 
     async def describe(row: dict[str, Any], limiter: trio.CapacityLimiter) -> None:
         async with limiter:
             try:
                 described = await describe_group(cluster, row["group"])
             except NoSuchGroup:
-                gone.append(row)
+                deleted.append(row)
             except BrokerRefused:
                 pass
             else:
@@ -140,7 +142,7 @@ async def list_described(cluster: Cluster, groups: Sequence[ListedGroup]) -> lis
                 nursery.start_soon(describe, row, limiter)
     except BaseExceptionGroup as errors:
         raise first_cause(errors) from None
-    return [row for row in rows if row not in gone]
+    return [row for row in rows if row not in deleted]
 
 
 def _shown(found: Any, kind: str, node: int) -> dict[str, Any]:
@@ -157,7 +159,7 @@ def _shown(found: Any, kind: str, node: int) -> dict[str, Any]:
 
 
 def _member(member: Any, protocol_type: str | None) -> dict[str, Any]:
-    """A member; `protocol_type` is that of a classic group."""
+    """Describe a member. `protocol_type` is that of a classic group; None for other kinds."""
     if protocol_type is not None:
         instance = member.group_instance_id
         assigned = assigned_partitions(protocol_type, member.member_assignment) or {}
@@ -176,7 +178,7 @@ def _member(member: Any, protocol_type: str | None) -> dict[str, Any]:
 
 
 async def _share_starts(cluster: Cluster, group: str) -> dict[TopicPartition, Committed]:
-    """Where a share group begins to read: all that is behind it may be delivered again."""
+    # A share group commits no offsets. Records after its start offset may be delivered again.
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequest.Group(group, None)])
 
     async def attempt(node: int) -> dict[TopicPartition, Committed]:

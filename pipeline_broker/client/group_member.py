@@ -1,8 +1,6 @@
-"""A member of a group, of the classic protocol, which every Kafka broker has.
+"""A member of a consumer group with the classic protocol, which every Kafka broker supports.
 
-Rules of this file: it joins, is given partitions, stays by heartbeats, commits and leaves; what is read is the
-reader's. Whatever tells that the group changes ends the turn, and the next turn joins again. It offers the range
-assignor, as all consumers do by default, and so shares a group with those of other clients.
+It offers only the range assignor, a default of all consumers, so it can share a group with other clients.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
-from pipeline_broker.client.cluster import GROWTH_S, Cluster
+from pipeline_broker.client.cluster import PARTITION_CHECK_S, Cluster
 from pipeline_broker.client.errors import BrokerRefused, ClientError, check
 from pipeline_broker.client.groups import commit
 from pipeline_broker.client.range_assignor import assign_ranges
@@ -30,15 +28,17 @@ from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest, Sy
 __all__ = ["GroupMember"]
 
 SESSION_TIMEOUT_MS = 45_000
+"""Kafka's default of session.timeout.ms."""
 REBALANCE_TIMEOUT_MS = 60_000
+"""Longest time for a join."""
 HEARTBEAT_S = 3.0
-"""Kafka's defaults; the rebalance timeout is how long a join may take."""
+"""Kafka's default of heartbeat.interval.ms."""
 PROTOCOL = "range"
 _TYPE = "consumer"
-_FORM_VERSION = 1
-"""Of the subscription: what every consumer reads."""
-_LEAVE_VERSIONS = range(3, 6)  # those that name members in a list
-_CHANGED = frozenset(
+_FORM_VERSION = 1  # of subscriptions and assignments; every consumer can decode it
+_LEAVE_VERSIONS = range(3, 6)  # those with a list of members
+# The group has moved on without this generation: the member must join again.
+_REJOIN_ERRORS = frozenset(
     {
         ErrorCode.REBALANCE_IN_PROGRESS,
         ErrorCode.ILLEGAL_GENERATION,
@@ -46,19 +46,18 @@ _CHANGED = frozenset(
         ErrorCode.FENCED_INSTANCE_ID,
     }
 )
-"""What says that the group goes on without this generation."""
 
 
 class GroupMember:
-    """One member.
+    """A member that joins, heartbeats, commits and leaves. It reads no records itself.
 
     Args:
-        cluster: whose group it is.
-        topics: what it subscribes to.
+        cluster: the cluster of the group.
+        topics: the subscription.
 
     Attributes:
-        member: its id; "" before it has joined.
-        generation: of the group, as far as it knows.
+        member: the member id; "" before the first join.
+        generation: the last known generation of the group.
     """
 
     def __init__(self, cluster: Cluster, group: str, topics: Sequence[str]) -> None:
@@ -67,20 +66,20 @@ class GroupMember:
         self._topics = sorted(topics)
         self.member = ""
         self.generation = -1
-        self._led: dict[str, int] = {}  # as leader: how many partitions each topic had that it has divided
+        self._led: dict[str, int] = {}  # of the group's leader: the partition counts at the last assignment
 
     async def join(self) -> list[TopicPartition]:
-        """Join, or join again, and return what is assigned.
+        """Join or rejoin the group, and return the assigned partitions.
 
         Raises:
-            ClientError: the group does not let it in.
+            ClientError: the coordinator rejects the member.
         """
         while True:
             try:
                 joined = await self._cluster.at_coordinator(self._group, self._join)
                 return await self._sync(joined)
             except BrokerRefused as error:
-                if error.code not in _CHANGED:
+                if error.code not in _REJOIN_ERRORS:
                     raise
                 if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
                     self.member = ""
@@ -98,6 +97,7 @@ class GroupMember:
                 protocols=[protocol],
             )
             answer = await self._cluster.ask(request, JoinGroupResponse, node=node, wait_s=REBALANCE_TIMEOUT_MS / 1000)
+            # The first join of a member only assigns its id (KIP-394).
             if answer.error_code != ErrorCode.MEMBER_ID_REQUIRED:
                 break
             self.member = answer.member_id
@@ -130,13 +130,10 @@ class GroupMember:
         try:
             assignment, _ = decode(ConsumerProtocolAssignment, 0, data, 2)
         except DecodeError as error:
-            raise ClientError(
-                f"the leader of group {self._group} sent an assignment that is damaged: {error}"
-            ) from None
+            raise ClientError(f"the leader of group {self._group} sent a malformed assignment: {error}") from None
         return [(it.topic, partition) for it in assignment.assigned_partitions for partition in it.partitions]
 
     async def _assignments(self, joined: JoinGroupResponse) -> list[SyncGroupRequest.SyncGroupRequestAssignment]:
-        """What every member gets: this one is the leader."""
         subscriptions = {}
         for member in joined.members:
             try:
@@ -153,12 +150,12 @@ class GroupMember:
         ]
 
     async def stay(self) -> None:
-        """Send heartbeats; returns when the group changes and is to be joined again.
+        """Send heartbeats until the member must join again, then return.
 
-        A leader also looks for partitions that were added, and joins again to have them divided, as Kafka's do.
+        A leader also checks for added partitions, and rejoins to assign them, like Kafka's consumers.
 
         Raises:
-            ClientError: the coordinator refuses otherwise.
+            ClientError: the coordinator reports another error.
         """
 
         async def attempt(node: int) -> None:
@@ -172,10 +169,10 @@ class GroupMember:
             try:
                 await self._cluster.at_coordinator(self._group, attempt)
             except BrokerRefused as error:
-                if error.code in _CHANGED:
+                if error.code in _REJOIN_ERRORS:
                     return
                 raise
-            if self._led and trio.current_time() - looked_at >= GROWTH_S:
+            if self._led and trio.current_time() - looked_at >= PARTITION_CHECK_S:
                 looked_at = trio.current_time()
                 if await self._has_grown():
                     return
@@ -185,21 +182,21 @@ class GroupMember:
         return any(len(topic.partitions) > self._led.get(name, 0) for name, topic in topology.topics.items())
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Commit what was read; False when the group has gone on, and somebody else may own the partitions.
+        """Commit offsets. Return False if the group has moved on, and another member may own the partitions.
 
         Raises:
-            ClientError: the coordinator refuses otherwise.
+            ClientError: the coordinator reports another error.
         """
         try:
             await commit(self._cluster, self._group, offsets, generation=self.generation, member=self.member)
         except BrokerRefused as error:
-            if error.code in _CHANGED:
+            if error.code in _REJOIN_ERRORS:
                 return False
             raise
         return True
 
     async def leave(self) -> None:
-        """Tell the others at once that its partitions are free; a failure is of no consequence."""
+        """Leave the group, so that it reassigns the partitions at once instead of after the session timeout."""
         if not self.member:
             return
         request = LeaveGroupRequest(self._group, members=[LeaveGroupRequest.MemberIdentity(self.member)])
@@ -212,7 +209,7 @@ class GroupMember:
 
 
 def _versioned(data: bytes) -> bytes:
-    """A form of consumers behind its version."""
+    """Prefix an encoded subscription or assignment with its version."""
     return _FORM_VERSION.to_bytes(2, "big") + data
 
 

@@ -1,9 +1,4 @@
-"""Reads as a member of a group: turns of joining, reading and committing.
-
-Rules of this file: what is committed was handed to the sink before; a turn that ends, for whatever reason, commits
-first. So a record may be seen twice, by the next member, and none is left out; of a partition that is added meanwhile
-everything is read, wherever reading was to begin.
-"""
+"""A reader that is a member of a group: joins, reads, commits and rejoins."""
 
 from __future__ import annotations
 
@@ -22,21 +17,21 @@ from pipeline_broker.client.topology import TopicPartition
 __all__ = ["GroupReading", "GroupReadingOptions"]
 
 COMMIT_S = 5.0
-"""Kafka's auto.commit.interval.ms."""
+"""Kafka's default of auto.commit.interval.ms."""
 LEAVE_S_MAX = 5.0
-"""For the last commit and the farewell."""
+"""Longest time for the last commit, and for leaving the group."""
 
 
 @attrs.frozen(slots=True)
 class GroupReadingOptions:
-    """How a group is read.
+    """The options of a `GroupReading`.
 
     Attributes:
-        topics: of which it reads.
-        start: where a partition begins of which nothing is committed.
-        follows: go on at the end.
-        commits: what was read.
-        isolation: see `offsets`.
+        topics: the subscription.
+        start: the first position in partitions without a committed offset.
+        follows: wait for more records at the end of a partition.
+        commits: commit the offsets of records that the sink has taken.
+        isolation: READ_COMMITTED or READ_UNCOMMITTED of `offsets`.
     """
 
     group: str
@@ -48,13 +43,17 @@ class GroupReadingOptions:
 
 
 class GroupReading:
-    """One member that reads.
+    """A group member that passes records to a sink.
+
+    It commits an offset only after the sink has taken the records before it, and at the end of each generation. So the
+    next
+    member may read some records again, but none is lost.
 
     Args:
-        cluster: whose group it is.
-        options: see there.
-        sink: takes batches.
-        warn: is told in one line what a person should know.
+        cluster: the cluster of the group.
+        options: the options.
+        sink: receives batches.
+        warn: receives messages for the user, one line each.
     """
 
     def __init__(self, cluster: Cluster, options: GroupReadingOptions, sink: Sink, warn: Callable[[str], None]) -> None:
@@ -70,30 +69,31 @@ class GroupReading:
         self._idle = trio.Event()
 
     def stop(self) -> None:
-        """Read nothing more; `run` commits, leaves and returns."""
+        """Stop reading; `run` commits, leaves the group and returns."""
         self._is_stopped = True
         self._idle.set()
         if self._reader is not None:
             self._reader.stop()
 
     async def run(self) -> None:
-        """Read until the ends are reached, or `stop` is called.
+        """Read until all assigned partitions are at their end, or `stop` is called.
 
         Raises:
-            ClientError: the group, or a partition, cannot be read.
+            ClientError: the group or a partition cannot be read.
         """
         is_done = False
         topology = await self._cluster.refresh(self._options.topics)
         self._first = frozenset(topology.partitions(self._options.topics))
         try:
             while not is_done and not self._is_stopped:
-                is_done = await self._turn(await self._member.join())
+                is_done = await self._read_generation(await self._member.join())
         finally:
+            # Shielded: without a LeaveGroup the partitions would idle until the session timeout.
             with trio.CancelScope(shield=True, deadline=trio.current_time() + LEAVE_S_MAX):
                 await self._member.leave()
 
-    async def _turn(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Read what was assigned until the group changes; whether everything was read."""
+    async def _read_generation(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Read the assigned partitions until the group rebalances. Return whether reading is complete."""
         positions = await self._positions(partitions)
         self._committed = {partition: position.offset for partition, position in positions.items()}
         reader = self._reader = Reader(
@@ -114,7 +114,7 @@ class GroupReading:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stay)
-                nursery.start_soon(self._commit_now_and_then, reader)
+                nursery.start_soon(self._commit_periodically, reader)
                 await self._read(reader)
                 nursery.cancel_scope.cancel()
         finally:
@@ -126,7 +126,7 @@ class GroupReading:
         if reader.positions:
             await reader.run()
         elif self._options.follows:
-            await self._idle.wait()  # others have it all; the next change may bring something
+            await self._idle.wait()  # other members have all partitions; the next rebalance may assign some
 
     async def _positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Position]:
         options = self._options
@@ -134,6 +134,7 @@ class GroupReading:
         bounds = await bounds_of(self._cluster, partitions, options.isolation)
         fresh = {partition: it for partition, it in bounds.items() if partition not in committed}
         first = {partition: it for partition, it in fresh.items() if partition in self._first}
+        # Partitions that are added later are read from their beginning, whatever `start` is, so no record is skipped.
         starts = await offsets_at(self._cluster, BEGINNING, fresh)
         starts.update(await offsets_at(self._cluster, options.start, first, is_exact=False))
         starts.update({partition: committed[partition].offset for partition in bounds if partition in committed})
@@ -143,7 +144,7 @@ class GroupReading:
             for partition in partitions
         }
 
-    async def _commit_now_and_then(self, reader: Reader) -> None:
+    async def _commit_periodically(self, reader: Reader) -> None:
         while True:
             await trio.sleep(COMMIT_S)
             await self._commit(reader)
@@ -158,4 +159,4 @@ class GroupReading:
         if await self._member.commit(new):
             self._committed.update(new)
         else:
-            self._warn(f"group {self._options.group} moved on before what was read was committed: it is read again")
+            self._warn(f"group {self._options.group} rebalanced before the last commit: some records are read again")

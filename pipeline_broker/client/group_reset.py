@@ -1,7 +1,6 @@
-"""Where a group shall go on reading: a plan first, then, if it is wanted, the commit.
+"""Reset of committed offsets: a plan that a person can check, and its commit.
 
-Rules of this file: see `groups`. A plan stays within what a partition holds, as kafka-consumer-groups does it; what it
-says is what is committed, and nothing is while the group has members, because they would write over it.
+Like kafka-consumer-groups, a plan stays within the offsets that a partition has, and needs a group without members.
 """
 
 from __future__ import annotations
@@ -25,27 +24,27 @@ _EMPTY_STATES = frozenset({"Empty", "Dead"})
 async def plan_reset(
     cluster: Cluster, group: str, topics: Mapping[str, Sequence[int]] | None, to: Place | None, shift: int
 ) -> list[dict[str, Any]]:
-    """What a reset would do: a row for each partition with `topic`, `partition`, `from` and `to`.
+    """Plan a reset: a row for each partition with `topic`, `partition`, `from` and `to`.
 
     Args:
-        cluster: whose group it is.
-        group: its id; it need not exist, then it is created.
-        topics: partitions of each, none for all of them; None: all that the group has committed.
-        to: a place; None: from what is committed, `shift` further.
-        shift: records, backwards where negative.
+        cluster: the cluster of the group.
+        group: the group id; the commit creates an unknown group.
+        topics: partitions by topic, where an empty list means all; None: all that the group has committed.
+        to: the new position; None: the committed offset plus `shift`.
+        shift: a number of offsets, negative to go back.
 
     Raises:
-        ClientError: nothing is meant, or a broker cannot be asked.
+        ClientError: the group has no committed offset to reset, or a broker cannot be reached.
     """
     try:
         committed = await committed_offsets(cluster, group, is_stable=False)
     except BrokerRefused as error:
-        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:  # a share group has none
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:  # the answer for a share group, which commits no offsets
             raise
         committed = {}
     partitions = sorted(committed) if topics is None else await _partitions(cluster, topics)
     if not partitions:
-        raise ClientError(f"group {group} has committed nothing: name its topics with --topic")
+        raise ClientError(f"group {group} has no committed offsets: name its topics with --topic")
     bounds = await bounds_of(cluster, partitions)
     if to is None:
         wanted = _shifted(group, committed, partitions, shift)
@@ -74,22 +73,25 @@ def _shifted(
 ) -> dict[TopicPartition, int]:
     for topic, partition in partitions:
         if (topic, partition) not in committed:
-            raise ClientError(f"group {group} has committed nothing in {topic}-{partition}: give --to instead")
+            raise ClientError(
+                f"group {group} has no committed offset in {topic}-{partition}: give --to instead of --shift"
+            )
     return {partition: committed[partition].offset + shift for partition in partitions}
 
 
 async def commit_plan(cluster: Cluster, group: str, plan: Sequence[Mapping[str, Any]]) -> None:
-    """Do what a plan says.
+    """Commit the offsets of a plan.
 
     Raises:
-        ClientError: the group has members, or is of a kind that commits nothing.
+        ClientError: the group has members, or is a share group, which commits no offsets.
     """
     try:
         shown = await group_state(cluster, group)
     except NoSuchGroup:
         shown = {"type": "classic", "state": "Dead", "members": []}  # the commit will create it
     if shown["type"] == "share":
-        raise ClientError(f"group {group} shares partitions: its offsets are reset by kafka-share-groups")
+        raise ClientError(f"group {group} is a share group: reset its offsets with kafka-share-groups")
+    # Members would overwrite the new offsets with their next commit.
     if shown["state"] not in _EMPTY_STATES:
         count = len(shown["members"])
         raise ClientError(
@@ -99,5 +101,5 @@ async def commit_plan(cluster: Cluster, group: str, plan: Sequence[Mapping[str, 
         await commit(cluster, group, {(row["topic"], row["partition"]): row["to"] for row in plan})
     except BrokerRefused as error:
         if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
-            raise ClientError(f"group {group} has got members meanwhile: stop its consumers first") from None
+            raise ClientError(f"new members have joined group {group}: stop its consumers first") from None
         raise

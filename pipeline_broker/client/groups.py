@@ -1,7 +1,4 @@
-"""Lists groups, reads their offsets and lag, deletes them.
-
-Rules of this file: every broker is asked for the groups that it coordinates, one group at its coordinator.
-"""
+"""Groups: list and delete them, read and commit their offsets, compute their lag."""
 
 from __future__ import annotations
 
@@ -24,15 +21,15 @@ from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
 
 __all__ = ["Committed", "ListedGroup", "commit", "committed_offsets", "delete_groups", "lags_of", "list_groups"]
 
-_COMMIT_VERSIONS = range(2, 10)  # those that name topics
-_FETCH_VERSIONS = range(2, 10)  # the same, and can be asked for all
+_COMMIT_VERSIONS = range(2, 10)  # those with topic names instead of ids
+_FETCH_VERSIONS = range(2, 10)  # the same; since version 2 null topics mean all
 _OF_MANY_GROUPS = range(8, 10)
 NO_GENERATION = -1
 
 
 @attrs.frozen(slots=True)
 class ListedGroup:
-    """What a list says of a group; a broker that is old says less."""
+    """A group in a list. Older brokers leave `type` or `state` empty."""
 
     group: str
     type: str
@@ -43,17 +40,15 @@ class ListedGroup:
 
 @attrs.frozen(slots=True)
 class Committed:
-    """An offset that a group has committed."""
-
     offset: int
     metadata: str | None = None
 
 
 async def list_groups(cluster: Cluster) -> list[ListedGroup]:
-    """All groups of a cluster, by their names.
+    """Return all groups of a cluster, sorted by id. Every broker lists the groups that it coordinates.
 
     Raises:
-        ClientError: a broker cannot be asked.
+        ClientError: a broker cannot be reached.
     """
     topology = await cluster.refresh(())
     found: dict[str, ListedGroup] = {}
@@ -72,15 +67,15 @@ async def list_groups(cluster: Cluster) -> list[ListedGroup]:
 
 
 async def committed_offsets(cluster: Cluster, group: str, *, is_stable: bool = True) -> dict[TopicPartition, Committed]:
-    """All that a group has committed.
+    """Return all committed offsets of a group.
 
     Args:
-        cluster: whose group it is.
-        group: its id; one that nobody knows has committed nothing.
+        cluster: the cluster of the group.
+        group: the group id; an unknown group has no committed offsets.
         is_stable: wait for transactions that are about to commit offsets of the group (KIP-447).
 
     Raises:
-        ClientError: the coordinator refuses.
+        ClientError: the coordinator reports an error or cannot be reached.
     """
 
     async def attempt(node: int) -> dict[TopicPartition, Committed]:
@@ -118,14 +113,14 @@ async def commit(
     """Commit offsets of a group.
 
     Args:
-        cluster: whose group it is.
-        offsets: what is read next in each partition.
-        generation: of the member; -1: of nobody, for a group without members.
-        member: who commits.
+        cluster: the cluster of the group.
+        offsets: the next offset to read in each partition.
+        generation: the generation of the member; -1 for a group without members.
+        member: the id of the member; "" for a group without members.
 
     Raises:
-        BrokerRefused: not by this member, or not while the group has members.
-        ClientError: the coordinator cannot be asked.
+        BrokerRefused: the generation or member is unknown, or the group has members and the commit names none.
+        ClientError: the coordinator cannot be reached.
     """
     topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
     for (topic, partition), offset in offsets.items():
@@ -151,10 +146,10 @@ async def commit(
 
 
 async def delete_groups(cluster: Cluster, groups: Sequence[str]) -> None:
-    """Delete groups without members.
+    """Delete groups without members, one after the other.
 
     Raises:
-        BrokerRefused: there is no such group, or it has members.
+        ClientError: a group is unknown or has members; the groups before it are deleted.
     """
     for group in groups:
 
@@ -171,24 +166,25 @@ async def delete_groups(cluster: Cluster, groups: Sequence[str]) -> None:
 async def lags_of(
     cluster: Cluster, committed: Mapping[TopicPartition, Committed], also: Iterable[TopicPartition] = ()
 ) -> list[dict[str, Any]]:
-    """A row for each partition: what is committed, where it ends, and how much lies between.
+    """Return a row for each partition with its committed offset, end offset and lag.
 
     Args:
-        cluster: whose partitions they are.
-        committed: by a group.
-        also: partitions that are assigned, of which nothing may be committed yet.
+        cluster: the cluster of the partitions.
+        committed: the committed offsets of a group.
+        also: assigned partitions, which may have no committed offset.
 
     Raises:
-        ClientError: a leader cannot be asked.
+        ClientError: a leader cannot be reached.
     """
     partitions = sorted({*committed, *also})
     topology = await cluster.refresh(sorted({topic for topic, _ in partitions}))
-    there = [
+    # A committed offset outlives its topic. `list_offsets` would fail for the missing partition.
+    existing = [
         (topic, partition)
         for topic, partition in partitions
         if topic in topology.topics and partition < len(topology.topics[topic].partitions)
     ]
-    ends = await list_offsets(cluster, dict.fromkeys(there, -1))
+    ends = await list_offsets(cluster, dict.fromkeys(existing, -1))
     rows = []
     for topic, partition in partitions:
         at = committed.get((topic, partition))

@@ -1,9 +1,4 @@
-"""One connection to a broker, on which many may ask at once.
-
-Rules of this file: requests go out in the order in which they are asked, and answers come in that order, as Kafka
-promises; so each caller waits for the answer with its own correlation id, and an id without a caller is the end
-of the connection. Nothing is raised from the tasks of a link: whoever asks is told. Answers have a largest size.
-"""
+"""A multiplexed connection to a broker: concurrent requests, matched with their responses by correlation id."""
 
 from __future__ import annotations
 
@@ -26,19 +21,16 @@ __all__ = ["CLIENT_ID", "HELLO", "Link"]
 
 CLIENT_ID = "pipeline-broker"
 HELLO = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
-"""What every broker answers at once."""
+"""A request that every broker answers at once."""
 ANSWER_BYTES_MAX = 256 << 20
-"""A fetch gives at least one batch however large it is; no broker takes one that comes near to this."""
-_API_VERSIONS_VERSION = 3
-"""Every broker since Kafka 2.4 has it."""
+"""Largest response. A Fetch response has at least one batch, whatever its size; brokers reject batches this large."""
+_API_VERSIONS_VERSION = 3  # since Kafka 2.4
 _LENGTH = struct.Struct(">i")
 
 Response = TypeVar("Response")
 
 
 class _Waiting:
-    """Somebody who waits for an answer."""
-
     __slots__ = ("answer", "answered")
 
     def __init__(self) -> None:
@@ -47,19 +39,25 @@ class _Waiting:
 
 
 class Link:
-    """A connection whose versions are agreed on.
+    """A connection with negotiated versions.
+
+    Requests leave in the order of the calls, and responses arrive in that order, as Kafka guarantees. A response with
+    an
+    unknown correlation id breaks the link. The tasks `run_reader` and `run_writer` never raise: the callers of `ask`
+    and
+    `send` get the error.
 
     Args:
-        connection: authenticated; its writer runs elsewhere.
-        place: HOST:PORT, for messages.
+        connection: an authenticated connection.
+        address: HOST:PORT, for messages.
 
     Attributes:
-        broken: set when nothing can be asked any more.
-        why: the reason of that.
+        broken: set when the link is unusable.
+        why: the reason.
     """
 
-    def __init__(self, connection: Connection, place: str) -> None:
-        self.place = place
+    def __init__(self, connection: Connection, address: str) -> None:
+        self.address = address
         self.broken = trio.Event()
         self._connection = connection
         self._ids = itertools.count()
@@ -69,24 +67,26 @@ class Link:
 
     @property
     def is_broken(self) -> bool:
-        """Whether nothing can be asked any more."""
         return self.broken.is_set()
 
     async def negotiate(self) -> None:
-        """Learn which versions the broker has; comes before everything else."""
+        """Fetch the versions of the broker. Call it before any other request."""
         answer = await self._send(HELLO, ApiVersionsResponse, _API_VERSIONS_VERSION)()
-        check(answer.error_code, f"{self.place} does not say which versions it has")
+        check(answer.error_code, f"{self.address} does not say which versions it has")
         self._ranges = {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
 
     def has_api(self, api_key: int) -> bool:
-        """Whether the broker has any version of an API."""
+        """Return whether the broker supports an API in any version."""
         return api_key in self._ranges
 
     def version(self, request_type: type[Any], versions: range | None = None) -> int:
-        """The newest version that both sides have, of those that are wanted.
+        """Return the newest common version of an API.
+
+        Args:
+            versions: the versions that the client may use; None: all that are declared.
 
         Raises:
-            ClientError: there is none.
+            ClientError: client and broker have no version in common.
         """
         key = request_type.SCHEMA.key
         ours = versions_of(request_type) if versions is None else versions
@@ -94,25 +94,31 @@ class Link:
         common = max((version for version in ours if version in theirs), default=None)
         if common is None:
             name = API_KEYS[ApiKey(key)].name
-            raise ClientError(f"the broker at {self.place} has no version {ours[0]} to {ours[-1]} of {name}")
+            raise ClientError(
+                f"the broker at {self.address} supports no version from {ours[0]} to {ours[-1]} of {name}"
+            )
         return common
 
     async def ask(self, request: Any, response_type: type[Response], versions: range | None = None) -> Response:
-        """The answer to a request.
+        """Send a request, and return its response.
 
         Args:
-            request: of any version.
-            response_type: what answers it.
-            versions: those that may be used; None: all that are declared.
+            request: a request of any API.
+            response_type: the class of its response.
+            versions: the versions that the client may use; None: all that are declared.
 
         Raises:
-            ConnectionLost: there will be none.
-            ClientError: it cannot be asked, or not be understood.
+            ConnectionLost: the connection broke before the response.
+            ClientError: the request cannot be encoded or the response not decoded, or no common version exists.
         """
         return await self.send(request, response_type, versions)()
 
-    def tell(self, request: Any, versions: range | None = None) -> None:
-        """Send a request that is never answered: Produce with acks=0."""
+    def send_oneway(self, request: Any, versions: range | None = None) -> None:
+        """Send a request without a response: Produce with acks=0.
+
+        Raises:
+            ConnectionLost: the connection is broken.
+        """
         if self.is_broken:
             raise ConnectionLost(self.why)
         try:
@@ -124,11 +130,11 @@ class Link:
     def send(
         self, request: Any, response_type: type[Response], versions: range | None = None
     ) -> Callable[[], Awaitable[Response]]:
-        """Send a request now and return a function that waits for the answer; it raises the errors of `ask`.
+        """Send a request now, and return a function that waits for the response and raises the errors of `ask`.
 
         Raises:
-            ConnectionLost: the connection broke.
-            ClientError: the broker has no such version, or the request cannot be encoded.
+            ConnectionLost: the connection is broken.
+            ClientError: client and broker have no version in common, or the request cannot be encoded.
         """
         return self._send(request, response_type, self.version(type(request), versions))
 
@@ -147,7 +153,7 @@ class Link:
             try:
                 await waiting.answered.wait()
             except trio.Cancelled:
-                # The answer may still come; without a waiting caller it would look like a mistake of the broker.
+                # The response may still arrive. Without an entry for its id, it would break the link.
                 self._waiting[correlation_id] = _Waiting()
                 raise
             if waiting.answer is None:
@@ -161,39 +167,41 @@ class Link:
             _, position = read_response_header(request.SCHEMA.key, version, answer)
             return decode(response_type, version, answer, position)[0]
         except DecodeError as error:
-            raise ClientError(f"the answer of {self.place} to {type(request).__name__} is damaged: {error}") from None
+            raise ClientError(
+                f"{self.address} sent a malformed response to {type(request).__name__}: {error}"
+            ) from None
 
     def _frame(self, request: Any, version: int, correlation_id: int) -> bytes:
         header = RequestHeader(request.SCHEMA.key, version, correlation_id, CLIENT_ID)
         try:
             return framed(b"".join((encode_request_header(header), *encode(request, version))))
         except EncodeError as error:
-            raise ClientError(f"{type(request).__name__} cannot be sent to {self.place}: {error}") from None
+            raise ClientError(f"{type(request).__name__} cannot be sent to {self.address}: {error}") from None
 
     async def run_reader(self) -> None:
-        """Read answers until the connection ends; raises nothing."""
+        """Dispatch responses until the connection breaks."""
         received = bytearray()
         try:
             while True:
                 received += await self._connection.receive()
                 self._answer(received)
         except ClientError as error:
-            self.fail(f"{self.place}: {error}")
+            self.fail(f"{self.address}: {error}")
 
     async def run_writer(self) -> None:
-        """Finish what the socket did not take at once; raises nothing."""
+        """Send the bytes that the socket did not take at once, until the connection breaks."""
         try:
             await self._connection.run_writer()
         except ClientError as error:
-            self.fail(f"{self.place}: {error}")
+            self.fail(f"{self.address}: {error}")
 
     def _answer(self, received: bytearray) -> None:
-        """Hand out the answers that are whole."""
         position, size = 0, len(received)
         while size - position >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(received, position)
             if not _LENGTH.size <= length <= ANSWER_BYTES_MAX:
-                raise ClientError(f"it sent an answer of {length} bytes: is it a Kafka broker, and does it want TLS?")
+                # A TLS alert, read as a length, is far beyond the bound.
+                raise ClientError(f"it sent a response of {length} bytes: is it a Kafka broker, and does it need TLS?")
             end = position + _LENGTH.size + length
             if end > size:
                 break
@@ -201,14 +209,14 @@ class Link:
             (correlation_id,) = _LENGTH.unpack_from(answer)
             waiting = self._waiting.pop(correlation_id, None)
             if waiting is None:
-                raise ClientError(f"it answered request {correlation_id}, which nobody asked")
+                raise ClientError(f"it answered request {correlation_id}, which this client did not send")
             waiting.answer = answer
             waiting.answered.set()
             position = end
         del received[:position]
 
     def fail(self, why: str) -> None:
-        """Tell everybody who waits that no answer will come."""
+        """Break the link, and fail all unanswered requests. The first reason stays."""
         self.why = self.why or why
         self.broken.set()
         for waiting in self._waiting.values():

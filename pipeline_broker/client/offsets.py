@@ -1,8 +1,4 @@
-"""Offsets of partitions: where they begin and end, and what was written when.
-
-Rules of this file: every partition is asked of its leader; one without a leader is waited for. What a person writes for
-a place in a topic is read here (`read_place`), so that all commands mean the same by it.
-"""
+"""Offsets of partitions: log start, end, and by timestamp. Also the PLACE syntax of the command line (`read_place`)."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest, 
 __all__ = ["BEGINNING", "END", "Bounds", "Place", "bounds_of", "list_offsets", "offsets_at", "read_place"]
 
 EARLIEST, LATEST = -2, -1
-"""Kafka's special times."""
+"""Kafka's special timestamps of ListOffsets."""
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 """Kafka's isolation levels."""
 OFFSET_MAX = 2**63 - 1
@@ -32,12 +28,12 @@ _AGO = re.compile(r"-(\d{1,9}(?:\.\d{1,3})?)([smhd])")
 
 @attrs.frozen(slots=True)
 class Place:
-    """A place in every partition; one of all is set.
+    """A position that applies to every partition. Exactly one attribute is set.
 
     Attributes:
-        time: Kafka's: milliseconds since 1970, EARLIEST or LATEST.
-        offset: the same number in every partition.
-        before_end: so many offsets before the end.
+        time: a timestamp in milliseconds since 1970, or EARLIEST or LATEST.
+        offset: an offset.
+        before_end: a number of offsets before the end.
     """
 
     time: int | None = None
@@ -50,14 +46,14 @@ _WORDS = {"beginning": BEGINNING, "earliest": BEGINNING, "end": END, "latest": E
 
 
 def read_place(text: str, now_ms: int | None = None) -> Place:
-    """What a person means by `beginning`, `end`, `42`, `-10`, `@2026-08-01T12:00`, `@1785000000000` or `@-5m`.
+    """Parse `beginning`, `end`, `42`, `-10`, `@2026-08-01T12:00`, `@1785000000000` or `@-5m`.
 
     Args:
-        text: see above; a time without a zone is the local one.
-        now_ms: milliseconds since 1970; None: now.
+        text: the text; a time without a zone is local.
+        now_ms: the current time in milliseconds since 1970; None: read the clock.
 
     Raises:
-        ValueError: with what it could be instead.
+        ValueError: the text is invalid; the message lists the valid forms.
     """
     if text in _WORDS:
         return _WORDS[text]
@@ -70,6 +66,7 @@ def read_place(text: str, now_ms: int | None = None) -> Place:
 
 
 def _time_ms(text: str, now_ms: int) -> int:
+    # Up to eight digits are an ISO date such as 20260801; more are milliseconds.
     if re.fullmatch(r"\d{1,15}", text) and len(text) > len("20260801"):
         return int(text)
     ago = _AGO.fullmatch(text)
@@ -85,7 +82,7 @@ def _time_ms(text: str, now_ms: int) -> int:
 
 @attrs.frozen(slots=True)
 class Bounds:
-    """Where a partition begins and ends; `end` is the offset of the next record."""
+    """The offsets of a partition: from `start` up to, but not including, `end`."""
 
     start: int
     end: int
@@ -94,15 +91,15 @@ class Bounds:
 async def list_offsets(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, int]:
-    """The first offset at or behind a time, for each partition; -1 where there is none.
+    """Return the first offset at or after a timestamp in each partition, or -1 if no record is that late.
 
     Args:
-        cluster: whose partitions they are.
-        wanted: a time for each: milliseconds since 1970, EARLIEST or LATEST.
-        isolation: READ_COMMITTED: the end is where the oldest open transaction begins.
+        cluster: the cluster of the partitions.
+        wanted: a timestamp for each partition: milliseconds since 1970, EARLIEST or LATEST.
+        isolation: with READ_COMMITTED the end is the last stable offset.
 
     Raises:
-        ClientError: a partition does not exist, or its leader does not answer in time.
+        ClientError: a partition is unknown, or its leader does not answer in time.
     """
 
     async def attempt(node: int, led: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -128,34 +125,35 @@ def _request(wanted: Mapping[TopicPartition, int], isolation: int) -> ListOffset
 async def bounds_of(
     cluster: Cluster, partitions: Iterable[TopicPartition], isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, Bounds]:
-    """Where partitions begin and end.
+    """Return the start and end offset of each partition.
 
     Raises:
-        ClientError: see `list_offsets`; or they are offsets that no partition has.
+        ClientError: an error of `list_offsets`, or a negative offset.
     """
     partitions = list(partitions)
     starts = await list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
     ends = await list_offsets(cluster, dict.fromkeys(partitions, LATEST), isolation)
     for partition in partitions:
         start, end = starts[partition], ends[partition]
-        if min(start, end) < 0:  # -1 means the end to DeleteRecords, and a number below 0 has a meaning elsewhere too
+        # A negative offset has a meaning in other requests: -1 tells DeleteRecords to delete everything.
+        if min(start, end) < 0:
             name = partition_words(partition)
-            raise ClientError(f"the broker says that {name} begins at offset {start} and ends before {end}")
+            raise ClientError(f"the broker sent invalid offsets: {name} begins at offset {start} and ends before {end}")
     return {partition: Bounds(starts[partition], ends[partition]) for partition in partitions}
 
 
 async def offsets_at(
     cluster: Cluster, place: Place, bounds: Mapping[TopicPartition, Bounds], *, is_exact: bool = True
 ) -> dict[TopicPartition, int]:
-    """The offset of a place in every partition.
+    """Return the offset of a place in every partition.
 
     Args:
-        cluster: whose partitions they are.
-        bounds: of the partitions that are meant.
-        is_exact: an offset outside of a partition is refused; otherwise the nearest one is taken.
+        cluster: the cluster of the partitions.
+        bounds: the partitions, with their start and end offsets.
+        is_exact: raise for an offset outside of a partition; otherwise use the nearest offset.
 
     Raises:
-        ClientError: see `list_offsets`; or an offset is out of range.
+        ClientError: an error of `list_offsets`, or an offset is out of range.
     """
     if place == BEGINNING:
         return {partition: it.start for partition, it in bounds.items()}

@@ -1,10 +1,4 @@
-"""Records on their way to partitions, in batches, as Kafka's RecordAccumulator keeps them.
-
-This file does no I/O and reads no clock. A batch keeps its sequence numbers (KIP-98) when it is sent again, also in
-halves. Brokers recognize the last five batches of an idempotent producer, so a partition has at most as many on their
-way. After an error the batches go again one at a time, the oldest first (`TransactionManager` of Kafka's producer), so
-records keep their order. Without sequence numbers one batch is on its way at a time.
-"""
+"""Batches of records on their way to the partitions of a topic, like Kafka's RecordAccumulator. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -21,26 +15,27 @@ from pipeline_broker.records.record import iterate_records
 __all__ = ["BATCH_BYTES_MAX", "IN_FLIGHT_MAX", "Batch", "Outbox", "size_of"]
 
 IN_FLIGHT_MAX = 5
-"""Batches of a partition, and requests to a leader, that are not answered (`max.in.flight.requests.per.connection`)."""
+"""Most unacknowledged batches of a partition, and requests to a leader (`max.in.flight.requests.per.connection`).
+
+Brokers recognize duplicates among the last five batches of an idempotent producer."""
 
 BATCH_BYTES_MAX = 512 << 10
-"""Of keys, values and headers before compression, unless one record has more; half of what brokers take by default."""
-_RECORD_OVERHEAD = 24
-"""What a record takes at most beside its key, value and headers."""
-_SEQUENCE_MASK = 0x7FFFFFFF
+"""Largest batch before compression, unless it has a single record: half of the brokers' default max.message.bytes."""
+_RECORD_OVERHEAD = 24  # most bytes of a record beside its key, value and headers
+_SEQUENCE_MASK = 0x7FFFFFFF  # after 2**31 - 1 sequence numbers continue with 0
 
 
 @attrs.define(eq=False)
 class Batch:
-    """Records of one partition that go together.
+    """Records of one partition that are sent together.
 
     Attributes:
-        body: the records, encoded.
-        numbers: of each record, its place in the input; they rise.
-        size_bytes: as the outbox counts.
-        sequence: of the first record; -1: of no idempotent producer.
-        encoded: as it was sent, kept for the next time.
-        is_behind: an older batch had no answer when it was sent last.
+        body: the encoded records.
+        numbers: the ascending positions of the records in the input.
+        size_bytes: the sum of `size_of` of the records.
+        sequence: the sequence number of the first record (KIP-98); -1 without idempotence.
+        encoded: the batch as sent, kept for retries, so that they are identical.
+        has_older_in_flight: whether an older batch was unacknowledged when this one was last sent.
     """
 
     partition: int
@@ -49,20 +44,22 @@ class Batch:
     size_bytes: int = 0
     sequence: int = -1
     encoded: bytes | None = None
-    is_behind: bool = False
+    has_older_in_flight: bool = False
 
     @property
     def first_number(self) -> int:
         return self.numbers[0]
 
     def extend(self, records: Sequence[NewRecord], numbers: Sequence[int], size_bytes: int) -> None:
-        """Append records with this sum of their `size_of`."""
+        """Append records. `size_bytes` is the sum of their `size_of`."""
         self.body.extend(records)
         self.numbers += numbers
         self.size_bytes += size_bytes
 
     def halves(self) -> tuple[Batch, Batch]:
-        """Return two batches with the records of this one, which has several."""
+        """Return two batches with the records of this one, which must have at least two. They keep its sequence
+        numbers.
+        """
         middle = self.body.count // 2
         records = _records_of(self.body)
         halves = Batch(self.partition, sequence=self.sequence), Batch(self.partition, sequence=self.sequence)
@@ -77,7 +74,7 @@ _BY_AGE = attrgetter("first_number")
 
 
 def size_of(record: NewRecord) -> int:
-    """About what a record takes in a batch, never less."""
+    """Return an upper bound of the encoded size of a record, in bytes."""
     size = _RECORD_OVERHEAD + len(record.value or b"") + len(record.key or b"")
     for name, value in record.headers:
         size += len(name) * 4 + len(value or b"") + _RECORD_OVERHEAD  # a character has at most four bytes
@@ -89,34 +86,39 @@ class _Queue:
     """The batches of one partition.
 
     Attributes:
-        again: those that must be sent again, the oldest first.
-        waiting: those that were never sent.
-        in_flight: those without an answer, the oldest first.
-        leader: the broker that these were sent to.
+        retries: batches to send again, the oldest first.
+        waiting: batches that were never sent.
+        in_flight: unacknowledged batches, the oldest first.
+        leader: the broker with the batches in flight.
     """
 
-    again: list[Batch] = attrs.field(factory=list)
+    retries: list[Batch] = attrs.field(factory=list)
     waiting: deque[Batch] = attrs.field(factory=deque)
     in_flight: list[Batch] = attrs.field(factory=list)
     leader: int = -1
     next_sequence: int = 0
 
     def is_ready(self, in_flight_max: int) -> bool:
-        if self.again:
-            return not self.in_flight or self.again[0].first_number < self.in_flight[0].first_number
+        if self.retries:
+            # After an error batches are retried one at a time, the oldest first (TransactionManager of Kafka's
+            # producer): a younger batch must not overtake an older one.
+            return not self.in_flight or self.retries[0].first_number < self.in_flight[0].first_number
         return bool(self.waiting) and len(self.in_flight) < in_flight_max
 
 
 class Outbox:
-    """All partitions of a topic.
+    """The unacknowledged batches of all partitions of a topic.
+
+    A batch keeps its sequence numbers when it is sent again, also in halves, so brokers recognize duplicates. Without
+    sequence numbers one batch of a partition is in flight at a time, which keeps the order.
 
     Args:
-        is_idempotent: batches get sequence numbers.
-        in_flight_max: batches of a partition that are on their way.
+        is_idempotent: give batches sequence numbers.
+        in_flight_max: most batches of a partition in flight.
 
     Attributes:
-        size_bytes: of all that is not acknowledged.
-        count: of these records.
+        size_bytes: the size of all unacknowledged records.
+        count: the number of unacknowledged records.
     """
 
     def __init__(self, *, is_idempotent: bool, in_flight_max: int = IN_FLIGHT_MAX) -> None:
@@ -127,12 +129,12 @@ class Outbox:
         self.count = 0
 
     def extend(self, partition: int, records: Sequence[NewRecord], numbers: Sequence[int]) -> None:
-        """Append records to the last batch of their partition, and to as many new ones as it takes.
+        """Append records to the last waiting batch of a partition, and to new batches when it is full.
 
         Args:
-            partition: where they go.
-            records: some; they are encoded now, while the processor has them in its cache.
-            numbers: of each, its place in the input.
+            partition: the partition.
+            records: the records; they are encoded now, while they are in the processor's cache.
+            numbers: their positions in the input.
         """
         queue = self._queues.get(partition)
         if queue is None:
@@ -150,61 +152,63 @@ class Outbox:
         self.count += len(records)
 
     def ready(self) -> list[int]:
-        """Return the partitions that have a batch to be sent now."""
+        """Return the partitions with a batch that may be sent now."""
         return [partition for partition, queue in self._queues.items() if queue.is_ready(self._in_flight_max)]
 
     def is_ready(self, partition: int, leader: int) -> bool:
-        """Return whether a batch may be sent to this broker: never while an earlier one is on its way to another."""
+        """Return whether a batch may be sent to a leader. False while an earlier batch is in flight to another
+        broker.
+        """
         queue = self._queues[partition]
         return queue.is_ready(self._in_flight_max) and (not queue.in_flight or queue.leader == leader)
 
     def take(self, partition: int, leader: int) -> Batch:
-        """Return the next batch of a partition that is ready; it is on its way to this broker from now on."""
+        """Return the next batch of a partition that is ready, and mark it as in flight to a leader."""
         assert self.is_ready(partition, leader)
         queue = self._queues[partition]
         queue.leader = leader
-        if queue.again:
-            batch = queue.again.pop(0)
+        if queue.retries:
+            batch = queue.retries.pop(0)
         else:
             batch = queue.waiting.popleft()
             if self._is_idempotent:
                 batch.sequence = queue.next_sequence
                 queue.next_sequence = (queue.next_sequence + batch.body.count) & _SEQUENCE_MASK
         insort(queue.in_flight, batch, key=_BY_AGE)
-        batch.is_behind = queue.in_flight[0] is not batch
+        batch.has_older_in_flight = queue.in_flight[0] is not batch
         return batch
 
-    def delivered(self, batch: Batch) -> None:
-        """Forget a batch that was acknowledged."""
+    def complete(self, batch: Batch) -> None:
+        """Remove an acknowledged batch."""
         self._queues[batch.partition].in_flight.remove(batch)
         self.size_bytes -= batch.size_bytes
         self.count -= batch.body.count
 
-    def again(self, batch: Batch) -> None:
-        """Have a batch sent once more."""
+    def requeue(self, batch: Batch) -> None:
+        """Move a batch in flight to the batches to send again."""
         queue = self._queues[batch.partition]
         queue.in_flight.remove(batch)
-        insort(queue.again, batch, key=_BY_AGE)
+        insort(queue.retries, batch, key=_BY_AGE)
 
-    def halved(self, batch: Batch) -> bool:
-        """Have a batch that is too large sent in two; return False where it has one record only."""
+    def split(self, batch: Batch) -> bool:
+        """Replace a batch that is too large by two halves to send. Return False if it has a single record."""
         if batch.body.count == 1:
             return False
         queue = self._queues[batch.partition]
         queue.in_flight.remove(batch)
         for half in batch.halves():
             self.size_bytes += half.size_bytes
-            insort(queue.again, half, key=_BY_AGE)
+            insort(queue.retries, half, key=_BY_AGE)
         self.size_bytes -= batch.size_bytes
         return True
 
 
-def _fitting(sizes: Sequence[int], start: int, room_bytes: int) -> tuple[int, int]:
-    """Return the end of the records from `start` on that fit, at least one, and the sum of their sizes."""
-    if (size := sum(sizes[start:])) <= room_bytes:
+def _fitting(sizes: Sequence[int], start: int, limit_bytes: int) -> tuple[int, int]:
+    """Return the end of the records starting at `start` that fit, at least one, and the sum of their sizes."""
+    if (size := sum(sizes[start:])) <= limit_bytes:
         return len(sizes), size
     end, size = start + 1, sizes[start]
-    while end < len(sizes) and size + sizes[end] <= room_bytes:
+    while end < len(sizes) and size + sizes[end] <= limit_bytes:
         size += sizes[end]
         end += 1
     return end, size

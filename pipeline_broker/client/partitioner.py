@@ -1,8 +1,7 @@
-"""Which partition a record goes to: Kafka's own choice.
+"""The choice of a partition for a record, like Kafka's default partitioner.
 
-Rules of this file: no I/O. A key decides by murmur2, so that it lands where Java's clients, and librdkafka's with
-`murmur2_random`, put it. Records without a key go to one partition until it has got its share, then to another (KIP-480
-and KIP-794), so that batches are large.
+A key is hashed with murmur2, as in Java's clients and librdkafka's `murmur2_random`. Records without a key stay in one
+partition for STICKY_BYTES, so that batches are large (KIP-480, KIP-794).
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from pipeline_broker.records.murmur2 import partition_of
 __all__ = ["Partitioner"]
 
 STICKY_BYTES = 64 << 10
-"""What a partition gets in turn."""
+"""Bytes of records without a key that a partition receives before the next partition's turn."""
 
 
 class Partitioner:
-    """Chooses among the partitions of one topic.
+    """A partitioner of one topic.
 
     Args:
-        partitions: how many there are.
-        choose: draws the first partition for records without keys.
+        partitions: the number of partitions.
+        choose: draws the first partition for records without keys from a range.
     """
 
     def __init__(self, partitions: int, choose: Callable[[int], int] = random.randrange) -> None:
@@ -32,7 +31,7 @@ class Partitioner:
         self._left_bytes = STICKY_BYTES
 
     def choose(self, key: bytes | None, size_bytes: int) -> int:
-        """Return the partition of a record with this key; only without a key its size matters."""
+        """Return the partition of a record. `size_bytes` matters only without a key."""
         if key is not None:
             return partition_of(key, self._count)
         if self._left_bytes <= 0:

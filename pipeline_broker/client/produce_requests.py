@@ -1,4 +1,4 @@
-"""Produce requests: the options of a producer, its requests, and the answers of brokers."""
+"""Produce requests: the options of a producer, its requests, and the responses of brokers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceRe
 __all__ = ["ACKS_ALL", "Answers", "ProducerOptions", "send_batches"]
 
 ACKS_ALL = -1
-_VERSIONS = range(3, 13)  # those that name topics
-_TRANSACTIONAL_VERSIONS = range(3, 12)  # from 12 on the epoch is raised at the end of each transaction (KIP-890)
+_VERSIONS = range(3, 13)  # those with topic names instead of ids
+_TRANSACTIONAL_VERSIONS = range(3, 12)  # version 12 raises the epoch at the end of each transaction (KIP-890)
 
 Answers = dict[int, tuple[int, int, str | None]]
-"""By partition: error code, offset of the first record, and the broker's words."""
+"""By partition: error code, offset of the first record, and the broker's message."""
 
 
 @attrs.frozen(slots=True)
@@ -29,10 +29,11 @@ class ProducerOptions:
 
     Attributes:
         acks: -1, 0 or 1.
-        compression: of batches.
-        is_idempotent: a retry stores a record once.
-        in_flight_max: requests to a leader that are not answered, 1 to 5. Without idempotence a partition has one batch
-            on its way, so that records keep their order.
+        compression: the codec of batches.
+        is_idempotent: store each record once, also after retries.
+        in_flight_max: most unacknowledged requests to a leader, 1 to 5. Without idempotence a partition has one batch
+            in
+            flight, which keeps the order of records.
     """
 
     acks: int = ACKS_ALL
@@ -50,26 +51,27 @@ def send_batches(
     acks: int,
     transactional_id: str | None = None,
 ) -> Callable[[], Awaitable[Answers]]:
-    """Send a batch to each of some partitions now, and return a function that waits for the answers.
+    """Send a Produce request now, and return a function that waits for the response.
 
     Args:
-        cluster: of the broker.
-        node: the broker's number.
+        cluster: the cluster of the broker.
+        node: the id of the broker.
         link: a connection to it.
         topic: the name of the topic.
-        encoded: the batch of each partition.
+        encoded: an encoded batch by partition.
         acks: -1, 0 or 1.
-        transactional_id: of an open transaction that has all these partitions; None: they belong to none.
+        transactional_id: the id of an open transaction with all these partitions; None: no transaction.
 
     Raises:
-        ClientError: the request cannot be sent. The wait raises it too.
+        ClientError: the request cannot be sent. The returned function raises it too.
     """
     data = [ProduceRequest.PartitionProduceData(partition, batch) for partition, batch in encoded.items()]
     of_topic = ProduceRequest.TopicProduceData(name=topic, partition_data=data)
     request = ProduceRequest(transactional_id, acks, round(cluster.timeout_s * 1000), [of_topic])
     if acks == 0:
-        link.tell(request, _VERSIONS)
-        # Nothing answers it; but when the next request is answered it was handled, and the broker did not hang up.
+        link.send_oneway(request, _VERSIONS)
+        # A broker does not answer acks=0, and closes the connection on an error. The response to the next request proves
+        # that the broker has handled this one.
         hello = link.send(HELLO, ApiVersionsResponse)
 
         async def unanswered() -> Answers:
@@ -91,7 +93,7 @@ def send_batches(
 
 
 def _words(answer: ProduceResponse.PartitionProduceResponse) -> str | None:
-    """Return the broker's message about a single record, else the one about the whole batch, which is vaguer."""
+    # The message about a record is more precise than the one about the batch.
     for it in answer.record_errors:
         if it.batch_index_error_message:
             return it.batch_index_error_message

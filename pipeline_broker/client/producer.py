@@ -1,9 +1,8 @@
-"""A producer of one topic of any cluster.
+"""A producer for one topic.
 
-The outbox decides the order of batches. The producer sends requests, as Kafka's Sender and InFlightRequests do: each
-has a batch of every partition that is ready, and several may be in flight to a leader. It retries until no request has
-succeeded for the cluster's timeout. Then callers that add records or wait get the first error that cannot be retried.
-Unacknowledged bytes are bounded.
+The outbox decides the order of batches. The producer sends them like Kafka's Sender and InFlightRequests: a request has
+a
+batch of every ready partition, and a leader may have several requests in flight.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import attrs
 import trio
 
 from pipeline_broker.client.cluster import INIT_PRODUCER_ID_VERSIONS, RETRY_S_MAX, RETRY_S_MIN, Cluster
-from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, told
+from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, describe_error
 from pipeline_broker.client.link import Link
 from pipeline_broker.client.outbox import Batch, Outbox, size_of
 from pipeline_broker.client.partitioner import Partitioner
@@ -30,11 +29,11 @@ from pipeline_broker.wire.messages.transactions.init_producer_id import InitProd
 __all__ = ["Delivered", "Producer", "producing"]
 
 UNACKNOWLEDGED_BYTES_MAX = 16 << 20
-"""Whoever adds more waits."""
+"""Most unacknowledged bytes before `Producer.wait_for_capacity` waits."""
 REQUEST_BYTES_MAX = 8 << 20
-"""Of the batches of one request, unless the first one has more."""
+"""Size of the batches in a request at which no further batch is added."""
 Delivered = Callable[[Batch, int], None]
-"""Is told of each batch that was acknowledged, with the offset of its first record; -1 where the broker tells none."""
+"""Receives each acknowledged batch with the offset of its first record; -1 if the broker does not report it."""
 
 
 @attrs.frozen(slots=True)
@@ -45,13 +44,13 @@ class _Request:
 
 @attrs.define
 class _Leader:
-    """Requests to one broker, all over one connection.
+    """The requests in flight to one broker, all over one connection.
 
     Attributes:
-        in_flight: without an answer, the oldest first.
-        link: of all these.
-        is_sending: a task prepares the next one.
-        settled: set while none is in flight.
+        in_flight: unanswered requests, the oldest first.
+        link: the connection of the requests in flight.
+        is_sending: a task prepares the next request.
+        settled: set while no request is in flight.
     """
 
     node: int
@@ -69,21 +68,21 @@ async def producing(
     delivered: Delivered,
     transaction: Transaction | None = None,
 ) -> AsyncIterator[Producer]:
-    """A producer of a topic, which is created where the broker does so; ends when everything is acknowledged.
+    """Open a producer, and wait at the end of the block until all records are acknowledged.
 
     Args:
-        cluster: where.
-        topic: its name.
-        options: how records are written.
-        delivered: is called after each batch.
-        transaction: which the records belong to; no other producer of it writes to this topic.
+        cluster: the cluster.
+        topic: the topic, which the broker may create.
+        options: acks, compression, idempotence, requests in flight.
+        delivered: called for each acknowledged batch.
+        transaction: the transaction of the records; no other producer of it may write to this topic.
 
     Raises:
-        ClientError: something cannot be written.
+        ClientError: a record cannot be written.
     """
     topology = await cluster.ready([topic], creates=True)
     producer = Producer(cluster, topology, topic, options, delivered, transaction)
-    await producer.introduce()
+    await producer.init_producer_id()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(producer.run, nursery)
         yield producer
@@ -92,7 +91,15 @@ async def producing(
 
 
 class Producer:
-    """See `producing`."""
+    """A producer; use `producing` to open one.
+
+    Retries continue until no request has succeeded for the cluster's timeout. After an error that no retry can solve,
+    `flush`
+    and `wait_for_capacity` raise it.
+
+    Attributes:
+        partitions: the number of partitions of the topic.
+    """
 
     def __init__(
         self,
@@ -121,8 +128,8 @@ class Producer:
         self._wake = trio.Event()
         self._changed = trio.Event()
 
-    async def introduce(self) -> None:
-        """Become an idempotent producer, where one is wanted."""
+    async def init_producer_id(self) -> None:
+        """Fetch a producer id if the options or a transaction need one."""
         if self._transaction is not None:
             self._producer = (self._transaction.identity.producer_id, self._transaction.identity.epoch)
         if self._transaction is not None or not self._options.is_idempotent:
@@ -131,31 +138,31 @@ class Producer:
 
         async def attempt() -> tuple[int, int]:
             answer = await self._cluster.ask(request, InitProducerIdResponse, versions=INIT_PRODUCER_ID_VERSIONS)
-            without = "" if answer.error_code in RETRIABLE else " (--no-idempotent does without)"
-            check(answer.error_code, f"an id for an idempotent producer{without}")
+            without = "" if answer.error_code in RETRIABLE else " (--no-idempotent needs none)"
+            check(answer.error_code, f"producer id for an idempotent producer{without}")
             return answer.producer_id, answer.producer_epoch
 
         self._producer = await self._cluster.retrying(attempt)
 
     @property
     def unacknowledged_bytes(self) -> int:
-        """Of keys, values and headers that were added, with what records take beside them."""
+        """The size of all unacknowledged records, as counted by `outbox.size_of`."""
         return self._outbox.size_bytes
 
     def add(self, record: NewRecord, number: int, partition: int | None = None) -> None:
-        """Send a record as soon as it can be; see `add_all`."""
+        """Queue a record; see `add_all`."""
         self.add_all((record,), (number,), (partition,))
 
     def add_all(self, records: Sequence[NewRecord], numbers: Sequence[int], partitions: Sequence[int | None]) -> None:
-        """Send records as soon as they can be; `wait_for_capacity` comes before and after many.
+        """Queue records to be sent as soon as possible. Call `wait_for_capacity` between calls.
 
         Args:
-            records: with their timestamps.
-            numbers: of each, its place in the input.
-            partitions: of each; None: its key decides.
+            records: the records, with their timestamps.
+            numbers: their positions in the input.
+            partitions: the partition of each record; None: chosen by the partitioner.
 
         Raises:
-            NoSuchPartition: it has no such one; no record is sent then.
+            NoSuchPartition: a partition is unknown; no record is queued.
         """
         by_partition: dict[int, tuple[list[NewRecord], list[int]]] = {}
         choose, count = self._partitioner.choose, self.partitions
@@ -178,19 +185,19 @@ class Producer:
             self._outbox.extend(partition, those, their_numbers)
 
     async def wait_for_capacity(self) -> None:
-        """Have what was added sent, and wait until little enough is unacknowledged.
+        """Send the queued records, and wait until less than UNACKNOWLEDGED_BYTES_MAX are unacknowledged.
 
         Raises:
-            ClientError: something cannot be written.
+            ClientError: a record cannot be written.
         """
         self._wake.set()
         await self._wait_until(lambda: self.unacknowledged_bytes < UNACKNOWLEDGED_BYTES_MAX)
 
     async def flush(self) -> None:
-        """Wait until everything is acknowledged.
+        """Wait until all records are acknowledged.
 
         Raises:
-            ClientError: something cannot be written.
+            ClientError: a record cannot be written.
         """
         self._wake.set()
         await self._wait_until(lambda: not self._outbox.count)
@@ -205,7 +212,7 @@ class Producer:
             await self._changed.wait()
 
     async def run(self, nursery: trio.Nursery) -> None:
-        """Send what is ready until it is cancelled."""
+        """Send ready batches until cancelled or failed."""
         while self._error is None:
             self._wake = trio.Event()
             if self._is_stale:
@@ -233,14 +240,13 @@ class Producer:
                 leader.is_sending = True
                 nursery.start_soon(self._send, leader, nursery)
         if sum(map(len, led.values())) < len(ready):
-            self._again([], "a partition has no leader (LEADER_NOT_AVAILABLE)")
+            self._retry([], "a partition has no leader (LEADER_NOT_AVAILABLE)")
 
     async def _send(self, leader: _Leader, nursery: trio.Nursery) -> None:
-        """Send the next request to a leader."""
         batches: list[Batch] = []
         try:
             link, partitions = await self._prepare(leader)
-            # From here to the connection nothing waits, so requests go out in the order in which batches are taken.
+            # No checkpoint from here until the bytes are with the connection, so requests leave in the order of the batches.
             batches = self._take(leader.node, partitions)
             if batches:
                 request = _Request(batches, self._request(leader.node, link, batches))
@@ -249,14 +255,16 @@ class Producer:
                     nursery.start_soon(self._receive, leader)
                 leader.in_flight.append(request)
         except ClientError as error:
-            self._failed(batches, error)
+            self._retry_or_fail(batches, error)
         leader.is_sending = False
         self._wake.set()
 
     async def _prepare(self, leader: _Leader) -> tuple[Link, Sequence[int]]:
-        """Return a connection to a leader, and the partitions that may be written there.
+        """Return a connection to a leader, and the partitions that may be written over it.
 
-        Batches that were in flight over a broken connection are in the outbox again.
+        Waits until no batch is in flight over an earlier connection: after a reconnect those batches are in the outbox
+        again,
+        and must be sent first.
         """
         while True:
             link = await self._cluster.link(leader.node)
@@ -285,15 +293,17 @@ class Producer:
         return send_batches(self._cluster, node, link, self._topic, encoded, self._options.acks, transactional_id)
 
     async def _receive(self, leader: _Leader) -> None:
-        """Settle the requests to a leader in their order, until none is in flight."""
+        """Handle the responses of a leader in the order of the requests, until none is in flight."""
         while leader.in_flight:
             request = leader.in_flight[0]
             try:
                 answers = await request.answers()
-            except ClientError as error:  # the others are lost with the connection, and go again before anything else
+            except (
+                ClientError
+            ) as error:  # later requests are lost with the connection; all are retried, the oldest first
                 lost = [batch for each in leader.in_flight for batch in each.batches]
                 leader.in_flight.clear()
-                self._failed(lost, error)
+                self._retry_or_fail(lost, error)
             else:
                 leader.in_flight.popleft()
                 for batch in request.batches:
@@ -302,9 +312,9 @@ class Producer:
             self._changed.set()
         leader.settled.set()
 
-    def _failed(self, batches: Sequence[Batch], error: ClientError) -> None:
+    def _retry_or_fail(self, batches: Sequence[Batch], error: ClientError) -> None:
         if error.is_retriable:
-            self._again(batches, str(error))
+            self._retry(batches, str(error))
         else:
             self._fail(error)
 
@@ -322,18 +332,20 @@ class Producer:
         return batch.encoded
 
     def _settle(self, batch: Batch, code: int, offset: int, words: str | None) -> None:
-        """What becomes of a batch that was answered."""
+        # A duplicate was stored by an earlier attempt, whose response was lost.
         if code in {0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
             self._progress_at = trio.current_time()
             self._pause_s = RETRY_S_MIN
-            self._outbox.delivered(batch)
+            self._outbox.complete(batch)
             self._delivered(batch, offset if code == 0 else -1)
-        elif code == ErrorCode.MESSAGE_TOO_LARGE and self._outbox.halved(batch):
+        elif code == ErrorCode.MESSAGE_TOO_LARGE and self._outbox.split(batch):
             self._progress_at = trio.current_time()
-        elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch.is_behind:
-            self._again([batch], told(code))  # the older one was refused, or came later, over another connection
+        elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch.has_older_in_flight:
+            # The gap in the sequence is an older batch that was rejected, or is still on its way over another connection.
+            self._retry([batch], describe_error(code))
+        # The same bytes would be corrupt again.
         elif code in RETRIABLE and code != ErrorCode.CORRUPT_MESSAGE:
-            self._again([batch], told(code))
+            self._retry([batch], describe_error(code))
         else:
             numbers = f"{batch.numbers[0]}" + (f" to {batch.numbers[-1]}" if len(batch.numbers) > 1 else "")
             what = f"record {numbers} for {self._topic}-{batch.partition}"
@@ -342,9 +354,9 @@ class Producer:
             except BrokerRefused as error:
                 self._fail(error)
 
-    def _again(self, batches: Sequence[Batch], why: str) -> None:
+    def _retry(self, batches: Sequence[Batch], why: str) -> None:
         for batch in batches:
-            self._outbox.again(batch)
+            self._outbox.requeue(batch)
         self._is_stale = True
         if trio.current_time() - self._progress_at > self._cluster.timeout_s:
             timeout_s = self._cluster.timeout_s

@@ -1,8 +1,4 @@
-"""Quotas of users, clients and addresses.
-
-Rules of this file: an entity is what a quota holds for: a user, a client, a client of a user, or an address (KIP-546).
-Its names are Kafka's: `user`, `client-id`, `ip`; None as the value stands for all that have no quota of their own.
-"""
+"""Client quotas of users, client ids and addresses (KIP-546)."""
 
 from __future__ import annotations
 
@@ -26,13 +22,14 @@ from pipeline_broker.wire.messages.configs.describe_client_quotas import (
 __all__ = ["Entity", "Quota", "alter_quotas", "entity_words", "quota_text", "quotas_of"]
 
 Entity = Mapping[str, str | None]
-"""Kind of a part to its name; see the rules of this file."""
+"""An entity of KIP-546: names by entity type `user`, `client-id` or `ip`. None as a name is the default entity, which applies
+to all names without a quota of their own."""
 _EXACTLY, _DEFAULT = 0, 1
 
 
 @attrs.frozen
 class Quota:
-    """One quota of an entity."""
+    """A quota of an entity."""
 
     entity: Entity
     name: str
@@ -40,16 +37,16 @@ class Quota:
 
 
 async def quotas_of(cluster: Cluster, entity: Entity, *, is_strict: bool) -> list[Quota]:
-    """The quotas of an entity.
+    """Return the quotas of an entity, sorted.
 
     Args:
-        cluster: where.
-        entity: without any part: everything has it in it.
-        is_strict: of exactly this entity; otherwise also of those that have more parts.
+        cluster: the cluster.
+        entity: the entity; an empty one matches all.
+        is_strict: match exactly this entity; otherwise also entities with additional parts.
 
     Raises:
-        BrokerRefused: they may not be seen.
-        ClientError: no broker can be asked.
+        BrokerRefused: the client may not describe quotas.
+        ClientError: no broker can be reached.
     """
     components = [
         DescribeClientQuotasRequest.ComponentData(kind, _DEFAULT if name is None else _EXACTLY, name)
@@ -71,16 +68,16 @@ async def quotas_of(cluster: Cluster, entity: Entity, *, is_strict: bool) -> lis
 
 
 async def alter_quotas(cluster: Cluster, entity: Entity, changes: Mapping[str, str | None]) -> None:
-    """Change quotas of an entity, all or none of them.
+    """Change quotas of an entity, all or none.
 
     Args:
-        cluster: where.
-        entity: of at least one part.
-        changes: new values; None: there is none any more.
+        cluster: the cluster.
+        entity: an entity with at least one part.
+        changes: new values by name; None removes a quota.
 
     Raises:
-        BrokerRefused: there is no quota of such a name, or it may not be changed.
-        ClientError: a value is not a number, or no broker can be asked.
+        BrokerRefused: a quota is unknown, or the client may not change it.
+        ClientError: a value is not a number, or no broker can be reached.
     """
     parts = [AlterClientQuotasRequest.EntityData(kind, name) for kind, name in entity.items()]
     operations = [
@@ -98,12 +95,12 @@ async def alter_quotas(cluster: Cluster, entity: Entity, changes: Mapping[str, s
 
 
 def quota_text(value: float) -> str:
-    """A value as a person writes it."""
+    """Format the value of a quota, without decimals if it is whole."""
     return f"{value:g}" if value % 1 else f"{value:.0f}"
 
 
 def entity_words(entity: Entity) -> str:
-    """An entity in an error or a confirmation."""
+    """Return the name of an entity for messages."""
     words = [
         f"every {kind}" if name is None else f"{kind} {name}"
         for kind, name in ((kind.removesuffix("-id"), name) for kind, name in entity.items())

@@ -1,8 +1,4 @@
-"""How the leader of a classic group deals out partitions: Kafka's RangeAssignor.
-
-Rules of this file: no I/O. Every topic for itself: its subscribers in the order of their ids get ranges of partitions
-in their order, the first ones one more where it does not come out even.
-"""
+"""The range assignor of consumer groups, like Kafka's RangeAssignor."""
 
 from __future__ import annotations
 
@@ -16,11 +12,15 @@ __all__ = ["assign_ranges"]
 def assign_ranges(
     subscriptions: Mapping[str, Sequence[str]], partitions: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """The partitions of each member.
+    """Return the partitions of each member.
+
+    Each topic is divided into ranges, in the order of partitions and member ids. If they do not divide evenly, the
+    first members
+    get one partition more.
 
     Args:
         subscriptions: the topics of each member, by its id.
-        partitions: how many each topic has; a topic that is not there has none.
+        partitions: the number of partitions by topic; an unknown topic has none.
     """
     assigned: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
     for topic in sorted({topic for topics in subscriptions.values() for topic in topics}):
@@ -28,7 +28,7 @@ def assign_ranges(
         each, more = divmod(partitions.get(topic, 0), len(subscribers))
         first = 0
         for place, member in enumerate(subscribers):
-            behind = first + each + (place < more)
-            assigned[member] += [(topic, partition) for partition in range(first, behind)]
-            first = behind
+            end = first + each + (place < more)
+            assigned[member] += [(topic, partition) for partition in range(first, end)]
+            first = end
     return assigned

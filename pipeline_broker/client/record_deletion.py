@@ -1,8 +1,4 @@
-"""Deletes the records of partitions before an offset (KIP-107).
-
-Rules of this file: it is planned first, from where partitions begin and end, so that a person can look at it; each
-leader deletes what it leads.
-"""
+"""Deletion of records before an offset (DeleteRecords, KIP-107): a plan that a person can check, and its execution."""
 
 from __future__ import annotations
 
@@ -20,17 +16,17 @@ __all__ = ["delete_records", "plan_deletion"]
 
 
 async def plan_deletion(cluster: Cluster, topics: Mapping[str, Collection[int]], before: Place) -> list[dict[str, Any]]:
-    """A row for each partition: where it begins, where it would begin (`to`), and where it ends.
+    """Plan a deletion: a row for each partition with `start`, the new start `to`, and `end`.
 
     Args:
-        cluster: where.
-        topics: numbers of partitions by topic; without any: all of them.
-        before: what lies before this place is to go; one outside of a partition is the nearest one in it.
+        cluster: the cluster.
+        topics: partitions by topic; empty: all of the topic.
+        before: the new start; a place outside of a partition becomes the nearest one inside.
 
     Raises:
-        NoSuchTopic: there is no topic of a name.
-        NoSuchPartition: a topic has no such partition.
-        ClientError: a leader cannot be asked.
+        NoSuchTopic: a topic is unknown.
+        NoSuchPartition: a topic has fewer partitions.
+        ClientError: a leader cannot be reached.
     """
     topology = await cluster.refresh(sorted(topics))
     partitions: list[TopicPartition] = []
@@ -53,11 +49,12 @@ async def plan_deletion(cluster: Cluster, topics: Mapping[str, Collection[int]],
 
 
 async def delete_records(cluster: Cluster, plan: Sequence[Mapping[str, Any]]) -> None:
-    """Delete as planned.
+    """Delete the records of a plan.
 
     Raises:
-        BrokerRefused: records of a partition may not be deleted; those of others may be deleted by now.
-        ClientError: a leader cannot be asked.
+        BrokerRefused: the leader of a partition rejects the deletion. Records of other partitions may be deleted
+            already.
+        ClientError: a leader cannot be reached.
     """
     wanted = {(row["topic"], row["partition"]): row["to"] for row in plan if row["to"] > row["start"]}
 

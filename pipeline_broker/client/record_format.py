@@ -1,10 +1,7 @@
-r"""Records as bytes to be printed: by a format as kcat has it, or as JSON.
+r"""Output formats of records: a kcat-like format string, or JSON.
 
-    %s value   %k key   %t topic   %p partition   %o offset   %T timestamp in ms   %h headers as a=1,b=2
-    %S bytes of the value and %K of the key, -1 where there is none   %% a percent sign   \n \t \r \0 \\ \xNN
-
-Rules of this file: no I/O. Bytes are printed as they are, unless a person looks at them: then what is no text, or what
-a terminal would act on, is escaped.
+%s value   %k key   %t topic   %p partition   %o offset   %T timestamp in ms   %h headers as a=1,b=2
+%S bytes of the value and %K of the key, -1 if null   %% a percent sign   \n \t \r \0 \\ \xNN
 """
 
 from __future__ import annotations
@@ -14,20 +11,20 @@ import re
 from collections.abc import Callable
 
 from pipeline_broker.client.record_json import record_object
-from pipeline_broker.client.record_lines import unescaped
+from pipeline_broker.client.record_lines import unescape
 from pipeline_broker.client.topology import TopicPartition
 from pipeline_broker.records.record import Record
 
-__all__ = ["Printer", "format_printer", "json_line", "shown_safely"]
+__all__ = ["Printer", "format_printer", "json_line", "escape_for_terminal"]
 
 Printer = Callable[[TopicPartition, Record, bool], bytes]
-"""Makes the bytes of a record; the last argument is whether the broker gave its timestamp."""
+"""Formats a record. The last argument is whether its timestamp is the broker's append time."""
 Show = Callable[[bytes], bytes]
 _FIELD = re.compile(r"%(.)", re.DOTALL)
 
 
-def shown_safely(data: bytes) -> bytes:
-    """Text as it is but for control characters; everything else escaped."""
+def escape_for_terminal(data: bytes) -> bytes:
+    """Escape control characters and bytes that are not UTF-8, so that a record cannot act on a terminal."""
     text = data.decode(errors="backslashreplace")
     if text.isprintable():
         return text.encode()
@@ -35,26 +32,26 @@ def shown_safely(data: bytes) -> bytes:
 
 
 def json_line(partition: TopicPartition, record: Record, is_append_time: bool) -> bytes:
-    """A record as an object of JSON on a line."""
+    """Format a record as a JSON object on one line."""
     shown = record_object(*partition, record, is_append_time=is_append_time)
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def format_printer(text: str, null: bytes = b"", show: Show = bytes) -> Printer:
-    """A printer that follows a format.
+    """Return a printer for a format string.
 
     Args:
-        null: what stands for a key or a value that is not there.
-        show: makes a key, value or header fit to be looked at.
+        null: printed for a null key or value.
+        show: applied to keys, values and headers, such as `escape_for_terminal`.
 
     Raises:
-        ValueError: the format has a field that is unknown.
+        ValueError: a field or an escape is unknown.
     """
     fields = _fields(null, show)
     parts: list[bytes | Callable[[TopicPartition, Record], bytes]] = []
     position = 0
     for match in _FIELD.finditer(text):
-        parts.append(unescaped(text[position : match.start()]))
+        parts.append(unescape(text[position : match.start()]))
         position = match.end()
         if match[1] == "%":
             parts.append(b"%")
@@ -64,7 +61,7 @@ def format_printer(text: str, null: bytes = b"", show: Show = bytes) -> Printer:
             raise ValueError(f"unknown field %{match[1]}: known are {', '.join('%' + name for name in fields)}, %%")
     if text.endswith("%") and position < len(text):
         raise ValueError("a % at the end: give %% for a percent sign")
-    parts.append(unescaped(text[position:]))
+    parts.append(unescape(text[position:]))
 
     def print_record(partition: TopicPartition, record: Record, is_append_time: bool) -> bytes:  # noqa: ARG001 - Printer
         return b"".join(part if isinstance(part, bytes) else part(partition, record) for part in parts)

@@ -1,8 +1,8 @@
-"""A record as a line of JSON, and back: what `consume --json` prints is what `produce --json` takes.
+"""Records as JSON lines, lossless: `produce --json` accepts what `consume --json` prints.
 
-Rules of this file: no I/O. Nothing is lost: bytes that are not UTF-8 stand under `key_base64`, `value_base64` and, of a
-header, `name_base64` instead of `key`, `value` and `name`; a time before 1970, or none, is a number below 0. A field
-that is unknown is refused, because a mistyped `value` would be a tombstone otherwise.
+Bytes that are not UTF-8 are in `key_base64`, `value_base64` and, in a header, `name_base64`, instead of `key`, `value`
+and
+`name`.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ import attrs
 from pipeline_broker.records.batch import Buffer, NewRecord
 from pipeline_broker.records.record import Record
 
-__all__ = ["Given", "RecordFormError", "read_record", "record_object"]
+__all__ = ["InputRecord", "RecordFormError", "read_record", "record_object"]
 
 _SUFFIX = "_base64"
-_IGNORED = frozenset({"topic", "offset", "timestamp_type", "leader_epoch"})
-"""What `consume --json` tells beside what can be written."""
+_IGNORED = frozenset({"topic", "offset", "timestamp_type", "leader_epoch"})  # fields of `consume --json` only
 _KNOWN = frozenset({"key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp"})
 TIMESTAMPS = range(-(2**63), 2**63)
 PARTITIONS = range(2**31)
 
 
 class RecordFormError(ValueError):
-    """A line is no record; the message says what is wrong with it."""
+    """Input that is not a record. The message names the mistake."""
 
 
 @attrs.frozen(slots=True)
-class Given:
-    """A record as it was given; what is None was not."""
+class InputRecord:
+    """A record of the input; None stands for an absent or null field."""
 
     key: bytes | None
     value: bytes | None
@@ -42,12 +41,12 @@ class Given:
     timestamp_ms: int | None = None
 
     def record(self, now_ms: int) -> NewRecord:
-        """To be written; it has the time of now where none was given."""
+        """Return the record to write; `now_ms` is its timestamp if the input has none."""
         return NewRecord(self.value, self.key, now_ms if self.timestamp_ms is None else self.timestamp_ms, self.headers)
 
 
 def record_object(topic: str, partition: int, record: Record, *, is_append_time: bool) -> dict[str, Any]:
-    """A record as an object of JSON."""
+    """Return a record as a JSON object."""
     return {
         "topic": topic,
         "partition": partition,
@@ -72,26 +71,25 @@ def _shown(name: str, data: bytes | None) -> dict[str, str | None]:
         return {name + _SUFFIX: base64.b64encode(data).decode()}
 
 
-def read_record(line: bytes) -> Given:
-    """The record that a line of JSON describes.
-
-    A value that is an object, an array, a number or a boolean is written as its JSON text.
+def read_record(line: bytes) -> InputRecord:
+    """Parse a JSON line. A value that is not a string or null is stored as JSON text.
 
     Raises:
-        RecordFormError: it describes none.
+        RecordFormError: the line does not describe a record.
     """
     try:
         given = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise RecordFormError(f"no JSON: {error}") from None
+        raise RecordFormError(f"not JSON: {error}") from None
     if not isinstance(given, dict):
         raise RecordFormError('not a JSON object such as {"key": "a", "value": "b"}')
     for name in given:
+        # Without this check, a mistyped `value` would write a tombstone.
         if name not in _KNOWN and name not in _IGNORED:
             raise RecordFormError(f"unknown field {name!r}: known are {', '.join(sorted(_KNOWN))}")
     if "value" not in given and "value_base64" not in given:
         raise RecordFormError('no value: give "value", and null for a tombstone')
-    return Given(
+    return InputRecord(
         _bytes(given, "key"),
         _bytes(given, "value"),
         _headers(given.get("headers")),
@@ -110,9 +108,9 @@ def _bytes(given: dict[str, Any], name: str) -> bytes | None:
         try:
             return text.encode()
         except UnicodeEncodeError:
-            raise RecordFormError(f"{name} has half a character: give {name}{_SUFFIX} for bytes") from None
+            raise RecordFormError(f"{name} has half a surrogate pair: give {name}{_SUFFIX} for bytes") from None
     if given.get(name) is not None:
-        raise RecordFormError(f"both {name} and {name}{_SUFFIX}: give one")
+        raise RecordFormError(f"both {name} and {name}{_SUFFIX} are set: give one of them")
     if isinstance(encoded, str):
         try:
             return base64.b64decode(encoded, validate=True)

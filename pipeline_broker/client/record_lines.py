@@ -1,7 +1,6 @@
-"""Input as records: bytes are cut at a delimiter, and what is between becomes a key and a value.
+"""Input of `produce` as records: cut at a delimiter, then split into key and value or parsed as JSON.
 
-Rules of this file: no I/O. What is between two delimiters has a largest size, whatever the input says; the last piece
-needs no delimiter behind it. Bytes stay bytes: no encoding is assumed.
+Input is bytes without an assumed encoding. The last record needs no delimiter after it.
 """
 
 from __future__ import annotations
@@ -10,23 +9,23 @@ import re
 
 import attrs
 
-from pipeline_broker.client.record_json import Given, RecordFormError, read_record
+from pipeline_broker.client.record_json import InputRecord, RecordFormError, read_record
 from pipeline_broker.records.batch import Buffer
 
-__all__ = ["LINE_BYTES_MAX", "LineForm", "LineSplitter", "unescaped"]
+__all__ = ["LINE_BYTES_MAX", "LineForm", "LineSplitter", "unescape"]
 
 LINE_BYTES_MAX = 64 << 20
-"""Of one record of the input; brokers take a megabyte by default."""
+"""Most bytes without a delimiter. Brokers accept one megabyte by default."""
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 _TWO_DIGITS = re.compile("[0-9A-Fa-f]{2}")
 
 
-def unescaped(text: str) -> bytes:
-    r"""What a delimiter on the command line means: \n, \t, \r, \0, \\ and \xNN are single bytes.
+def unescape(text: str) -> bytes:
+    r"""Return a text as bytes, where \n, \t, \r, \0, \\ and \xNN are single bytes.
 
     Raises:
-        ValueError: a backslash is followed by something else.
+        ValueError: an escape is unknown.
     """
     found = bytearray()
     position = 0
@@ -52,10 +51,10 @@ def unescaped(text: str) -> bytes:
 
 
 class LineSplitter:
-    """Cuts a stream of bytes.
+    """Incremental splitting of a stream of bytes.
 
     Args:
-        delimiter: between two records; None: all of the input is one.
+        delimiter: the bytes between two records; None: the whole input is one record.
     """
 
     def __init__(self, delimiter: bytes | None) -> None:
@@ -63,16 +62,16 @@ class LineSplitter:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The pieces that end in what is given.
+        """Add input, and return the records that end in it.
 
         Raises:
-            RecordFormError: there is no delimiter within LINE_BYTES_MAX.
+            RecordFormError: LINE_BYTES_MAX bytes have no delimiter.
         """
         pieces: list[bytes] = []
         if self._delimiter is None:
             self._rest += data
         elif self._rest and len(self._delimiter) == 1 and self._delimiter not in data:
-            self._rest += data  # a long line is not searched again and again
+            self._rest += data  # searching `_rest` each time would be quadratic for a long line
         else:
             pieces = (bytes(self._rest) + data).split(self._delimiter)
             self._rest = bytearray(pieces.pop())
@@ -81,21 +80,21 @@ class LineSplitter:
         return pieces
 
     def finish(self) -> list[bytes]:
-        """What stands behind the last delimiter; nothing is no record."""
+        """Return the input after the last delimiter as a record; none if it is empty."""
         piece, self._rest = bytes(self._rest), bytearray()
         return [piece] if piece or self._delimiter is None else []
 
 
 @attrs.frozen(slots=True)
 class LineForm:
-    """How a piece of the input is a record.
+    """The form of a record in the input.
 
     Attributes:
-        is_json: an object of JSON (see `record_json`).
-        key_delimiter: between key and value; None: there are no keys in it.
-        key: of all records without one of their own.
-        headers: of all records, before their own.
-        has_tombstones: an empty value is none at all.
+        is_json: a JSON object; see `record_json`.
+        key_delimiter: the bytes between key and value; None: the input has no keys.
+        key: the key of records without their own.
+        headers: headers of all records, before their own.
+        has_tombstones: an empty value becomes a null value.
     """
 
     is_json: bool = False
@@ -104,11 +103,11 @@ class LineForm:
     headers: tuple[tuple[str, Buffer | None], ...] = ()
     has_tombstones: bool = False
 
-    def read(self, piece: bytes) -> Given | None:
-        """The record; None for an empty line between objects of JSON.
+    def read(self, piece: bytes) -> InputRecord | None:
+        """Parse a record. Return None for an empty line of JSON input.
 
         Raises:
-            RecordFormError: it is none.
+            RecordFormError: the input is not a record.
         """
         if self.is_json:
             if not piece.strip():
@@ -121,6 +120,6 @@ class LineForm:
             key, found, value = piece.partition(self.key_delimiter)
             if not found:
                 raise RecordFormError(
-                    f"no key delimiter {self.key_delimiter.decode(errors='backslashreplace')!r} in it"
+                    f"no key delimiter {self.key_delimiter.decode(errors='backslashreplace')!r} in the line"
                 )
-        return Given(key, None if self.has_tombstones and not value else value, self.headers)
+        return InputRecord(key, None if self.has_tombstones and not value else value, self.headers)

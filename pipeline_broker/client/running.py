@@ -1,8 +1,4 @@
-"""One run of a Trio program for a command.
-
-Rules of this file: what nurseries wrap is unwrapped here, once: an interrupt is an interrupt, and the first thing that
-a person must be told stands for the group.
-"""
+"""A Trio run for a command, which raises a single error instead of the exception groups of nurseries."""
 
 from __future__ import annotations
 
@@ -20,12 +16,15 @@ Result = TypeVar("Result")
 
 
 def run_client(program: Callable[[], Awaitable[Result]]) -> Result:
-    """What a program gives, run to its end.
+    """Run an async function to completion, and return its result.
+
+    From an exception group only the most important error is raised: an interrupt before a closed pipe before a
+    ClientError.
 
     Raises:
-        KeyboardInterrupt: somebody pressed Ctrl-C.
-        BrokenPipeError: nobody reads what is written.
-        ClientError: the first of them.
+        KeyboardInterrupt: the user pressed Ctrl-C.
+        BrokenPipeError: the reader of the output closed it.
+        ClientError: the first one in the group.
     """
     try:
         return trio.run(program)

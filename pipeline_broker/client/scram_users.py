@@ -1,7 +1,6 @@
-"""Users who log in with SCRAM: which there are, their passwords.
+"""SCRAM credentials of users (KIP-554): list, set and delete them.
 
-Rules of this file: any broker is asked. A password never leaves this process: the broker gets what SCRAM derives of it
-(KIP-554), with a salt that is drawn here.
+A password never leaves this process: the broker receives a salt and the salted password that SCRAM derives.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from pipeline_broker.wire.messages.security.describe_user_scram_credentials impo
 __all__ = ["UserCredential", "delete_credentials", "list_users", "set_password"]
 
 SALT_BYTES = 26
-"""As Kafka's ScramFormatter draws them."""
+"""Size of a salt, as in Kafka's ScramFormatter."""
 _NAMES = {mechanism.number: mechanism.name for mechanism in SCRAM_MECHANISMS.values()}
 
 
 @attrs.frozen(order=True)
 class UserCredential:
-    """That a user has a password for a mechanism, hashed so many times."""
+    """A password of a user for one mechanism, with its number of hash iterations."""
 
     user: str
     mechanism: str
@@ -42,11 +41,11 @@ class UserCredential:
 
 
 async def list_users(cluster: Cluster, users: Sequence[str] = ()) -> list[UserCredential]:
-    """The credentials of some users, or of all where none is named; a user without any is an error.
+    """Return the credentials of the named users, or of all users without names.
 
     Raises:
-        BrokerRefused: they may not be seen.
-        ClientError: there is no such user, or no broker can be asked.
+        BrokerRefused: the client may not describe users.
+        ClientError: a named user has no credentials, or no broker can be reached.
     """
     named = [DescribeUserScramCredentialsRequest.UserName(user) for user in dict.fromkeys(users)]
     request = DescribeUserScramCredentialsRequest(named or None)
@@ -60,7 +59,7 @@ async def list_users(cluster: Cluster, users: Sequence[str] = ()) -> list[UserCr
             results = [*answers_to(users, named, lambda user: f"user {user}").values()]
         for it in results:
             if it.error_code == ErrorCode.RESOURCE_NOT_FOUND:
-                raise ClientError(f"there is no user {it.user!r} with a SCRAM password: see `users list`")
+                raise ClientError(f"user {it.user!r} has no SCRAM password: see `users list`")
             check(it.error_code, f"user {it.user}", it.error_message)
         return sorted(
             UserCredential(it.user, _NAMES.get(info.mechanism, f"mechanism {info.mechanism}"), info.iterations)
@@ -74,22 +73,20 @@ async def list_users(cluster: Cluster, users: Sequence[str] = ()) -> list[UserCr
 async def set_password(
     cluster: Cluster, user: str, password: str, mechanisms: Sequence[ScramMechanism], iterations: int
 ) -> None:
-    """Let a user log in with a password, instead of the one before; each mechanism by a request of its own.
-
-    A request that names a user twice is refused (DUPLICATE_RESOURCE), so of two mechanisms one may be set and the other
-    not.
+    """Set the password of a user for some mechanisms; creates the user if necessary.
 
     Args:
-        cluster: where.
-        user: the name; one that is not there is made.
-        password: not empty.
-        mechanisms: for which it is to be valid.
-        iterations: how often it is hashed; a broker has bounds for that.
+        cluster: the cluster.
+        user: the name of the user.
+        password: a password that is not empty.
+        mechanisms: the mechanisms; if a request fails, the earlier ones are set.
+        iterations: the number of hash iterations, which the broker restricts to a range.
 
     Raises:
-        BrokerRefused: it may not be set.
-        ClientError: no broker can be asked.
+        BrokerRefused: the broker rejects the password.
+        ClientError: no broker can be reached.
     """
+    # One request per mechanism: a request that names a user twice fails with DUPLICATE_RESOURCE.
     for mechanism in mechanisms:
         salt = secrets.token_bytes(SALT_BYTES)
         salted = salted_password(mechanism, password, salt, iterations)
@@ -100,11 +97,11 @@ async def set_password(
 
 
 async def delete_credentials(cluster: Cluster, user: str, mechanisms: Sequence[ScramMechanism]) -> None:
-    """Take the passwords of a user for some mechanisms away, one after the other.
+    """Delete the passwords of a user for some mechanisms, one after the other.
 
     Raises:
-        BrokerRefused: the user has none for one of them, or it may not be deleted.
-        ClientError: no broker can be asked.
+        ClientError: the user has no password for a mechanism, the client may not delete it, or no broker can be
+            reached.
     """
     for mechanism in mechanisms:
         deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion(user, mechanism.number)
@@ -119,7 +116,7 @@ async def _alter(cluster: Cluster, user: str, request: AlterUserScramCredentials
             check(it.error_code, f"user {user}", it.error_message)
         except BrokerRefused as error:
             if error.code == ErrorCode.RESOURCE_NOT_FOUND:
-                raise ClientError(f"user {user} has no such password: see `users list`") from None
+                raise ClientError(f"user {user} has no password for this mechanism: see `users list`") from None
             raise
 
     await cluster.retrying(attempt)

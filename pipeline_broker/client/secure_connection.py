@@ -1,7 +1,6 @@
-"""A connection that is encrypted where it is asked for, and whose client has said who it is.
+"""Connections with TLS and SASL.
 
-Rules of this file: TLS works on buffers in memory, so that sending never waits and the plaintext connection stays as
-it is; what fails in a handshake is one line. Every wait is bounded by the caller.
+TLS works on buffers in memory (`ssl.MemoryBIO`), so sending never waits and uses the same socket code as plaintext.
 """
 
 import contextlib
@@ -19,21 +18,24 @@ from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthent
 from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 DECRYPT_SIZE = 1 << 16
-_HANDSHAKE_VERSION = _AUTHENTICATE_VERSION = 1
-"""Every broker since Kafka 2.2 has them."""
+_HANDSHAKE_VERSION = _AUTHENTICATE_VERSION = 1  # since Kafka 2.2
 
 
 class TlsConnection(Connection):
-    """A connection whose bytes are encrypted."""
+    """A connection with TLS. Call `shake_hands` before anything else."""
 
     def __init__(self, raw_socket: socket.socket, context: ssl.SSLContext, host: str) -> None:
         super().__init__(raw_socket)
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
-        self._broken = ""  # by what, once something was no TLS: OpenSSL says it once
+        self._broken = ""  # the first TLS error; OpenSSL reports it only once
 
     async def shake_hands(self) -> None:
-        """Agree on keys, and see whether the broker is whom it should be."""
+        """Perform the TLS handshake.
+
+        Raises:
+            ClientError: the handshake failed, or the certificate is not valid for the broker.
+        """
         while True:
             try:
                 self._tls.do_handshake()
@@ -59,7 +61,7 @@ class TlsConnection(Connection):
     async def receive(self) -> bytes:
         while True:
             data = self._decrypted()
-            self._send_encrypted()  # TLS may have something to say itself
+            self._send_encrypted()  # reading may produce TLS records of its own, such as a key update or an alert
             if data:
                 return data
             self._incoming.write(await super().receive())
@@ -74,6 +76,7 @@ class TlsConnection(Connection):
         except ssl.SSLError as error:
             if not self._broken and not isinstance(error, ssl.SSLZeroReturnError):
                 self._broken = f"TLS with the broker broke: {error.reason or error}"
+        # Bytes before an error or the end are valid; the next call raises.
         if not parts:
             raise ClientError(self._broken or "the broker closed the connection")
         return b"".join(parts)
@@ -81,10 +84,10 @@ class TlsConnection(Connection):
 
 @contextlib.asynccontextmanager
 async def connect_securely(host: str, port: int, security: ClientSecurity) -> AsyncIterator[Connection]:
-    """A connection to a broker on which requests may be sent, closed at the end of the block.
+    """Connect to a broker, authenticate, and close the connection at the end of the block.
 
     Raises:
-        ClientError: the broker cannot be reached, or one of both refuses the other.
+        ClientError: the broker cannot be reached, TLS fails, or authentication fails.
     """
     async with connect(host, port) as connection:
         if security.context is not None:
@@ -101,7 +104,9 @@ async def _authenticate(dialogue: Dialogue, security: ClientSecurity) -> None:
     offered = ", ".join(handshake.mechanisms)
     refuse(handshake.error_code, f"SASL {security.mechanism} (it offers {offered or 'nothing'})")
     remedy = (
-        "are sasl.username and sasl.password right?" if security.bearer is None else "is it for this broker, and valid?"
+        "check sasl.username and sasl.password"
+        if security.bearer is None
+        else "check that the token is valid, and issued for this broker"
     )
     conversation = security.converse()
     token = await _first_token(conversation, may_block=security.bearer is not None)
@@ -118,5 +123,5 @@ async def _authenticate(dialogue: Dialogue, security: ClientSecurity) -> None:
 async def _first_token(conversation: Conversation, *, may_block: bool) -> bytes:
     if not may_block:
         return next(conversation)
-    # Whoever is cancelled leaves the thread alone with its answer: it has bounds of its own.
+    # A cancelled caller abandons the thread, which ends soon: requests to identity providers have a timeout.
     return await trio.to_thread.run_sync(next, conversation, abandon_on_cancel=True)

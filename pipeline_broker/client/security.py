@@ -1,9 +1,6 @@
-"""Who the load client says it is, and to whom: TLS and SASL from librdkafka's properties.
+"""TLS and SASL of a client, configured with librdkafka's properties.
 
-Rules of this file: no I/O but reading certificates, once; what is wrong is one line and nothing is guessed. A
-conversation of SASL is a machine that is fed what the broker said. Passwords are never printed.
-
-SCRAM is that of RFC 5802 without channel binding, PLAIN that of RFC 4616; OAUTHBEARER is in `bearer_tokens.py`.
+SCRAM follows RFC 5802 without channel binding, PLAIN follows RFC 4616; OAUTHBEARER is in `bearer_tokens`.
 """
 
 import base64
@@ -35,18 +32,18 @@ __all__ = ["PLAINTEXT", "ClientSecurity", "Conversation", "read_security"]
 
 _Choice = TypeVar("_Choice")
 Conversation = Generator[bytes, bytes, None]
-"""Yields tokens for the broker and is sent its answers; ends when the broker has proved what it must."""
+"""A SASL exchange: yields messages for the broker, receives its answers, and returns once both sides are authenticated."""
 ITERATIONS_MAX = 1_000_000
-"""A broker may not ask for more work than this."""
+"""Most SCRAM hash iterations that a broker may demand."""
 _NONCE_BYTES = 18
 _SERVER_FIRST = re.compile(r"r=(?P<nonce>[^,]+),s=(?P<salt>[^,]+),i=(?P<iterations>\d{1,9})(?:,.*)?")
+# (has TLS, has SASL) by security.protocol.
 _PROTOCOLS = {
     "plaintext": (False, False),
     "ssl": (True, False),
     "sasl_plaintext": (False, True),
     "sasl_ssl": (True, True),
 }
-"""Whether each has TLS and SASL."""
 _MECHANISMS = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 _PROPERTIES = (
     "security.protocol",
@@ -68,13 +65,13 @@ _IDENTIFICATIONS = {"https": True, "none": False}
 
 @attrs.frozen(slots=True, repr=False)
 class ClientSecurity:
-    """How connections are secured.
+    """The security of a client's connections.
 
     Attributes:
-        context: of TLS; None: plaintext.
-        mechanism: of SASL; None: nobody is named.
-        username, password: for SASL.
-        bearer: for OAUTHBEARER, in place of them.
+        context: the TLS context; None: plaintext.
+        mechanism: the SASL mechanism; None: no SASL.
+        username, password: the credentials for PLAIN and SCRAM.
+        bearer: the credentials for OAUTHBEARER.
     """
 
     context: ssl.SSLContext | None = None
@@ -85,11 +82,11 @@ class ClientSecurity:
 
     @property
     def name(self) -> str:
-        """Who this client says it is, for a person."""
+        """The name of the client for messages."""
         return self.username if self.bearer is None else "the token"
 
     def converse(self) -> Conversation:
-        """A conversation that proves who this client is; of a `bearer`, the first step may block."""
+        """Return a new SASL exchange. With `bearer` its first step may block."""
         if self.bearer is not None:
             return self.bearer.converse()
         if self.mechanism == PLAIN:
@@ -102,10 +99,10 @@ PLAINTEXT = ClientSecurity()
 
 
 def read_security(properties: Mapping[str, str]) -> ClientSecurity:
-    """The security that properties of librdkafka describe.
+    """Read librdkafka's properties.
 
     Raises:
-        ClientError: a name or a value is wrong, something is missing, or a file cannot be used.
+        ClientError: a name or a value is invalid, a property is missing or without effect, or a file cannot be used.
     """
     for name in properties:
         if name not in _PROPERTIES:
@@ -137,7 +134,7 @@ def _chosen(name: str, word: str, choices: Mapping[str, _Choice]) -> _Choice:
 
 
 def _refuse_idle(properties: Mapping[str, str], *, has_tls: bool, has_sasl: bool) -> None:
-    """A property that would do nothing is a mistake: the client would be less secure than its user believes."""
+    # With a property that is silently ignored, the client would be less secure than its user believes.
     for name in properties:
         if (name.startswith("sasl.") or name in TOKEN_PROPERTIES) and not has_sasl:
             raise ClientError(f"{name} needs security.protocol=sasl_plaintext or sasl_ssl")
@@ -169,7 +166,7 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
         context.check_hostname = is_verified and is_identified
         context.verify_mode = ssl.CERT_REQUIRED if is_verified else ssl.CERT_NONE
         if certificate is not None:
-            # Without a password OpenSSL would ask for one at the terminal.
+            # Without a password OpenSSL would prompt for one on the terminal.
             context.load_cert_chain(certificate, key, properties.get("ssl.key.password", ""))
     except (OSError, ValueError) as error:
         named = ", ".join(path for path in (authorities, certificate, key) if path)
@@ -186,12 +183,17 @@ def _scram(mechanism: ScramMechanism, username: str, password: str) -> Conversat
     bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     server_first = (yield f"n,,{bare}".encode()).decode(errors="replace")
     match = _SERVER_FIRST.fullmatch(server_first)
+    # Otherwise the answer could be a replay (RFC 5802, section 5.1).
     if match is None or not match["nonce"].startswith(nonce):
-        raise ClientError("the broker's first message of SCRAM cannot be read")
+        raise ClientError("the broker's first SCRAM message is malformed")
     iterations = int(match["iterations"])
+    # Few iterations would ease guessing the password from the proof; many would keep this process busy.
     if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
-        raise ClientError(f"the broker asks for {iterations} iterations of SCRAM")
+        raise ClientError(
+            f"the broker demands {iterations} SCRAM iterations: this client allows {ITERATIONS_MIN} to {ITERATIONS_MAX}"
+        )
     salted = salted_password(mechanism, password, _from_base64(match["salt"]), iterations)
+    # "biws" is base64 of "n,,": no channel binding.
     without_proof = f"c=biws,r={match['nonce']}"
     message = f"{bare},{server_first},{without_proof}".encode()
     credential = ScramCredential.of(mechanism, b"", iterations, salted)
@@ -199,13 +201,16 @@ def _scram(mechanism: ScramMechanism, username: str, password: str) -> Conversat
     signature = hmac.digest(hashlib.new(mechanism.hash_name, client_key).digest(), message, mechanism.hash_name)
     proof = bytes(left ^ right for left, right in zip(client_key, signature, strict=True))
     server_final = yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+    # The server signature proves that the broker knows the password, too.
     expected = b"v=" + base64.b64encode(hmac.digest(credential.server_key, message, mechanism.hash_name))
     if not hmac.compare_digest(server_final, expected):
-        raise ClientError("the broker does not know the password: it may not be whom it pretends to be")
+        raise ClientError(
+            "the broker cannot prove that it knows the password: it may be an impostor. Check its address"
+        )
 
 
 def _from_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise ClientError("the broker's salt of SCRAM cannot be read") from None
+        raise ClientError("the broker's SCRAM salt is not base64") from None

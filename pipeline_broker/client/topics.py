@@ -1,8 +1,4 @@
-"""Topics: described, created, deleted, given more partitions.
-
-Rules of this file: what changes is asked of the controller, and tried again while that may help; what a broker says of
-its refusal is passed on in its own words. Settings of topics are in `configs`.
-"""
+"""Topics: list, describe, create and delete them, and add partitions. Their settings are in `configs`."""
 
 from __future__ import annotations
 
@@ -18,25 +14,25 @@ from pipeline_broker.wire.messages.topics.create_partitions import CreatePartiti
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
-__all__ = ["add_partitions", "create_topic", "delete_topic", "described_topic", "listed_topics"]
+__all__ = ["add_partitions", "create_topic", "delete_topic", "describe_topic", "list_topics"]
 
 DEFAULT = -1
-"""Partitions or replicas as the broker has them by default (KIP-464)."""
-_DELETE_VERSIONS = range(1, 6)  # those that name topics
+"""The broker's default number of partitions or replicas (KIP-464)."""
+_DELETE_VERSIONS = range(1, 6)  # those with topic names instead of ids
 
 
-async def listed_topics(cluster: Cluster) -> list[Topic]:
-    """All topics that may be seen, by their names."""
+async def list_topics(cluster: Cluster) -> list[Topic]:
+    """Return all topics that the client may describe, sorted by name."""
     topology = await cluster.refresh(None)
     return [topology.topics[name] for name in sorted(topology.topics)]
 
 
-async def described_topic(cluster: Cluster, name: str) -> dict[str, Any]:
-    """A topic with its partitions, their leaders, replicas and offsets.
+async def describe_topic(cluster: Cluster, name: str) -> dict[str, Any]:
+    """Describe a topic: its partitions with leader, replicas and offsets.
 
     Raises:
-        NoSuchTopic: there is none.
-        ClientError: it may not be seen, or a leader cannot be asked.
+        NoSuchTopic: the topic is unknown.
+        ClientError: the client may not describe the topic, or a leader cannot be reached.
     """
     topology = await cluster.refresh([name])
     topic = topology.topic(name)
@@ -75,12 +71,12 @@ async def create_topic(
     """Create a topic.
 
     Args:
-        partitions: -1: as many as the broker's default.
-        replicas: -1: the same.
-        configs: its settings by Kafka's names.
+        partitions: the number of partitions; DEFAULT: the broker's default.
+        replicas: the replication factor; DEFAULT: the broker's default.
+        configs: settings by Kafka's names.
 
     Raises:
-        BrokerRefused: it is there, or cannot be.
+        BrokerRefused: the topic exists, or the broker rejects it.
     """
     topic = CreateTopicsRequest.CreatableTopic(
         name=name,
@@ -99,11 +95,11 @@ async def create_topic(
 
 
 async def delete_topic(cluster: Cluster, name: str) -> None:
-    """Delete a topic with all that is in it.
+    """Delete a topic with its records.
 
     Raises:
-        NoSuchTopic: there is none.
-        BrokerRefused: it may not be deleted.
+        NoSuchTopic: the topic is unknown.
+        BrokerRefused: the client may not delete the topic.
     """
     request = DeleteTopicsRequest(topic_names=[name], timeout_ms=round(cluster.timeout_s * 1000))
 
@@ -116,13 +112,13 @@ async def delete_topic(cluster: Cluster, name: str) -> None:
 
 
 async def add_partitions(cluster: Cluster, name: str, count: int) -> None:
-    """Give a topic more partitions.
+    """Add partitions to a topic.
 
     Args:
-        count: how many it has afterwards.
+        count: the new total.
 
     Raises:
-        ClientError: there is no such topic, or it has as many.
+        ClientError: the topic is unknown, or has `count` partitions or more.
     """
     topic = CreatePartitionsRequest.CreatePartitionsTopic(name, count, None)
     request = CreatePartitionsRequest([topic], timeout_ms=round(cluster.timeout_s * 1000))

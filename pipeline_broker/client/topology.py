@@ -1,7 +1,4 @@
-"""What a cluster looks like: its brokers, its topics, and who leads what.
-
-Rules of this file: no I/O; a snapshot of one answer, in plain types. A topic that has an error is in it with the error.
-"""
+"""A snapshot of a cluster's metadata: brokers, topics, partitions and their leaders."""
 
 from __future__ import annotations
 
@@ -19,17 +16,16 @@ __all__ = ["BrokerAddress", "Partition", "Topic", "TopicPartition", "Topology", 
 
 NO_LEADER = -1
 TopicPartition = tuple[str, int]
-"""A topic's name and the number of a partition."""
+"""The name of a topic and a partition number."""
 
 
 def partition_words(partition: TopicPartition) -> str:
-    """A partition as a person calls it."""
     return f"{partition[0]}-{partition[1]}"
 
 
 @attrs.frozen(slots=True)
 class BrokerAddress:
-    """Where a broker says that it is."""
+    """The advertised address of a broker."""
 
     node_id: int
     host: str
@@ -39,7 +35,7 @@ class BrokerAddress:
 
 @attrs.frozen(slots=True)
 class Partition:
-    """One partition; `leader` is -1 while there is none."""
+    """A partition; `leader` is -1 while it has none."""
 
     index: int
     leader: int
@@ -50,7 +46,7 @@ class Partition:
 
 @attrs.frozen(slots=True)
 class Topic:
-    """One topic, its partitions in the order of their numbers."""
+    """A topic with its partitions in ascending order. `error_code` is not 0 if the broker could not describe it."""
 
     name: str
     topic_id: str | None
@@ -59,10 +55,10 @@ class Topic:
     error_code: int = 0
 
     def partition(self, number: int) -> Partition:
-        """One of its partitions.
+        """Return a partition by its number.
 
         Raises:
-            NoSuchPartition: it has no such one.
+            NoSuchPartition: the topic has no partition of this number.
         """
         for found in self.partitions:
             if found.index == number:
@@ -71,51 +67,49 @@ class Topic:
 
     @property
     def replication_factor(self) -> int:
-        """Of its first partition; 0 where it has none."""
+        """The number of replicas of the first partition; 0 without partitions."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
 @attrs.frozen(slots=True)
 class Topology:
-    """A cluster at one moment."""
-
     brokers: Mapping[int, BrokerAddress]
     controller_id: int
     cluster_id: str | None
     topics: Mapping[str, Topic]
 
     def topic(self, name: str) -> Topic:
-        """A topic that is there.
+        """Return a topic by its name.
 
         Raises:
-            NoSuchTopic: it is not.
-            BrokerRefused: it may not be seen, or not yet.
+            NoSuchTopic: the topic is unknown.
+            BrokerRefused: the broker could not describe the topic.
         """
         found = self.topics.get(name)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error_code
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise NoSuchTopic(f"there is no topic {name!r}: see `topics list`, or make it with `topics create {name}`")
+            raise NoSuchTopic(f"unknown topic {name!r}: see `topics list`, or create it with `topics create {name}`")
         check(code, f"topic {name}")
         assert found is not None
         return found
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """The node that leads a partition; None while nobody does.
+        """Return the id of a partition's leader, or None while it has none.
 
         Raises:
-            NoSuchTopic: there is no such topic.
-            NoSuchPartition: it has no such partition.
+            NoSuchTopic: the topic is unknown.
+            NoSuchPartition: the topic has fewer partitions.
         """
         leader = self.topic(topic).partition(partition).leader
         return leader if leader in self.brokers else None
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """All partitions of those of the topics that are there and may be seen."""
+        """Return all partitions of the given topics, without unknown topics and those with an error."""
         there = [self.topics[name] for name in topics if name in self.topics]
         return [(topic.name, it.index) for topic in there if not topic.error_code for it in topic.partitions]
 
     def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """Partitions grouped by their leaders; those without one are left out."""
+        """Group partitions by leader. Omits partitions without a leader."""
         grouped: dict[int, list[TopicPartition]] = {}
         for topic, partition in partitions:
             leader = self.leader(topic, partition)
@@ -125,7 +119,7 @@ class Topology:
 
 
 def topology_of(answer: MetadataResponse) -> Topology:
-    """What an answer to Metadata says."""
+    """Convert a Metadata response."""
     brokers = {it.node_id: BrokerAddress(it.node_id, it.host, it.port, it.rack) for it in answer.brokers}
     topics = {}
     for topic in answer.topics:
@@ -145,5 +139,4 @@ def topology_of(answer: MetadataResponse) -> Topology:
 
 
 def _id_text(topic_id: bytes) -> str | None:
-    """As Kafka's tools print it; None where the broker knows no ids."""
     return None if topic_id == UUID_ZERO else uuid_text(topic_id)

@@ -1,7 +1,8 @@
-"""One transaction of a producer (KIP-98): begun by one process, perhaps ended by another.
+"""A transaction of a producer (KIP-98), which one process may begin and another end.
 
-The requests are those of clients before KIP-890: an end leaves the producer's epoch as it is. So the end of a
-transaction can be repeated, by any process that knows id and epoch, until the next transaction of its id begins.
+It uses the requests of clients before KIP-890, where the end of a transaction keeps the producer's epoch. So any
+process that
+knows id and epoch can repeat the end, until the next transaction of the transactional id begins.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class Transaction:
     """An open transaction.
 
     Args:
-        cluster: of its coordinator and partitions.
-        identity: its producer.
+        cluster: the cluster of the coordinator and the partitions.
+        identity: the producer.
 
     Attributes:
         is_empty: true until the first partition is added; an empty transaction needs no end.
@@ -49,11 +50,12 @@ class Transaction:
         return not self._added
 
     async def add(self, partitions: Collection[TopicPartition]) -> None:
-        """Add partitions before the first write to them.
+        """Add partitions to the transaction. Required before the first write to them.
 
         Raises:
-            ClientError: the coordinator refuses, or another producer has taken the transactional id.
+            ClientError: the coordinator rejects the request, for example because the producer is fenced.
         """
+        # Another task that needs the same partitions waits here until they are added.
         async with self._adding:
             new = [partition for partition in partitions if partition not in self._added]
             if new:
@@ -83,21 +85,21 @@ class Transaction:
         await self._cluster.at_coordinator(self.identity.transactional_id, attempt, TRANSACTION)
 
     async def end(self, *, is_committed: bool) -> None:
-        """Commit or abort it; see `end_transaction`."""
+        """Commit or abort the transaction; see `end_transaction`. Does nothing for an empty one."""
         if self._added:
             await end_transaction(self._cluster, self.identity, is_committed=is_committed)
 
 
 async def begin_transaction(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Transaction:
-    """Begin a transaction; an open one of the same id is aborted first, and its producer is fenced.
+    """Begin a transaction. Aborts an open one of the same transactional id, and fences its producer.
 
     Args:
-        cluster: where.
-        transactional_id: which.
-        timeout_ms: after this time the coordinator aborts it.
+        cluster: the cluster.
+        transactional_id: the transactional id.
+        timeout_ms: the time after which the coordinator aborts the transaction.
 
     Raises:
-        ClientError: the coordinator refuses.
+        ClientError: the coordinator rejects the request.
     """
     request = InitProducerIdRequest(transactional_id, timeout_ms)
 
@@ -110,10 +112,10 @@ async def begin_transaction(cluster: Cluster, transactional_id: str, timeout_ms:
 
 
 async def end_transaction(cluster: Cluster, identity: ProducerIdentity, *, is_committed: bool) -> None:
-    """Commit or abort a transaction, which may have been ended in the same way before.
+    """Commit or abort a transaction. Repeating the same end is harmless.
 
     Raises:
-        ClientError: the coordinator refuses: it was ended in the other way, or a later one of its id was begun.
+        ClientError: the transaction has the other outcome, or a later one of its transactional id has begun.
     """
     request = EndTxnRequest(identity.transactional_id, identity.producer_id, identity.epoch, is_committed)
     what = f"{'committing' if is_committed else 'aborting'} transaction {identity.transactional_id}"

@@ -1,4 +1,4 @@
-"""Transactions as their coordinator knows them."""
+"""Transactions as seen by their coordinator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline_broker.client.topology import TopicPartition
 __all__ = ["TRANSACTION", "ProducerIdentity", "TransactionDescription"]
 
 TRANSACTION = 1
-"""The kind of key that FindCoordinator takes for a transactional id."""
+"""The key type of FindCoordinator for a transactional id."""
 
 
 @attrs.frozen
@@ -17,8 +17,8 @@ class ProducerIdentity:
     """The producer of a transaction.
 
     Attributes:
-        transactional_id: its name, chosen by the user.
-        producer_id, epoch: given by the transaction coordinator.
+        transactional_id: chosen by the user.
+        producer_id, epoch: assigned by the transaction coordinator.
     """
 
     transactional_id: str
@@ -32,7 +32,7 @@ class TransactionDescription:
 
     Attributes:
         started_ms: milliseconds since 1970; None if no transaction is open.
-        partitions: the ones that it has written to.
+        partitions: the partitions that were added to the transaction.
     """
 
     transactional_id: str

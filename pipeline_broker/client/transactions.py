@@ -1,7 +1,5 @@
-"""Transactions of a cluster: which there are, who writes where, which hang, and how one is ended by force (KIP-664).
-
-Rules of this file: every broker is asked for the transactions that it coordinates, one transaction at its coordinator,
-and the leader of a partition for those who write to it. Names and rules are those of Kafka's TransactionsCommand.
+"""Transactions of a cluster: list, describe, find hanging ones and abort them (KIP-664), like Kafka's
+TransactionsCommand.
 """
 
 from __future__ import annotations
@@ -52,8 +50,6 @@ NO_TIME = -1
 
 @attrs.frozen
 class ListedTransaction:
-    """What a list says of a transaction."""
-
     transactional_id: str
     coordinator: int
     producer_id: int
@@ -62,13 +58,13 @@ class ListedTransaction:
 
 @attrs.frozen
 class ActiveProducer:
-    """Who writes to a partition, as its leader remembers.
+    """A producer that the leader of a partition remembers.
 
     Attributes:
-        last_sequence: of the last batch; -1: unknown.
+        last_sequence: the sequence number of the last batch; -1: unknown.
         last_ms: the timestamp of the last batch, milliseconds since 1970; -1: unknown.
-        coordinator_epoch: of the last marker; -1: there was none.
-        started_at: the offset at which the transaction under way began; None: there is none.
+        coordinator_epoch: the coordinator epoch of the last marker; -1: no marker.
+        started_at: the first offset of the open transaction; None: no open transaction.
     """
 
     topic: str
@@ -83,7 +79,11 @@ class ActiveProducer:
 
 @attrs.frozen
 class HangingTransaction:
-    """A transaction that a partition has open, and its coordinator does not know, or not there."""
+    """An open transaction of a partition that no coordinator will end.
+
+    Attributes:
+        transactional_id: the id of the producer at its coordinator; None if no coordinator knows it.
+    """
 
     producer: ActiveProducer
     transactional_id: str | None
@@ -92,15 +92,15 @@ class HangingTransaction:
 async def list_transactions(
     cluster: Cluster, states: Collection[str] = (), producer_ids: Collection[int] = ()
 ) -> list[ListedTransaction]:
-    """The transactions of a cluster, by their ids.
+    """Return the transactions of a cluster, sorted by transactional id. Every broker lists those that it coordinates.
 
     Args:
-        cluster: which.
-        states: Kafka's names, such as Ongoing; without any: all.
-        producer_ids: those of them; without any: all.
+        cluster: the cluster.
+        states: Kafka's names of states, such as Ongoing; empty: all.
+        producer_ids: producer ids; empty: all.
 
     Raises:
-        ClientError: a state is unknown, or a broker cannot be asked.
+        ClientError: a state is unknown, or a broker cannot be reached.
     """
     topology = await cluster.refresh(())
     found: list[ListedTransaction] = []
@@ -111,7 +111,9 @@ async def list_transactions(
             answer = await cluster.ask(request, ListTransactionsResponse, node=node)
             check(answer.error_code, f"the transactions of broker {node}")
             if answer.unknown_state_filters:
-                raise ClientError(f"there is no state {', '.join(sorted(answer.unknown_state_filters))}")
+                raise ClientError(
+                    f"unknown state {', '.join(sorted(answer.unknown_state_filters))}: use Kafka's names, such as Ongoing"
+                )
             return answer
 
         answer = await cluster.retrying(attempt)
@@ -123,10 +125,11 @@ async def list_transactions(
 
 
 async def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
-    """One transaction, as its coordinator knows it.
+    """Describe a transaction.
 
     Raises:
-        ClientError: there is none of this id, or the coordinator cannot be asked.
+        NoSuchTransaction: the coordinator does not know the transactional id.
+        ClientError: the coordinator cannot be reached.
     """
 
     async def attempt(node: int) -> TransactionDescription:
@@ -136,7 +139,7 @@ async def describe_transaction(cluster: Cluster, transactional_id: str) -> Trans
         named = ((it.transactional_id, it) for it in answer.transaction_states)
         it = answer_to(transactional_id, named, f"transaction {transactional_id}")
         if it.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            raise NoSuchTransaction(f"there is no transaction {transactional_id!r}: see `transactions list`")
+            raise NoSuchTransaction(f"unknown transaction {transactional_id!r}: see `transactions list`")
         check(it.error_code, f"transaction {transactional_id}")
         partitions = ((topic.topic, partition) for topic in it.topics for partition in topic.partitions)
         return TransactionDescription(
@@ -154,17 +157,17 @@ async def describe_transaction(cluster: Cluster, transactional_id: str) -> Trans
 
 
 async def producers_of(cluster: Cluster, topic: str, partitions: Collection[int] = ()) -> list[ActiveProducer]:
-    """The producers that partitions of a topic remember, by partition.
+    """Return the producers that the leaders of a topic's partitions remember, sorted by partition.
 
     Args:
-        cluster: where.
-        topic: its name.
-        partitions: numbers; without any: all.
+        cluster: the cluster.
+        topic: the name of the topic.
+        partitions: partition numbers; empty: all.
 
     Raises:
-        NoSuchTopic: there is no such topic.
-        NoSuchPartition: it has no such partition.
-        ClientError: a leader cannot be asked.
+        NoSuchTopic: the topic is unknown.
+        NoSuchPartition: the topic has fewer partitions.
+        ClientError: a leader cannot be reached.
     """
 
     async def find() -> list[TopicPartition]:
@@ -208,16 +211,16 @@ def _producer(topic: str, partition: int, state: DescribeProducersResponse.Produ
 async def find_hanging(
     cluster: Cluster, topics: Sequence[str], partitions: Collection[int], before_ms: int
 ) -> list[HangingTransaction]:
-    """Transactions that partitions keep open though no coordinator will ever end them.
+    """Return open transactions of partitions that no coordinator will end.
 
     Args:
-        cluster: where.
-        topics: in which; without any: all.
-        partitions: of them; without any: all.
-        before_ms: only those whose last batch is older than this time, milliseconds since 1970.
+        cluster: the cluster.
+        topics: topics; empty: all.
+        partitions: partition numbers; empty: all.
+        before_ms: ignore producers whose last batch is not older than this timestamp, milliseconds since 1970.
 
     Raises:
-        ClientError: a broker cannot be asked.
+        ClientError: a broker cannot be reached.
     """
     topology: Topology = await cluster.refresh(list(topics) or None)
     open_ones: list[ActiveProducer] = []
@@ -246,10 +249,10 @@ async def find_hanging(
 
 
 async def abort_transaction(cluster: Cluster, topic: str, partition: int, start_offset: int) -> ActiveProducer:
-    """End the transaction that began at an offset of a partition, by a marker; returns its producer.
+    """Abort the transaction that began at an offset of a partition, by writing a marker. Return its producer.
 
     Raises:
-        ClientError: no transaction that is open began there, or the leader refuses.
+        ClientError: no open transaction began at the offset, or the leader rejects the marker.
     """
     found = [it for it in await producers_of(cluster, topic, [partition]) if it.started_at == start_offset]
     if not found:
@@ -257,14 +260,14 @@ async def abort_transaction(cluster: Cluster, topic: str, partition: int, start_
             f"no open transaction of {topic}-{partition} began at offset {start_offset}: see `transactions producers`"
         )
     if len(found) > 1:
-        raise ClientError(f"the broker names {len(found)} producers with a transaction from offset {start_offset} on")
+        raise ClientError(f"the broker names {len(found)} producers with a transaction that began at {start_offset}")
     (producer,) = found
     marker = WriteTxnMarkersRequest.WritableTxnMarker(
         producer.producer_id,
         producer.producer_epoch,
         transaction_result=False,
         topics=[WriteTxnMarkersRequest.WritableTxnMarkerTopic(topic, [partition])],
-        # A producer whose transaction never ended has no coordinator yet: TransactionsCommand sends 0 then.
+        # Without an earlier marker the coordinator epoch is unknown; TransactionsCommand sends 0 then.
         coordinator_epoch=max(producer.coordinator_epoch, 0),
     )
     request = WriteTxnMarkersRequest([marker])

@@ -1,9 +1,8 @@
-"""The records of a fetched partition that an application may see.
+"""The records of a Fetch response that an application may see.
 
-Rules of this file: no I/O; a batch is decompressed when its turn comes, and to a largest size, so that an answer of
-many batches never stands in memory as a whole. Control records are nobody's business; records of transactions that were
-aborted are left out where committed ones are asked for, as Kafka's CompletedFetch does it: the answer tells which
-producers aborted from which offset on, and the marker that ends it tells until where.
+Hides control records, and under READ_COMMITTED records of aborted transactions, like Kafka's CompletedFetch: the
+response
+lists producers with the first offset of their aborted transactions, and an abort marker ends each.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from pipeline_broker.records.record import Record, iterate_records
 __all__ = ["BATCH_BYTES_MAX", "VisibleBatch", "visible_batches"]
 
 BATCH_BYTES_MAX = 512 << 20
-"""Of the records of one batch, decompressed."""
+"""Largest decompressed batch."""
 
 
 @attrs.frozen(slots=True)
 class VisibleBatch:
-    """What one batch holds for an application.
+    """The visible records of one batch.
 
     Attributes:
-        records: perhaps none.
-        next_offset: where reading goes on behind it.
-        is_append_time: the broker gave the timestamps.
+        records: the records, possibly none.
+        next_offset: the offset after the batch.
+        is_append_time: whether timestamps are the broker's append time.
     """
 
     records: list[Record]
@@ -43,32 +42,34 @@ class VisibleBatch:
 def visible_batches(
     data: Buffer, offset: int, stop: int | None, aborted: Iterable[tuple[int, int]] | None
 ) -> Iterator[VisibleBatch]:
-    """The batches of an answer, one after the other.
+    """Iterate over the batches of a partition in a Fetch response. Decompresses one batch at a time, to bound memory.
 
     Args:
-        data: as fetched.
-        offset: records in front of it are left out: the first batch may begin earlier.
-        stop: records from it on are left out; None: none.
-        aborted: producer ids and first offsets of transactions that were aborted; None: all records are asked for.
+        data: the fetched bytes.
+        offset: the fetch offset; the first batch may begin before it.
+        stop: the offset at which visible records end; None: none.
+        aborted: producer ids and first offsets of aborted transactions; None: READ_UNCOMMITTED.
 
     Raises:
-        ClientError: a batch is damaged, or larger than is read.
+        ClientError: a batch is damaged or too large.
     """
-    coming = sorted(aborted or (), key=lambda it: it[1], reverse=True)
-    gone: set[int] = set()
+    upcoming = sorted(aborted or (), key=lambda it: it[1], reverse=True)
+    aborted_producers: set[int] = set()
     try:
         for header, batch in iterate_batches(data):
-            while coming and coming[-1][1] <= header.last_offset:
-                gone.add(coming.pop()[0])
+            while upcoming and upcoming[-1][1] <= header.last_offset:
+                aborted_producers.add(upcoming.pop()[0])
             if crc32c(batch[CHECKED_FROM:]) != header.crc:
                 raise ClientError(f"the batch at offset {header.base_offset} is damaged: its checksum does not match")
-            is_seen = not header.is_control and not (header.is_transactional and header.producer_id in gone)
+            is_seen = not header.is_control and not (
+                header.is_transactional and header.producer_id in aborted_producers
+            )
             if header.is_control and control_type(header, batch) == ABORT:
-                gone.discard(header.producer_id)
+                aborted_producers.discard(header.producer_id)
             records = list(_within(header, batch, offset, stop)) if is_seen else []
             yield VisibleBatch(records, header.last_offset + 1, bool(header.attributes & APPEND_TIME_BIT))
     except RecordError as error:
-        raise ClientError(f"a batch behind offset {offset} cannot be read: {error}") from None
+        raise ClientError(f"a batch after offset {offset} cannot be read: {error}") from None
 
 
 def _within(header: BatchHeader, batch: Buffer, offset: int, stop: int | None) -> Iterator[Record]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["compare", "report"]
 
 
-class Several(click.ParamType[Any]):
+class CommaSeparated(click.ParamType[Any]):
     """Values with commas between them."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
@@ -103,7 +103,7 @@ def price_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 AUTO = "auto"
 AUTO_S = 600.0
-_COUNTS = Several("n,...", _count)
+_COUNTS = CommaSeparated("n,...", _count)
 PLAN_OPTIONS = (
     "profile", "in_flight", "connections", "delays_ms", "rounds", "budget_s", "seed", "modes", "with_kafka", "against",
     "trace", "command",
@@ -142,7 +142,7 @@ def _given_command() -> str:
 @click.option(
     "--commit-delay",
     "delays_ms",
-    type=Several("time,...", _milliseconds),
+    type=CommaSeparated("time,...", _milliseconds),
     default=(),
     help="Delays of every commit, such as 0,2ms,10ms.",
 )

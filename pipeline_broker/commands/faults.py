@@ -29,7 +29,7 @@ def _one_number(arguments: tuple[str, ...]) -> dict[str, Any]:
     return {"number": int(arguments[0])}
 
 
-def _nothing(arguments: tuple[str, ...]) -> dict[str, Any]:
+def _no_arguments(arguments: tuple[str, ...]) -> dict[str, Any]:
     if arguments:
         raise FaultError(f"{arguments[0]!r} is one argument too many")
     return {}
@@ -54,9 +54,9 @@ def _member(arguments: tuple[str, ...]) -> dict[str, Any]:
 
 ACTIONS: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
     "add": _rule,
-    "list": _nothing,
+    "list": _no_arguments,
     "remove": _one_number,
-    "clear": _nothing,
+    "clear": _no_arguments,
     "release": _one_number,
     "expire": _member,
     "rebalance": _group,
@@ -84,10 +84,10 @@ def faults(action: str, arguments: tuple[str, ...], data: Path, *, as_json: bool
         answer = ask(data, f"faults {action}", **ACTIONS[action](arguments))
     except (FaultError, NobodyAnswersError, CommandFailedError) as error:
         _fail(str(error))
-    click.echo(json.dumps(answer) if as_json else _told(action, answer))
+    click.echo(json.dumps(answer) if as_json else _format_answer(action, answer))
 
 
-def _told(action: str, answer: Mapping[str, Any]) -> str:
+def _format_answer(action: str, answer: Mapping[str, Any]) -> str:
     if action == "add":
         return _line(answer)
     if action == "list":
@@ -100,9 +100,9 @@ def _told(action: str, answer: Mapping[str, Any]) -> str:
 
 
 def _line(rule: Mapping[str, Any]) -> str:
-    said = f"{rule['number']}  {rule['rule']}  ({rule['hits']} of {rule['matched']} struck"
-    said += f", {rule['holds']} held" if rule["holds"] else ""
-    return said + (")" if rule["deterministic"] else "; not deterministic)")
+    text = f"{rule['number']}  {rule['rule']}  ({rule['hits']} of {rule['matched']} struck"
+    text += f", {rule['holds']} held" if rule["holds"] else ""
+    return text + (")" if rule["deterministic"] else "; not deterministic)")
 
 
 def _fail(line: str) -> NoReturn:

@@ -155,12 +155,12 @@ def load(address: tuple[str, int], as_json: bool, histogram: Path | None, **give
     requests are sent at their moments whatever the broker does, and their latency counts from these moments. Exit code
     1 when a request fails, or when the broker cannot be reached or goes away.
     """
-    from pipeline_broker.client.errors import ClientError, hinted  # noqa: PLC0415 - paid for when used
+    from pipeline_broker.client.errors import ClientError, with_hint  # noqa: PLC0415 - paid for when used
 
     try:
         found = _run(address, given)
     except ClientError as error:
-        raise click.ClickException(hinted(str(error))) from None
+        raise click.ClickException(with_hint(str(error))) from None
     from pipeline_broker.measure.load.measurement import sentence, summary  # noqa: PLC0415 - see above
 
     figures = summary(found)

@@ -40,7 +40,7 @@ _topic = click.option("--topic", default=None, help="One topic only.")
 
 
 @attrs.frozen
-class Work:
+class Maintenance:
     """What a command does.
 
     Attributes:
@@ -56,8 +56,8 @@ class Work:
     done: str
 
 
-COMPACT = Work("compact", "compact", ("min.compaction.lag.ms", "delete.retention.ms"), "compacted")
-RETAIN = Work("retain", "delete", ("retention.ms",), "deleted")
+COMPACT = Maintenance("compact", "compact", ("min.compaction.lag.ms", "delete.retention.ms"), "compacted")
+RETAIN = Maintenance("retain", "delete", ("retention.ms",), "deleted")
 """An inherited retention.bytes is no reason to leave a topic alone: by default it lets nothing go."""
 POLICY = "cleanup.policy"
 
@@ -89,27 +89,31 @@ def retain(data: Path | None, config_files: tuple[Path, ...], settings: tuple[st
 
 
 def _run(
-    work: Work, data: Path | None, config_files: tuple[Path, ...], settings: tuple[str, ...], topic: str | None
+    maintenance: Maintenance,
+    data: Path | None,
+    config_files: tuple[Path, ...],
+    settings: tuple[str, ...],
+    topic: str | None,
 ) -> None:
     config = load_config(config_files, settings)
     directory = config.directory(data)
     if not (directory / JOURNAL_NAME).is_dir():
         _fail(f"{directory} is not a data directory: it has no journal", EXIT_USAGE)
-    left_alone: dict[str, list[str]] = {}
+    skipped: dict[str, list[str]] = {}
     try:
-        changed = ask(directory, work.command, topic=topic)["changed"]
+        changed = ask(directory, maintenance.command, topic=topic)["changed"]
     except NobodyAnswersError:
-        changed, left_alone = _do_here(work, directory, config if config_files or settings else None, topic)
+        changed, skipped = _run_offline(maintenance, directory, config if config_files or settings else None, topic)
     except CommandFailedError as error:
         _fail(str(error), EXIT_FAILED)
-    if changed or not left_alone:
-        click.echo(work.done if changed else "nothing to do")
-    if left_alone:
-        _fail(_refusal(work, left_alone), EXIT_USAGE)
+    if changed or not skipped:
+        click.echo(maintenance.done if changed else "nothing to do")
+    if skipped:
+        _fail(_refusal(maintenance, skipped), EXIT_USAGE)
 
 
-def _do_here(
-    work: Work, data: Path, config: BrokerConfig | None, topic: str | None
+def _run_offline(
+    maintenance: Maintenance, data: Path, config: BrokerConfig | None, topic: str | None
 ) -> tuple[bool, dict[str, list[str]]]:
     """Whether anything changed; the topics that were left alone, with the settings that are not known.
 
@@ -134,8 +138,8 @@ def _do_here(
     except StartError as error:
         _fail(str(error), EXIT_USAGE)
     try:
-        carry_out = upkeep_of(broker, ThreadWakeup()).commands()[work.command]
-        unknown = {} if config is not None else _unknown_settings(work, broker, topic)
+        carry_out = upkeep_of(broker, ThreadWakeup()).commands()[maintenance.command]
+        unknown = {} if config is not None else _unknown_settings(maintenance, broker, topic)
         topics: list[str | None] = [topic]
         if unknown:
             topics = [each for each in sorted({log.topic for log in broker.logs}) if topic in {None, each}]
@@ -151,34 +155,34 @@ def _do_here(
         journal.close()
 
 
-def _unknown_settings(work: Work, broker: Broker, topic: str | None) -> dict[str, list[str]]:
+def _unknown_settings(maintenance: Maintenance, broker: Broker, topic: str | None) -> dict[str, list[str]]:
     """By topic that holds records: the settings that the command acts on, but the directory does not decide."""
     found = {}
     for each in broker.topics.all():
         is_concerned = topic in {None, each.name}
         if is_concerned and any(log.high_watermark > log.log_start_offset for log in broker.logs.partitions(each.name)):
-            unknown = broker.layers.inherited_from_start(each.configs, _settings_of(work, each, broker))
+            unknown = broker.layers.inherited_from_start(each.configs, _settings_of(maintenance, each, broker))
             if unknown:
                 found[each.name] = unknown
     return found
 
 
-def _settings_of(work: Work, topic: Topic, broker: Broker) -> tuple[str, ...]:
+def _settings_of(maintenance: Maintenance, topic: Topic, broker: Broker) -> tuple[str, ...]:
     is_known = not broker.layers.inherited_from_start(topic.configs, [POLICY])
-    from pipeline_broker.config.resolution import topic_value  # noqa: PLC0415 - see `_do_here`
+    from pipeline_broker.config.resolution import topic_value  # noqa: PLC0415 - see `_run_offline`
 
     policies = topic_value(POLICY, topic.configs, broker.settings)
     assert isinstance(policies, tuple)
-    return (POLICY,) if is_known and work.policy not in policies else (POLICY, *work.settings)
+    return (POLICY,) if is_known and maintenance.policy not in policies else (POLICY, *maintenance.settings)
 
 
-def _refusal(work: Work, left_alone: Mapping[str, list[str]]) -> str:
-    first, *others = sorted(left_alone, key=lambda name: (name.startswith("__"), name))
-    *front, last = left_alone[first]
+def _refusal(maintenance: Maintenance, skipped: Mapping[str, list[str]]) -> str:
+    first, *others = sorted(skipped, key=lambda name: (name.startswith("__"), name))
+    *front, last = skipped[first]
     settings, verb = (f"{', '.join(front)} and {last}", "come") if front else (last, "comes")
     topics = f"topic {first!r}" + (f" (and {len(others)} more)" if others else "")
     return (
-        f"nothing of {topics} was {work.done}: {settings} {verb} from the broker's settings; "
+        f"nothing of {topics} was {maintenance.done}: {settings} {verb} from the broker's settings; "
         "give its --config or --set, as to serve"
     )
 

@@ -48,7 +48,7 @@ def failure(source):
 
 
 @attrs.frozen
-class Given:
+class InputRecord:
     """A source of one token."""
 
     text: str
@@ -67,24 +67,24 @@ def knows(expected):
 
 
 def test_a_token_is_shown_as_the_server_wants_it():
-    assert talk(Bearer(Given("a.b-c_d==")), OAuthBearerServer(knows("a.b-c_d=="))) == "ada"
+    assert talk(Bearer(InputRecord("a.b-c_d==")), OAuthBearerServer(knows("a.b-c_d=="))) == "ada"
 
 
 def test_extensions_go_along():
     bearer = read_bearer({URL: "file:///t", "sasl.oauthbearer.extensions": "cluster=lkc-1, pool=p 2"})
-    shown = next(attrs.evolve(bearer, source=Given("t")).converse())
+    shown = next(attrs.evolve(bearer, source=InputRecord("t")).converse())
     assert shown == b"n,,\x01auth=Bearer t\x01cluster=lkc-1\x01pool=p 2\x01\x01"
-    assert talk(attrs.evolve(bearer, source=Given("t")), OAuthBearerServer(knows("t"))) == "ada"
+    assert talk(attrs.evolve(bearer, source=InputRecord("t")), OAuthBearerServer(knows("t"))) == "ada"
 
 
 def test_a_refusal_is_acknowledged_and_ends_the_conversation():
     server = OAuthBearerServer(knows("good"))
     with pytest.raises(AuthenticationFailedError):
-        talk(Bearer(Given("bad")), server)
+        talk(Bearer(InputRecord("bad")), server)
 
 
 def test_a_broker_that_goes_on_after_a_refusal_is_not_believed():
-    conversation = Bearer(Given("t")).converse()
+    conversation = Bearer(InputRecord("t")).converse()
     next(conversation)
     assert conversation.send(b'{"status":"invalid_token"}') == b"\x01"
     with pytest.raises(ClientError, match=r"the broker does not take the token: invalid_token$"):

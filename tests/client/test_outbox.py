@@ -33,7 +33,7 @@ def sent_one_by_one(count, **options):
 def test_a_partition_has_as_many_batches_on_its_way_as_brokers_recognize():
     outbox, batches = sent_one_by_one(8, in_flight_max=50)
     assert [batch.numbers for batch in batches] == [[0], [1], [2], [3], [4]]
-    outbox.delivered(batches[0])
+    outbox.complete(batches[0])
     assert outbox.take(0, LEADER).numbers == [5, 6, 7]
 
 
@@ -44,13 +44,13 @@ def test_without_sequence_numbers_or_with_one_in_flight_a_partition_has_one_batc
 
 def test_after_an_error_batches_go_again_one_at_a_time_with_the_oldest_first():
     outbox, batches = sent_one_by_one(4, in_flight_max=5)
-    outbox.again(batches[2])
+    outbox.requeue(batches[2])
     assert outbox.ready() == []  # older ones have no answer
-    outbox.delivered(batches[0])
-    outbox.again(batches[1])
+    outbox.complete(batches[0])
+    outbox.requeue(batches[1])
     assert outbox.take(0, LEADER) is batches[1]
     assert outbox.ready() == []
-    outbox.delivered(batches[1])
+    outbox.complete(batches[1])
     assert outbox.take(0, LEADER) is batches[2]
 
 
@@ -58,17 +58,17 @@ def test_a_batch_waits_while_an_earlier_one_is_on_its_way_to_another_broker():
     outbox, (batch,) = sent_one_by_one(1, in_flight_max=5)
     add(outbox, 0, NewRecord(b"x"), 1)
     assert (outbox.is_ready(0, LEADER), outbox.is_ready(0, LEADER + 1)) == (True, False)
-    outbox.again(batch)
+    outbox.requeue(batch)
     assert outbox.is_ready(0, LEADER + 1)
 
 
 def test_a_batch_is_behind_if_an_older_one_had_no_answer_when_it_was_sent():
     outbox, batches = sent_one_by_one(2, in_flight_max=5)
-    assert [batch.is_behind for batch in batches] == [False, True]
-    outbox.delivered(batches[0])
-    assert batches[1].is_behind
-    outbox.again(batches[1])
-    assert not outbox.take(0, LEADER).is_behind
+    assert [batch.has_older_in_flight for batch in batches] == [False, True]
+    outbox.complete(batches[0])
+    assert batches[1].has_older_in_flight
+    outbox.requeue(batches[1])
+    assert not outbox.take(0, LEADER).has_older_in_flight
 
 
 def test_a_later_batch_waits_for_both_halves_of_an_earlier_one():
@@ -76,14 +76,14 @@ def test_a_later_batch_waits_for_both_halves_of_an_earlier_one():
     large = outbox.take(0, LEADER)
     add(outbox, 0, NewRecord(b"x"), 2)
     later = outbox.take(0, LEADER)
-    assert outbox.halved(large)
-    outbox.again(later)
+    assert outbox.split(large)
+    outbox.requeue(later)
     arrived = []
     while outbox.ready():
         batch = outbox.take(0, LEADER)
-        assert not batch.is_behind
+        assert not batch.has_older_in_flight
         arrived.append((batch.sequence, batch.numbers))
-        outbox.delivered(batch)
+        outbox.complete(batch)
     assert arrived == [(0, [0]), (1, [1]), (2, [2])]
 
 
@@ -95,7 +95,7 @@ def test_batches_have_a_largest_size_unless_one_record_has_more(monkeypatch):
     while outbox.ready():
         batch = outbox.take(0, LEADER)
         sizes.append(batch.body.count)
-        outbox.delivered(batch)
+        outbox.complete(batch)
     assert sizes == [2, 2, 1]
     assert (outbox.count, outbox.size_bytes) == (0, 0)
 
@@ -104,10 +104,10 @@ def test_sequence_numbers_count_up_and_stay_when_sent_again():
     outbox = filled(3)
     batch = outbox.take(0, LEADER)
     add(outbox, 0, NewRecord(b"x"), 3)
-    outbox.again(batch)
+    outbox.requeue(batch)
     assert outbox.take(0, LEADER) is batch
     assert batch.sequence == 0
-    outbox.delivered(batch)
+    outbox.complete(batch)
     assert outbox.take(0, LEADER).sequence == 3
 
 
@@ -117,7 +117,7 @@ def test_without_idempotence_there_are_no_sequence_numbers():
 
 def test_one_record_cannot_be_halved():
     outbox = filled(1)
-    assert not outbox.halved(outbox.take(0, LEADER))
+    assert not outbox.split(outbox.take(0, LEADER))
 
 
 EVENTS = ["add", "take", "answer", "answer", "refuse", "lose", "halve"]
@@ -140,17 +140,17 @@ def test_records_arrive_once_in_their_order_with_their_sequence_numbers(in_fligh
             for place, batch in enumerate(in_flight):
                 if place < stored and batch.sequence == len(arrived):
                     arrived += batch.numbers
-                outbox.again(batch)
+                outbox.requeue(batch)
             in_flight.clear()
         elif in_flight and event in {"answer", "refuse", "halve"}:
             batch = in_flight.pop(0)
             if batch.sequence > len(arrived):
-                assert batch.is_behind
-                outbox.again(batch)
+                assert batch.has_older_in_flight
+                outbox.requeue(batch)
             elif event == "refuse" and batch.sequence == len(arrived):
-                outbox.again(batch)
-            elif event != "halve" or batch.sequence < len(arrived) or not outbox.halved(batch):
+                outbox.requeue(batch)
+            elif event != "halve" or batch.sequence < len(arrived) or not outbox.split(batch):
                 arrived += batch.numbers if batch.sequence == len(arrived) else []
-                outbox.delivered(batch)
+                outbox.complete(batch)
     assert arrived == list(range(added))
     assert (outbox.count, outbox.size_bytes, outbox.ready()) == (0, 0, [])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline_broker.client.record_format import format_printer, json_line, shown_safely
+from pipeline_broker.client.record_format import format_printer, json_line, escape_for_terminal
 from pipeline_broker.records.record import Record
 
 RECORD = Record(7, 1234, b"k", b"value", (("a", b"1"), ("b", None)), -1)
@@ -38,11 +38,11 @@ def test_a_format_that_is_none_is_refused(text):
 def test_bytes_stay_as_they_are_unless_a_terminal_shows_them():
     record = RECORD._replace(value=b"\x1b[31m\xff")
     assert format_printer("%s")(("t", 0), record, False) == b"\x1b[31m\xff"
-    assert format_printer("%s", show=shown_safely)(("t", 0), record, False) == rb"\x1b[31m\xff"
+    assert format_printer("%s", show=escape_for_terminal)(("t", 0), record, False) == rb"\x1b[31m\xff"
 
 
 def test_text_is_shown_with_its_lines_and_tabulators():
-    assert shown_safely("ä\tb\nc\u202e".encode()) == "ä\tb\nc\\u202e".encode()
+    assert escape_for_terminal("ä\tb\nc\u202e".encode()) == "ä\tb\nc\\u202e".encode()
 
 
 def test_json_is_one_line_with_all_there_is():

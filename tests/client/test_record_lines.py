@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker.client import record_lines
 from pipeline_broker.client.record_json import RecordFormError
-from pipeline_broker.client.record_lines import LineForm, LineSplitter, unescaped
+from pipeline_broker.client.record_lines import LineForm, LineSplitter, unescape
 
 
 def pieces_of(data, delimiter, sizes):
@@ -73,10 +73,10 @@ def test_an_empty_line_is_an_empty_value_unless_it_is_a_tombstone():
     [(r"\n", b"\n"), (r"\t|", b"\t|"), (r"\x00\xFF", b"\0\xff"), (r"\\n", b"\\n"), ("ä", "ä".encode())],
 )
 def test_escapes_are_bytes(text, found):
-    assert unescaped(text) == found
+    assert unescape(text) == found
 
 
 @pytest.mark.parametrize("text", [r"\q", "\\", r"\x", r"\xzz", r"\x1"])
 def test_an_escape_that_is_none_is_refused(text):
     with pytest.raises(ValueError):
-        unescaped(text)
+        unescape(text)

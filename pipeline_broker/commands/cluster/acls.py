@@ -50,7 +50,7 @@ EVERY_HOST = "*"
 COLUMNS = ["type", "name", "pattern", "principal", "host", "operation", "permission"]
 
 
-def _resources(function: Command) -> Command:
+def _resource_options(function: Command) -> Command:
     """The options that name resources; the function gets a list of (type, name) as `resources`."""
 
     @functools.wraps(function)
@@ -76,7 +76,7 @@ _operations = click.option(
 )
 
 
-def _selecting(function: Command) -> Command:
+def _filter_options(function: Command) -> Command:
     """The options of a filter, beside the resources."""
     return with_options(
         function,
@@ -115,8 +115,8 @@ def acls() -> None:
 
 
 @acls.command("list", cls=ClientCommand)
-@_resources
-@_selecting
+@_resource_options
+@_filter_options
 @as_json_option
 @reaching
 def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
@@ -132,7 +132,7 @@ def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
 
 
 @acls.command(cls=ClientCommand)
-@_resources
+@_resource_options
 @click.option(
     "--resource-pattern-type",
     "pattern",
@@ -160,7 +160,7 @@ def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
 @click.option("--idempotent", "is_idempotent", is_flag=True, help="With --producer: also what idempotence needs.")
 @as_json_option
 @reaching
-def add(reach: Reach, *, as_json: bool, **wish: Any) -> None:
+def add(reach: Reach, *, as_json: bool, **rule: Any) -> None:
     """Add rules: for each principal, host, resource and operation one.
 
     Without --operation, --producer and --consumer they are about every operation.
@@ -171,7 +171,7 @@ def add(reach: Reach, *, as_json: bool, **wish: Any) -> None:
       pipeline-broker acls add --allow-principal User:ada --consumer --topic orders --group billing
       pipeline-broker acls add --deny-principal User:eve --topic pay --resource-pattern-type prefixed
     """  # noqa: D301 - click's mark for "do not rewrap"
-    bindings = _bindings(**wish)
+    bindings = _bindings(**rule)
 
     async def program(cluster: Cluster) -> None:
         from pipeline_broker.client.acls import create_acls  # noqa: PLC0415 - it imports Trio
@@ -183,8 +183,8 @@ def add(reach: Reach, *, as_json: bool, **wish: Any) -> None:
 
 
 @acls.command(cls=ClientCommand)
-@_resources
-@_selecting
+@_resource_options
+@_filter_options
 @as_json_option
 @reaching
 def delete(reach: Reach, *, as_json: bool, **selection: Any) -> None:
@@ -272,7 +272,7 @@ def _bindings(
     if is_idempotent and not is_producer:
         raise click.UsageError("--idempotent belongs to --producer")
     if is_producer or is_consumer:
-        what = _of_clients(
+        what = _client_rules(
             resources, operations, is_producer=is_producer, is_consumer=is_consumer, is_idempotent=is_idempotent
         )
     else:
@@ -298,7 +298,7 @@ def _bindings(
     ]
 
 
-def _of_clients(
+def _client_rules(
     resources: Sequence[tuple[str, str]],
     operations: Sequence[str],
     *,

@@ -24,10 +24,10 @@ def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str)
     """Topics whose names begin so."""
 
     async def program(cluster: Cluster) -> list[str]:
-        from pipeline_broker.client.topics import listed_topics  # noqa: PLC0415 - it imports Trio
+        from pipeline_broker.client.topics import list_topics  # noqa: PLC0415 - it imports Trio
 
         return [
-            topic.name for topic in await listed_topics(cluster) if incomplete.startswith("_") or not topic.is_internal
+            topic.name for topic in await list_topics(cluster) if incomplete.startswith("_") or not topic.is_internal
         ]
 
     return _names(ctx, program, incomplete)

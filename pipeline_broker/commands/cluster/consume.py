@@ -17,7 +17,7 @@ from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reachin
 
 if TYPE_CHECKING:
     from pipeline_broker.client.record_format import Printer
-    from pipeline_broker.commands.cluster.wish import Wish
+    from pipeline_broker.commands.cluster.wish import ConsumeOptions
 
 __all__ = ["consume"]
 
@@ -90,10 +90,10 @@ def consume(reach: Reach, topics: Sequence[str], **given: Any) -> None:
             raise click.UsageError(f"{_OPTIONS[one]} and {_OPTIONS[other]} contradict each other: give one")
     if given["no_commit"] and given["group"] is None:
         raise click.UsageError("--no-commit needs --group")
-    wish = _wish(tuple(dict.fromkeys(topics)), given)
+    options = _consume_options(tuple(dict.fromkeys(topics)), given)
     from pipeline_broker.commands.cluster.consuming import Consumption  # noqa: PLC0415 - it imports Trio
 
-    code = reach.run(Consumption(wish).run)
+    code = reach.run(Consumption(options).run)
     if code:
         raise click.exceptions.Exit(code)
 
@@ -122,7 +122,7 @@ _CONTRADICTIONS = (
 _NOT_GIVEN: tuple[object, ...] = (None, False, ())
 
 
-def _wish(topics: tuple[str, ...], given: dict[str, Any]) -> Wish:
+def _consume_options(topics: tuple[str, ...], given: dict[str, Any]) -> ConsumeOptions:
     """What is asked for, in the client's terms.
 
     Raises:
@@ -135,7 +135,7 @@ def _wish(topics: tuple[str, ...], given: dict[str, Any]) -> Wish:
         READ_UNCOMMITTED,
         Place,
     )
-    from pipeline_broker.commands.cluster.wish import Wish  # noqa: PLC0415 - see above
+    from pipeline_broker.commands.cluster.wish import ConsumeOptions  # noqa: PLC0415 - see above
 
     start = BEGINNING if given["start"] is None else place_of(given["start"], "--from")
     if given["last"] is not None:
@@ -144,7 +144,7 @@ def _wish(topics: tuple[str, ...], given: dict[str, Any]) -> Wish:
     follows = given["follows"]
     if follows is None:
         follows = start == END and until is None
-    return Wish(
+    return ConsumeOptions(
         topics=topics,
         partitions=tuple(dict.fromkeys(given["partitions"])),
         start=start,
@@ -162,7 +162,7 @@ def _printer(given: dict[str, Any]) -> Printer:
     from pipeline_broker.client.record_format import (  # noqa: PLC0415 - not for help
         format_printer,
         json_line,
-        shown_safely,
+        escape_for_terminal,
     )
 
     if given["as_json"]:
@@ -172,6 +172,6 @@ def _printer(given: dict[str, Any]) -> Printer:
         delimiter = given["key_delimiter"]
         text = "%s\\n" if delimiter is None else f"%k{delimiter.replace('%', '%%')}%s\\n"
     try:
-        return format_printer(text, given["null"].encode(), shown_safely if sys.stdout.isatty() else bytes)
+        return format_printer(text, given["null"].encode(), escape_for_terminal if sys.stdout.isatty() else bytes)
     except ValueError as error:
         raise click.UsageError(str(error)) from None

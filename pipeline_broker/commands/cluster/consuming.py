@@ -20,7 +20,7 @@ from pipeline_broker.client.topology import TopicPartition
 from pipeline_broker.client.visible import VisibleBatch
 from pipeline_broker.commands.cluster.progress import Meter, metered
 from pipeline_broker.commands.cluster.streams import Output
-from pipeline_broker.commands.cluster.wish import Wish
+from pipeline_broker.commands.cluster.wish import ConsumeOptions
 
 __all__ = ["Consumption"]
 
@@ -31,9 +31,9 @@ SIGNALLED = 128
 class Consumption:
     """One run of the command."""
 
-    def __init__(self, wish: Wish) -> None:
-        self._wish = wish
-        self._left = wish.count
+    def __init__(self, options: ConsumeOptions) -> None:
+        self._options = options
+        self._left = options.count
         self._lock = trio.Lock()
         self._output = Output()
         self._stop: Callable[[], None] = lambda: None
@@ -53,7 +53,7 @@ class Consumption:
             with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
                 task_status.started()
                 async for number in signals:
-                    if code or self._wish.group is None:
+                    if code or self._options.group is None:
                         nursery.cancel_scope.cancel()
                     nursery.cancel_scope.deadline = trio.current_time() + LEAVE_S_MAX
                     code = SIGNALLED + number
@@ -61,49 +61,53 @@ class Consumption:
 
         async with trio.open_nursery() as nursery:
             await nursery.start(watch)
-            await (self._read(cluster) if self._wish.group is None else self._read_as_member(cluster, self._wish.group))
+            await (
+                self._read(cluster)
+                if self._options.group is None
+                else self._read_as_member(cluster, self._options.group)
+            )
             nursery.cancel_scope.cancel()
         return code
 
     async def _read(self, cluster: Cluster) -> None:
-        wish = self._wish
-        bounds = await bounds_of(cluster, await self._partitions(cluster), wish.isolation)
-        starts = await offsets_at(cluster, wish.start, bounds)
-        stops = None if wish.until is None else await offsets_at(cluster, wish.until, bounds, is_exact=False)
+        options = self._options
+        bounds = await bounds_of(cluster, await self._partitions(cluster), options.isolation)
+        starts = await offsets_at(cluster, options.start, bounds)
+        stops = None if options.until is None else await offsets_at(cluster, options.until, bounds, is_exact=False)
         positions = {
             partition: Position(start, None if stops is None else stops[partition])
             for partition, start in starts.items()
         }
-        total = wish.count
+        total = options.count
         if stops is not None:
             there = sum(max(0, stops[partition] - start) for partition, start in starts.items())
             total = there if total is None else min(there, total)
-        grows = wish.topics if wish.until is None and not wish.partitions else ()
-        reader = Reader(cluster, positions, self._print, isolation=wish.isolation, warn=self._warn, grows=grows)
+        grows = options.topics if options.until is None and not options.partitions else ()
+        reader = Reader(cluster, positions, self._print, isolation=options.isolation, warn=self._warn, grows=grows)
         self._stop = reader.stop
-        is_shown = not (wish.is_quiet or self._output.is_terminal)
-        with metered(f"reading {', '.join(wish.topics)}", total, is_shown=is_shown) as self._meter:
+        is_shown = not (options.is_quiet or self._output.is_terminal)
+        with metered(f"reading {', '.join(options.topics)}", total, is_shown=is_shown) as self._meter:
             await reader.run()
 
     async def _partitions(self, cluster: Cluster) -> list[TopicPartition]:
-        topology = await cluster.ready(self._wish.topics)
+        topology = await cluster.ready(self._options.topics)
         found: list[TopicPartition] = []
-        for topic in self._wish.topics:
+        for topic in self._options.topics:
             there = topology.topic(topic)
-            wanted = [there.partition(number) for number in self._wish.partitions] or there.partitions
+            wanted = [there.partition(number) for number in self._options.partitions] or there.partitions
             found += [(topic, partition.index) for partition in wanted]
         return found
 
     async def _read_as_member(self, cluster: Cluster, group: str) -> None:
-        wish = self._wish
-        await cluster.ready(wish.topics)
+        options = self._options
+        await cluster.ready(options.topics)
         options = GroupReadingOptions(
             group=group,
-            topics=wish.topics,
-            start=wish.start,
-            follows=wish.until is None,
-            commits=wish.commits,
-            isolation=wish.isolation,
+            topics=options.topics,
+            start=options.start,
+            follows=options.until is None,
+            commits=options.commits,
+            isolation=options.isolation,
         )
         reading = GroupReading(cluster, options, self._print, self._warn)
         self._stop = reading.stop
@@ -119,7 +123,7 @@ class Consumption:
                     following = records[self._left].offset
                     records = records[: self._left]
                 self._left -= len(records)
-            printer, is_append_time = self._wish.printer, batch.is_append_time
+            printer, is_append_time = self._options.printer, batch.is_append_time
             await self._output.write(b"".join(printer(partition, record, is_append_time) for record in records))
             if self._meter is not None:
                 self._meter.advance(len(records))
@@ -128,5 +132,5 @@ class Consumption:
             return following
 
     def _warn(self, line: str) -> None:
-        if not self._wish.is_quiet:
+        if not self._options.is_quiet:
             click.echo(f"Warning: {line}", err=True)

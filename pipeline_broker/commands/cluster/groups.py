@@ -78,7 +78,7 @@ def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: S
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
-        from pipeline_broker.client.group_description import list_described  # noqa: PLC0415 - it imports Trio
+        from pipeline_broker.client.group_description import describe_groups  # noqa: PLC0415 - it imports Trio
         from pipeline_broker.client.groups import list_groups  # noqa: PLC0415 - see above
 
         chosen = [
@@ -86,7 +86,7 @@ def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: S
             for it in await list_groups(cluster)
             if (not states or it.state in states) and (not types or it.type in types) and is_wanted(it.group, patterns)
         ]
-        return await list_described(cluster, chosen)
+        return await describe_groups(cluster, chosen)
 
     rows = reach.run(program)
     if as_json:

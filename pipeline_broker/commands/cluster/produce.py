@@ -35,10 +35,10 @@ class Bytes(click.ParamType[bytes]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
         if isinstance(value, bytes):
             return value
-        from pipeline_broker.client.record_lines import unescaped  # noqa: PLC0415 - not for help
+        from pipeline_broker.client.record_lines import unescape  # noqa: PLC0415 - not for help
 
         try:
-            found = unescaped(str(value))
+            found = unescape(str(value))
         except ValueError as error:
             self.fail(f"{value!r}: {error}", param, ctx)
         if not found:

@@ -24,7 +24,7 @@ class Meter(Protocol):
         """So much more."""
 
 
-class _Silent:
+class _NullMeter:
     def advance(self, amount: float) -> None:
         """Nobody looks."""
 
@@ -40,7 +40,7 @@ def metered(title: str, total: float | None, *, is_bytes: bool = False, is_shown
         is_shown: a person wants to see it.
     """
     if not total or not is_shown or not sys.stderr.isatty():
-        yield _Silent()
+        yield _NullMeter()
         return
     from rich.console import Console  # noqa: PLC0415 - for terminals only
     from rich.progress import (  # noqa: PLC0415 - see above

@@ -25,10 +25,10 @@ __all__ = ["quotas"]
 
 KINDS = {"user": "user", "client": "client-id", "ip": "ip"}
 """Options, with the names of the same on the wire."""
-EVERYBODY_ELSE = "(default)"
+DEFAULT_ENTITY = "(default)"
 
 
-def _of_entity(function: Command) -> Command:
+def _entity_options(function: Command) -> Command:
     """The options that name an entity; the function gets it as `entity`."""
 
     @functools.wraps(function)
@@ -69,7 +69,7 @@ def quotas() -> None:
 
 
 @quotas.command("list", cls=ClientCommand)
-@_of_entity
+@_entity_options
 @as_json_option
 @reaching
 def list_(reach: Reach, entity: Mapping[str, str | None], *, as_json: bool) -> None:
@@ -98,7 +98,7 @@ def _row(quota: Quota) -> dict[str, str]:
     from pipeline_broker.client.quotas import quota_text  # noqa: PLC0415 - it imports Trio
 
     parts = {
-        option: EVERYBODY_ELSE if quota.entity[kind] is None else str(quota.entity[kind])
+        option: DEFAULT_ENTITY if quota.entity[kind] is None else str(quota.entity[kind])
         for option, kind in KINDS.items()
         if kind in quota.entity
     }
@@ -107,7 +107,7 @@ def _row(quota: Quota) -> dict[str, str]:
 
 @quotas.command("set", cls=ClientCommand)
 @click.argument("settings", nargs=-1, required=True, type=SettingType(), metavar="QUOTA=VALUE...")
-@_of_entity
+@_entity_options
 @as_json_option
 @reaching
 def set_(reach: Reach, settings: Sequence[tuple[str, str]], entity: Mapping[str, str | None], *, as_json: bool) -> None:
@@ -126,7 +126,7 @@ def set_(reach: Reach, settings: Sequence[tuple[str, str]], entity: Mapping[str,
 
 @quotas.command(cls=ClientCommand)
 @click.argument("names", nargs=-1, metavar="[QUOTA]...")
-@_of_entity
+@_entity_options
 @as_json_option
 @reaching
 def delete(reach: Reach, names: Sequence[str], entity: Mapping[str, str | None], *, as_json: bool) -> None:

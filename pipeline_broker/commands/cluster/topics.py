@@ -64,9 +64,9 @@ def list_(reach: Reach, patterns: Sequence[str], *, internal: bool, is_long: boo
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[Topic]:
-        from pipeline_broker.client.topics import listed_topics  # noqa: PLC0415 - it imports Trio
+        from pipeline_broker.client.topics import list_topics  # noqa: PLC0415 - it imports Trio
 
-        return await listed_topics(cluster)
+        return await list_topics(cluster)
 
     rows = [
         {
@@ -103,11 +103,11 @@ def describe(reach: Reach, topics: Sequence[str], *, as_json: bool) -> None:
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
         from pipeline_broker.client.configs import Subject, settings_of  # noqa: PLC0415 - it imports Trio
-        from pipeline_broker.client.topics import described_topic  # noqa: PLC0415 - see above
+        from pipeline_broker.client.topics import describe_topic  # noqa: PLC0415 - see above
 
         described = []
         for name in topics:
-            topic = await described_topic(cluster, name)
+            topic = await describe_topic(cluster, name)
             settings = await settings_of(cluster, Subject("topic", name))
             topic["configs"] = {it.name: it.value for it in settings if it.source == "topic"}
             described.append(topic)

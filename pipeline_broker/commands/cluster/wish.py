@@ -10,11 +10,11 @@ import attrs
 from pipeline_broker.client.offsets import Place
 from pipeline_broker.client.record_format import Printer
 
-__all__ = ["Wish"]
+__all__ = ["ConsumeOptions"]
 
 
 @attrs.frozen
-class Wish:
+class ConsumeOptions:
     """What is read and how it is printed.
 
     Attributes:

@@ -8,15 +8,15 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pipeline_broker.client import consumer, group_member
 
 SECONDS_MAX = 20
-GROWTH_S = 0.1
+PARTITION_CHECK_S = 0.1
 pytestmark = pytest.mark.clients
 
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch):
-    monkeypatch.setattr(consumer, "GROWTH_S", GROWTH_S)
-    monkeypatch.setattr(group_member, "GROWTH_S", GROWTH_S)
-    monkeypatch.setattr(group_member, "HEARTBEAT_S", GROWTH_S)
+    monkeypatch.setattr(consumer, "PARTITION_CHECK_S", PARTITION_CHECK_S)
+    monkeypatch.setattr(group_member, "PARTITION_CHECK_S", PARTITION_CHECK_S)
+    monkeypatch.setattr(group_member, "HEARTBEAT_S", PARTITION_CHECK_S)
 
 
 def grow(broker, topic, count):

@@ -188,7 +188,7 @@ def test_a_disk_that_hangs_is_told(name):
     ],
 )
 def test_a_broker_that_answers_nothing_any_more_is_told(name, monkeypatch, also, told):
-    monkeypatch.setattr(cluster, "WHY_S_MAX", 0.3)
+    monkeypatch.setattr(cluster, "PROBE_S_MAX", 0.3)
     with EmbeddedBroker() as broker:
         call = CommandLine(broker.bootstrap_servers)
         call("topics", "create", name)
