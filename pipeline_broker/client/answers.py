@@ -46,7 +46,5 @@ def answers_to(
 
 
 def answer_to(wanted: Key, found: Iterable[tuple[Key, Element]], what: str) -> Element:
-    """Return the element of the only requested key. `what` is its name in messages; errors are those of
-    `answers_to`.
-    """
+    """Return the element of the only requested key, like `answers_to`. `what` is its name in messages."""
     return answers_to([wanted], found, lambda _: what)[wanted]

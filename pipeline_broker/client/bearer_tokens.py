@@ -158,7 +158,7 @@ class Bearer:
         pairs = "".join(f"{name}={value}\x01" for name, value in self.extensions)
         refusal = yield f"n,,\x01auth=Bearer {self.source.token()}\x01{pairs}\x01".encode()
         if refusal:
-            # RFC 7628, section 3.2.3: the client confirms the JSON error with one byte; then the broker fails the exchange.
+            # The client confirms the JSON error with one byte; then the broker fails the exchange (RFC 7628, 3.2.3).
             yield b"\x01"
             raise ClientError(f"the broker rejects the token{_complaint(refusal)}")
 

@@ -23,7 +23,7 @@ from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinato
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-__all__ = ["PARTITION_CHECK_S", "INIT_PRODUCER_ID_VERSIONS", "Address", "Cluster", "connected"]
+__all__ = ["INIT_PRODUCER_ID_VERSIONS", "PARTITION_CHECK_S", "Address", "Cluster", "connected"]
 
 Address = tuple[str, int]
 Response = TypeVar("Response")

@@ -1,5 +1,6 @@
-"""Descriptions of a cluster for people: its brokers, and their log directories. Values that older brokers omit are
-None.
+"""Descriptions of a cluster for people: its brokers and their log directories.
+
+Values that older brokers omit are None.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A non-blocking TCP connection to a broker, on a raw socket.
 
-A send is one system call if the kernel takes all bytes. A separate task sends the rest, so reading never waits for writing.
+A send is one system call if the kernel takes all bytes. A separate task sends the rest, so reading never waits for
+writing.
 """
 
 import contextlib

@@ -93,8 +93,8 @@ async def prepare(host: str, port: int, topic: str, partitions: int, security: C
         leaders = await control.wait_until_led(topic)
     used = sorted(leaders)[:partitions]
     addresses = dict.fromkeys(leaders[partition] for partition in used)
-    # A single leader is reached at the given address: through a tunnel or the mapped port of a container, the advertised
-    # address does not work.
+    # A single leader is reached at the given address: through a tunnel or the mapped port of a container, the
+    # advertised address does not work.
     nodes = tuple(
         Node(*((host, port) if len(addresses) == 1 else address), tuple(it for it in used if leaders[it] == address))
         for address in addresses

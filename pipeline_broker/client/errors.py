@@ -14,10 +14,10 @@ __all__ = [
     "NoSuchTransaction",
     "check",
     "check_topic",
-    "error_name",
-    "with_hint",
-    "missing_right",
     "describe_error",
+    "error_name",
+    "missing_right",
+    "with_hint",
 ]
 
 _NEEDS_RIGHT_ON: dict[int, str] = {
@@ -63,8 +63,9 @@ class BrokerRefused(ClientError):
 
 
 class NoSuchTopic(ClientError):
-    """An unknown topic that no broker is about to create. Not retriable, unlike other UNKNOWN_TOPIC_OR_PARTITION
-    errors.
+    """An unknown topic that no broker is about to create.
+
+    Not retriable, unlike a BrokerRefused with UNKNOWN_TOPIC_OR_PARTITION.
     """
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

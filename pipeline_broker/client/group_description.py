@@ -1,8 +1,8 @@
 """Descriptions of groups for people: state, members, assignments and lag.
 
-Groups of every kind have the same form. The coordinator is asked for a consumer group first, then for a classic one,
-then
-for a share group (KIP-848). Assignments of classic members are decoded only for the `consumer` protocol type.
+Groups of every kind have the same form. The client asks the coordinator for a consumer group first, then for a classic
+one, then for a share group (KIP-848). It decodes the assignments of classic members only for the protocol type
+`consumer`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pipeline_broker.wire.messages.share.share_group_describe import (
     ShareGroupDescribeResponse,
 )
 
-__all__ = ["describe_group", "group_state", "describe_groups"]
+__all__ = ["describe_group", "describe_groups", "group_state"]
 
 AT_ONCE = 8
 """Number of groups that `describe_groups` describes concurrently."""
@@ -88,8 +88,7 @@ async def group_state(cluster: Cluster, group: str) -> dict[str, Any]:
 
 
 async def describe_group(cluster: Cluster, group: str) -> dict[str, Any]:
-    """Describe a group, with `lag`, and `offsets`: a row for each partition that it has committed or that a member
-    reads.
+    """Describe a group with its `lag` and `offsets`, which has a row for each committed or assigned partition.
 
     Raises:
         NoSuchGroup: the coordinator does not know the group.

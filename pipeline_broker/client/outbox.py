@@ -57,9 +57,7 @@ class Batch:
         self.size_bytes += size_bytes
 
     def halves(self) -> tuple[Batch, Batch]:
-        """Return two batches with the records of this one, which must have at least two. They keep its sequence
-        numbers.
-        """
+        """Return two batches with the records and sequence numbers of this one, which must have two records or more."""
         middle = self.body.count // 2
         records = _records_of(self.body)
         halves = Batch(self.partition, sequence=self.sequence), Batch(self.partition, sequence=self.sequence)
@@ -156,8 +154,9 @@ class Outbox:
         return [partition for partition, queue in self._queues.items() if queue.is_ready(self._in_flight_max)]
 
     def is_ready(self, partition: int, leader: int) -> bool:
-        """Return whether a batch may be sent to a leader. False while an earlier batch is in flight to another
-        broker.
+        """Return whether a batch may be sent to a leader.
+
+        False while an earlier batch of the partition is in flight to another broker.
         """
         queue = self._queues[partition]
         return queue.is_ready(self._in_flight_max) and (not queue.in_flight or queue.leader == leader)

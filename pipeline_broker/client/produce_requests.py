@@ -70,8 +70,8 @@ def send_batches(
     request = ProduceRequest(transactional_id, acks, round(cluster.timeout_s * 1000), [of_topic])
     if acks == 0:
         link.send_oneway(request, _VERSIONS)
-        # A broker does not answer acks=0, and closes the connection on an error. The response to the next request proves
-        # that the broker has handled this one.
+        # A broker does not answer acks=0, and closes the connection on an error. The response to the next request
+        # proves that the broker has handled this one.
         hello = link.send(HELLO, ApiVersionsResponse)
 
         async def unanswered() -> Answers:

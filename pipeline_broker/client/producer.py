@@ -246,7 +246,7 @@ class Producer:
         batches: list[Batch] = []
         try:
             link, partitions = await self._prepare(leader)
-            # No checkpoint from here until the bytes are with the connection, so requests leave in the order of the batches.
+            # No checkpoint from here until the connection has the bytes: requests leave in the order of their batches.
             batches = self._take(leader.node, partitions)
             if batches:
                 request = _Request(batches, self._request(leader.node, link, batches))
@@ -341,7 +341,7 @@ class Producer:
         elif code == ErrorCode.MESSAGE_TOO_LARGE and self._outbox.split(batch):
             self._progress_at = trio.current_time()
         elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and batch.has_older_in_flight:
-            # The gap in the sequence is an older batch that was rejected, or is still on its way over another connection.
+            # The gap in the sequence is an older batch that was rejected, or still travels over another connection.
             self._retry([batch], describe_error(code))
         # The same bytes would be corrupt again.
         elif code in RETRIABLE and code != ErrorCode.CORRUPT_MESSAGE:

@@ -22,8 +22,8 @@ from pipeline_broker.wire.messages.configs.describe_client_quotas import (
 __all__ = ["Entity", "Quota", "alter_quotas", "entity_words", "quota_text", "quotas_of"]
 
 Entity = Mapping[str, str | None]
-"""An entity of KIP-546: names by entity type `user`, `client-id` or `ip`. None as a name is the default entity, which applies
-to all names without a quota of their own."""
+"""An entity of KIP-546: names by entity type `user`, `client-id` or `ip`. The name None is the default entity, which
+applies to all names without a quota of their own."""
 _EXACTLY, _DEFAULT = 0, 1
 
 

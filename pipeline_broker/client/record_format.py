@@ -15,7 +15,7 @@ from pipeline_broker.client.record_lines import unescape
 from pipeline_broker.client.topology import TopicPartition
 from pipeline_broker.records.record import Record
 
-__all__ = ["Printer", "format_printer", "json_line", "escape_for_terminal"]
+__all__ = ["Printer", "escape_for_terminal", "format_printer", "json_line"]
 
 Printer = Callable[[TopicPartition, Record, bool], bytes]
 """Formats a record. The last argument is whether its timestamp is the broker's append time."""

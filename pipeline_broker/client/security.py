@@ -32,7 +32,7 @@ __all__ = ["PLAINTEXT", "ClientSecurity", "Conversation", "read_security"]
 
 _Choice = TypeVar("_Choice")
 Conversation = Generator[bytes, bytes, None]
-"""A SASL exchange: yields messages for the broker, receives its answers, and returns once both sides are authenticated."""
+"""A SASL exchange: yields messages for the broker, receives its answers, and returns at the end."""
 ITERATIONS_MAX = 1_000_000
 """Most SCRAM hash iterations that a broker may demand."""
 _NONCE_BYTES = 18

@@ -1,5 +1,6 @@
-"""Transactions of a cluster: list, describe, find hanging ones and abort them (KIP-664), like Kafka's
-TransactionsCommand.
+"""Transactions of a cluster: list, describe, find hanging ones, abort (KIP-664).
+
+Names and rules are those of Kafka's TransactionsCommand.
 """
 
 from __future__ import annotations
@@ -111,9 +112,8 @@ async def list_transactions(
             answer = await cluster.ask(request, ListTransactionsResponse, node=node)
             check(answer.error_code, f"the transactions of broker {node}")
             if answer.unknown_state_filters:
-                raise ClientError(
-                    f"unknown state {', '.join(sorted(answer.unknown_state_filters))}: use Kafka's names, such as Ongoing"
-                )
+                unknown = ", ".join(sorted(answer.unknown_state_filters))
+                raise ClientError(f"unknown state {unknown}: use Kafka's names, such as Ongoing")
             return answer
 
         answer = await cluster.retrying(attempt)

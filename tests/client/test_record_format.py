@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline_broker.client.record_format import format_printer, json_line, escape_for_terminal
+from pipeline_broker.client.record_format import escape_for_terminal, format_printer, json_line
 from pipeline_broker.records.record import Record
 
 RECORD = Record(7, 1234, b"k", b"value", (("a", b"1"), ("b", None)), -1)

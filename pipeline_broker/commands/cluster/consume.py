@@ -160,9 +160,9 @@ def _consume_options(topics: tuple[str, ...], given: dict[str, Any]) -> ConsumeO
 
 def _printer(given: dict[str, Any]) -> Printer:
     from pipeline_broker.client.record_format import (  # noqa: PLC0415 - not for help
+        escape_for_terminal,
         format_printer,
         json_line,
-        escape_for_terminal,
     )
 
     if given["as_json"]:
