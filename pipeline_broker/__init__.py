@@ -1,9 +1,10 @@
-"""A Kafka-compatible broker; `EmbeddedBroker` runs one inside a Python process.
+"""pipeline-broker: a Kafka-compatible broker, and `EmbeddedBroker`, which runs one inside a Python process.
 
-Rules of this file: lazy; what is named here is imported when it is asked for.
+Importing the package imports nothing else; `EmbeddedBroker` is imported on first access.
 """
 
-TYPE_CHECKING = False  # type checkers know better; to import `typing` for it would cost every program milliseconds
+# Type checkers treat this name as True. Importing `typing` for it would cost every program milliseconds.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
 
@@ -13,7 +14,7 @@ __all__ = ["EmbeddedBroker"]
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pipeline_broker._stages_check import ensure_stages  # noqa: PLC0415 - nobody pays for what is not asked for
+    from pipeline_broker._stages_check import ensure_stages  # noqa: PLC0415 - imported on first access
 
     ensure_stages()
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker  # noqa: PLC0415 - see above

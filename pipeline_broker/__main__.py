@@ -1,4 +1,4 @@
-"""`python -m pipeline_broker` is the console script."""
+"""`python -m pipeline_broker`, which is the same as `pipeline-broker`."""
 
 from pipeline_broker.cli import main
 

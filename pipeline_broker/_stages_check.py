@@ -1,7 +1,8 @@
-"""Makes sure that `stages` is the package that came with this one, and knows which build the two are.
+"""A check that `import stages` finds the package that belongs to pipeline-broker, and the build of both packages.
 
-Rules: `stages` is a generic name and a folder of that name may stand before ours on the import path; every module that
-imports it from outside calls `ensure_stages` first. Looks only, imports nothing.
+`stages` is a generic name: another package or folder may come first on the import path. So every module that imports it
+from
+outside calls `ensure_stages` first. This module imports neither package.
 """
 
 import importlib.util
@@ -13,18 +14,24 @@ OURS = Path(__file__).resolve().parent.parent / "stages"
 
 
 class ShadowedStagesError(ImportError):
-    """Another package named stages is found first; its text is one line that names it."""
+    """`import stages` finds another package, or none. The message is one line."""
 
 
 def ensure_stages() -> None:
-    """Raise ShadowedStagesError where `import stages` finds, or has found, another package than ours."""
+    """Check the package `stages`, without importing it.
+
+    Raises:
+        ShadowedStagesError: `import stages` finds another package, or none.
+    """
     if (loaded := sys.modules.get("stages")) is not None:
         found = getattr(loaded, "__file__", None)
     else:
         specification = importlib.util.find_spec("stages")
         found = None if specification is None else specification.origin
     if found is None:
-        raise ShadowedStagesError(f"no package stages in {OURS.parent}: pipeline-broker is not completely installed")
+        raise ShadowedStagesError(
+            f"no package stages in {OURS.parent}: pipeline-broker is not completely installed; install it again"
+        )
     if Path(found).resolve().parent != OURS:
         raise ShadowedStagesError(
             f"{found} is another package named stages and shadows the one of pipeline-broker in {OURS}; "
@@ -33,12 +40,12 @@ def ensure_stages() -> None:
 
 
 def is_compiled() -> bool:
-    """Whether the modules of the request path, which are compiled together or not at all, run as machine code."""
+    """Return whether the request path runs as machine code. Its modules are compiled all together or not at all."""
     specification = importlib.util.find_spec("stages.request")
     return specification is not None and not str(specification.origin).endswith(tuple(SOURCE_SUFFIXES))
 
 
 def commit() -> str:
-    """The commit that the wheel was made from; empty in a tree of sources, which may be at any."""
+    """Return the commit from which the wheel was built, or "" in a source tree."""
     path = Path(__file__).with_name("_commit.txt")  # written by hatch_build.py
     return path.read_text(encoding="ascii").strip() if path.exists() else ""

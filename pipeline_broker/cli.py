@@ -1,9 +1,4 @@
-"""The command line: `pipeline-broker COMMAND`.
-
-Rules of this room: a command's module is imported when the command is used, so that `--help` and the start of a broker
-pay for nothing else; a mistake of the user is one line that says what to do, exit code 2; options of a broker are
-Kafka's property names where Kafka has one.
-"""
+"""The command line: `pipeline-broker COMMAND`. Imports the module of a command only when it is used."""
 
 from __future__ import annotations
 
@@ -33,59 +28,58 @@ COMMANDS = {
     "config": ("pipeline_broker.commands.cluster.config", "Read and change settings and quotas."),
     "cluster": ("pipeline_broker.commands.cluster.cluster", "Show brokers and their disks."),
     "acls": ("pipeline_broker.commands.cluster.acls", "List, add and delete access rules."),
-    "users": ("pipeline_broker.commands.cluster.users", "List users with passwords, set and delete these."),
+    "users": ("pipeline_broker.commands.cluster.users", "List SCRAM users, and set and delete their passwords."),
     "quotas": ("pipeline_broker.commands.cluster.quotas", "List, set and delete quotas."),
     "transactions": (
         "pipeline_broker.commands.cluster.transactions",
-        "List and describe transactions, end those that hang.",
+        "List and describe transactions, and abort hanging ones.",
     ),
-    "delete-records": ("pipeline_broker.commands.cluster.delete_records", "Delete the beginning of partitions."),
-    "compare": ("pipeline_broker.commands.compare", "Compare the modes and write the report."),
-    "load": ("pipeline_broker.commands.load", "Drive any Kafka broker and print what it reached."),
-    "report": ("pipeline_broker.commands.compare", "Make the report again from traces."),
-    "inspect": ("pipeline_broker.commands.inspect", "Show and verify the journal of a data directory."),
+    "delete-records": ("pipeline_broker.commands.cluster.delete_records", "Delete records before an offset."),
+    "compare": ("pipeline_broker.commands.compare", "Compare modes and write a report."),
+    "load": ("pipeline_broker.commands.load", "Drive any Kafka broker, and print throughput and latency."),
+    "report": ("pipeline_broker.commands.compare", "Write the report of a comparison again."),
+    "inspect": ("pipeline_broker.commands.inspect", "Show and verify the journal and archive of a data directory."),
     "compact": ("pipeline_broker.commands.upkeep", "Compact logs now."),
-    "retain": ("pipeline_broker.commands.upkeep", "Delete what retention lets go, now."),
-    "faults": ("pipeline_broker.commands.faults", "Make, list and remove fault rules of a running broker."),
-    "timelines": ("pipeline_broker.commands.timelines", "Publish request timelines to a topic, or stop it."),
-    "apis": ("pipeline_broker.commands.apis", "List the APIs and versions that are served."),
-    "completion": ("pipeline_broker.commands.completion", "Print the script with which a shell completes commands."),
+    "retain": ("pipeline_broker.commands.upkeep", "Delete expired records now."),
+    "faults": ("pipeline_broker.commands.faults", "Add, list and remove fault rules of a running broker."),
+    "timelines": ("pipeline_broker.commands.timelines", "Start or stop publishing request timelines to a topic."),
+    "apis": ("pipeline_broker.commands.apis", "List the supported APIs and versions."),
+    "completion": ("pipeline_broker.commands.completion", "Print a shell completion script."),
 }
-"""Command name: the module that defines it under that name, and its line in the help."""
+"""Commands, with the module that defines each under its name, and its line in `--help`."""
 
 
 _NO_ARGUMENTS: type[Exception] | tuple[()] = getattr(click.exceptions, "NoArgsIsHelpError", ())
-"""Older versions of click than 8.2 do not have it: they show the help themselves."""
+# Missing in click before 8.2, which shows the help without raising.
 
 
 class Refused(click.ClickException):
-    """What the user asked for cannot be done; one line says why."""
+    """A mistake of the user: one line, and exit code 2."""
 
     exit_code = 2
 
 
 DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
-"""Errors of the system that concern a disk, whether they name a file or not."""
+"""Error numbers about a disk, which often have no file name."""
 
 
 def _file_error(error: BaseException) -> click.ClickException | None:
-    """The one line about a file or folder that a command cannot use; None for any other error."""
+    """Return a one-line error about a file or directory, or None for other errors."""
     cause = first_cause(error)
     if not isinstance(cause, OSError) or (cause.filename is None and cause.errno not in DISK_ERRORS):
         return None
     what = "a file" if cause.filename is None else cause.filename
-    return click.ClickException(f"cannot use {what}: {cause.strerror}. Name another place, or make this one usable.")
+    return click.ClickException(f"cannot use {what}: {cause.strerror}. Name another path, or repair this one.")
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported on use."""
+    """A group that imports a command on its first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The names, in the order of a newcomer's walk."""
+        """Return the commands, in the order in which a newcomer needs them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """Import the command."""
         if cmd_name not in COMMANDS:
             return None
         module, _ = COMMANDS[cmd_name]
@@ -94,50 +88,48 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands that begin so, without importing them, and click's own options."""
+        """Complete commands without importing them, and click's options."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - click has imported it when it calls this
 
         found = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a mistake in its options or in the configuration, or a place of no use, is one line."""
+        """Run the command. An error in its options, the configuration or a file is one line."""
         try:
             return super().invoke(ctx)
         except ConfigError as error:
             raise Refused(str(error)) from None
         except click.UsageError as error:
-            if isinstance(error, _NO_ARGUMENTS):  # it shows the help of a subject
+            if isinstance(error, _NO_ARGUMENTS):  # a subject without a command shows its help
                 raise
             raise Refused(error.format_message()) from None
         except (OSError, BaseExceptionGroup) as error:
-            told = _file_error(error)
-            if told is None:
+            shown = _file_error(error)
+            if shown is None:
                 raise
-            raise told from None
+            raise shown from None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; where there is none, name the nearest."""
+        """Find a command. If it is unknown, suggest the most similar one."""
         if args and args[0] not in COMMANDS:
-            import difflib  # noqa: PLC0415 - a start that goes well does not pay for it
+            import difflib  # noqa: PLC0415 - only for a mistyped command
 
             nearest = difflib.get_close_matches(args[0], COMMANDS, 1, 0.0)
-            raise Refused(f"there is no command {args[0]!r}; did you mean {nearest[0]}?")
+            raise Refused(f"unknown command {args[0]!r}; did you mean {nearest[0]}?")
         return super().resolve_command(ctx, args)
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
-    """Show the version, and which build of it runs: see docs/performance.md."""
     if not is_wanted or ctx.resilient_parsing:
         return
-    from importlib import metadata  # noqa: PLC0415 - a start does not pay for it
+    from importlib import metadata  # noqa: PLC0415 - only for --version
 
     from pipeline_broker._stages_check import commit, is_compiled  # noqa: PLC0415 - see above
 
@@ -154,7 +146,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, is_wanted: bo
     is_eager=True,
     expose_value=False,
     callback=_show_version,
-    help="Show the version, its commit, and whether the request path is compiled.",
+    help="Show the version, its commit, and whether the request path is compiled, and exit.",
 )
 def main() -> None:
     """A Kafka-compatible broker with a classic and a pipelined request path."""

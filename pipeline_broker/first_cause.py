@@ -1,7 +1,4 @@
-"""What went wrong, under what nurseries wrapped around it.
-
-Rules of this file: it knows nobody, so everybody may ask it.
-"""
+"""The underlying exception of the exception groups that nurseries raise."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ __all__ = ["first_cause"]
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """The first error in a group of groups; an error that is no group stands for itself."""
+    """Return the first exception of nested groups; any other exception is returned as it is."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

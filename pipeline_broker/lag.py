@@ -1,6 +1,6 @@
-"""How far a group lags behind what it reads: one formula for every part that shows it.
+"""Consumer group lag: the one formula of the dashboard, the metrics and the command line.
 
-Rules of this file: numbers only. None stands for what is not known, which is not the same as no lag.
+None means an unknown lag, which is not the same as 0.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ __all__ = ["add_lag", "lag_of", "total_lag"]
 
 
 def lag_of(committed: int | None, end: int | None) -> int | None:
-    """The lag in a partition, as Kafka's ConsumerGroupCommand computes it: its end minus the committed offset.
+    """Return the lag of a partition, the end minus the committed offset, like Kafka's ConsumerGroupCommand.
 
-    The start of the log has no part in it: records that were deleted before the group read them still count. It is
-    negative where the group committed an offset beyond the end.
+    Records that were deleted before the group read them count. The lag is negative if the group committed an offset
+    beyond
+    the end.
 
     Args:
-        committed: the group's offset; None if it has committed none.
-        end: the high watermark; None if the partition is not there.
+        committed: the committed offset; None if the group has none.
+        end: the high watermark; None if the partition is unknown.
     """
     return None if committed is None or end is None else end - committed
 
 
 def add_lag(total: int | None, lag: int | None) -> int | None:
-    """Add a lag to the sum of those that are known; None as long as none is.
+    """Add a lag to a sum of known lags; the sum is None if none is known.
 
     A negative lag counts as 0, so an offset beyond the end of one partition does not hide the lag of another.
     """
@@ -33,5 +34,5 @@ def add_lag(total: int | None, lag: int | None) -> int | None:
 
 
 def total_lag(lags: Iterable[int | None]) -> int | None:
-    """The sum of the lags that are known; None if none is."""
+    """Return the sum of the known lags, or None if none is known."""
     return functools.reduce(add_lag, lags, None)

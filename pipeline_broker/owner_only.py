@@ -1,7 +1,8 @@
-"""The modes of what the broker makes on a disk: for its own user and nobody else, whatever the umask is.
+"""Permissions of files and directories that the broker creates: only its own user has access, whatever the umask.
 
-Rules of this file: whoever makes a file or directory for records, keys, requests or traces makes it by these. What is
-there already keeps its mode.
+All code that creates files with records, keys, requests or traces must use these functions. Existing files and
+directories
+keep their mode.
 """
 
 from __future__ import annotations
@@ -14,26 +15,27 @@ __all__ = ["DIRECTORY_MODE", "FILE_MODE", "is_open_to_others", "make_directories
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 OTHERS = 0o077
-"""The bits of a mode that let the group or everybody in."""
+"""The permission bits of the group and of others."""
 
 
 def opener(path: str, flags: int) -> int:
-    """Open a file with FILE_MODE if this makes it; for the `opener` of Python's `open`.
+    """Open a file, created with FILE_MODE if necessary; for the `opener` argument of `open`.
 
-    A pipe that no process reads is refused by the system: to wait for a reader would stop a start for ever.
+    Fails for a FIFO without a reader, instead of waiting for one.
     """
+    # O_NONBLOCK only for the open: a FIFO without a reader would block the startup forever, a slow reader may block writes.
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), FILE_MODE)
     if hasattr(os, "O_NONBLOCK"):
-        os.set_blocking(descriptor, True)  # a slow reader is waited for
+        os.set_blocking(descriptor, True)
     return descriptor
 
 
 def make_directories(path: Path) -> None:
-    """Make a directory and its parents with DIRECTORY_MODE; `Path.mkdir` gives a mode to the last one only."""
+    """Create a directory and its parents with DIRECTORY_MODE. `Path.mkdir` applies a mode only to the last one."""
     for directory in reversed((path, *path.parents)):
         directory.mkdir(DIRECTORY_MODE, exist_ok=True)
 
 
 def is_open_to_others(directory: Path) -> bool:
-    """Whether users other than the owner may list, enter or change a directory."""
+    """Return whether the group or others may list, enter or change a directory."""
     return bool(directory.stat().st_mode & OTHERS)

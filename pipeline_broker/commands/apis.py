@@ -1,4 +1,4 @@
-"""`pipeline-broker apis`: which APIs are served, in which versions."""
+"""`pipeline-broker apis`: list the supported APIs and versions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["apis"]
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON array, with the versions that are advertised.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array, including the advertised versions.")
 def apis(*, as_json: bool) -> None:
-    """List the APIs and versions that are served.
+    """List the supported APIs and their versions.
 
-    What is advertised to clients may begin with versions that are rejected, where Apache Kafka does the same.
+    The versions that ApiVersions advertises may begin with unsupported ones, where those of Apache Kafka do.
     """
     served = sorted(SERVED.values(), key=lambda api: api.key)
     if as_json:

@@ -1,6 +1,6 @@
-"""`pipeline-broker compare` and `pipeline-broker report`: options and what goes wrong.
+"""`pipeline-broker compare` and `pipeline-broker report`: run experiments and write their report.
 
-Rules of this file: options only; a wrong value is a usage error, a failed experiment one line and exit code 1.
+A wrong option exits with code 2, a failed experiment with code 1, each with one line.
 """
 
 import shlex
@@ -27,14 +27,13 @@ __all__ = ["compare", "report"]
 
 
 class CommaSeparated(click.ParamType[Any]):
-    """Values with commas between them."""
+    """An option of values separated by commas. Removes duplicates, and keeps the order."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name = name
         self._read = read
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
-        """All values, in the order given and each once."""
         if isinstance(value, tuple):
             return value
         try:
@@ -57,12 +56,11 @@ def _milliseconds(text: str) -> float:
 
 
 class Modes(click.ParamType[Any]):
-    """Two modes with a comma between them."""
+    """An option of two modes separated by a comma: side A and side B."""
 
     name = "a,b"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """The modes of side A and side B."""
         if isinstance(value, tuple):
             return value
         parts = [part.strip() for part in str(value).split(",")]
@@ -72,12 +70,11 @@ class Modes(click.ParamType[Any]):
 
 
 class Rounds(click.ParamType[Any]):
-    """A number of rounds, or `auto`."""
+    """An option of a number of rounds, or `auto`."""
 
     name = "rounds"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """Return the number, or `auto`."""
         if isinstance(value, int) or value == AUTO:
             return value
         text = str(value)
@@ -87,7 +84,7 @@ class Rounds(click.ParamType[Any]):
 
 
 def price_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What a store of objects costs."""
+    """Add the options with the prices of an object store."""
     for name, dollars in (("get", 0.4), ("put", 5.0)):
         option = click.option(
             f"--{name}-price",
@@ -95,7 +92,7 @@ def price_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default=dollars,
             show_default=True,
             metavar="DOLLARS",
-            help=f"For the report: what a million {name.upper()}s to a store cost.",
+            help=f"For the report: price of a million {name.upper()}s to the store.",
         )
         command = option(command)
     return command
@@ -108,17 +105,16 @@ PLAN_OPTIONS = (
     "profile", "in_flight", "connections", "delays_ms", "rounds", "budget_s", "seed", "modes", "with_kafka", "against",
     "trace", "command",
 )  # fmt: skip
-"""What a sweep says itself."""
+"""Parameters that a sweep file determines, so they contradict --sweep."""
 
 
 ARGUMENTS = "pipeline_broker.arguments"
 
 
 class RecordedCommand(click.Command):
-    """A command that knows the arguments that it was given."""
+    """A command that stores its arguments in the context, for the report."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """See click.Command."""
         ctx.meta[ARGUMENTS] = tuple(args)
         return super().parse_args(ctx, args)
 
@@ -129,13 +125,13 @@ def _given_command() -> str:
 
 
 @click.command(cls=RecordedCommand)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder of the results.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the results.")
 @click.option(
     "--profile",
     type=click.Choice(list(PROFILES)),
     default="quick",
     show_default=True,
-    help="How much to run: about three minutes, or less than half an hour.",
+    help="Size of the experiment: about three minutes, or less than half an hour.",
 )
 @click.option("--in-flight", type=_COUNTS, default=(), help="Requests in flight per connection, such as 1,5,64.")
 @click.option("--connections", type=_COUNTS, default=(), help="Connections, such as 1,16.")
@@ -151,17 +147,17 @@ def _given_command() -> str:
     type=Rounds(),
     default=None,
     metavar="N|auto",
-    help="Untraced rounds; auto: until intervals are narrow, or --time is over.  [default: the profile's]",
+    help="Number of untraced rounds; auto: until intervals are narrow, or --time is over.  [default: the profile's]",
 )
 @click.option(
     "--time",
     "budget_s",
     type=Duration("s"),
     default=None,
-    help="With --rounds auto: end the runs after this time, such as 1800s.  [default: 600s]",
+    help="With --rounds auto: stop after this time, such as 1800s.  [default: 600s]",
 )
 @click.option(
-    "--seed", type=click.IntRange(0, 1 << 53), help="Seed of the order of the runs.  [default: drawn, and printed]"
+    "--seed", type=click.IntRange(0, 1 << 53), help="Seed for the order of the runs.  [default: random, and printed]"
 )
 @click.option("--modes", type=Modes(), default=COMPARED_MODES, help="Sides A and B.  [default: classic,pipelined]")
 @click.option(
@@ -169,53 +165,53 @@ def _given_command() -> str:
     type=click.Choice(["always", "os"]),
     default="always",
     show_default=True,
-    help="The brokers acknowledge after a sync, or after the write.",
+    help="Acknowledge after a sync, or after the write.",
 )
 @commits_in_flight_option
 @click.option(
-    "--with-kafka", is_flag=True, help="Drive Apache Kafka beside both: synced per message, and with its defaults."
+    "--with-kafka", is_flag=True, help="Also drive Apache Kafka, with a flush per message, and with its defaults."
 )
-@click.option("--against", type=Address(), help="Drive the broker at this address (HOST:PORT) beside both.")
+@click.option("--against", type=Address(), help="Also drive the broker at this HOST:PORT.")
 @click.option(
     "--store",
     "store_url",
     metavar="URL",
-    help="Keep journal and archive of both in this store: s3://BUCKET/PREFIX, file:///DIR or memory://.",
+    help="Store journal and archive of both in s3://BUCKET/PREFIX, file:///DIR or memory://.",
 )
 @click.option(
     "--store-delay",
     "store_delay_seconds",
     type=Duration(),
     default=0.0,
-    help="Delay every request to the store by this much, such as 50ms.",
+    help="Delay every request to the store by this time, such as 50ms.",
 )
 @price_options
 @click.option(
     "--replay",
     "trace",
     type=click.Path(path_type=Path),
-    help="Replay the Produce requests of this trace instead: requests.ring of serve --trace, or its folder.",
+    help="Replay the Produce requests of this trace: requests.ring of serve --trace, or its folder.",
 )
 @click.option(
     "--client",
     "command",
     default="",
     metavar="COMMAND",
-    help="Run this command instead, once a run; {bootstrap} in it is the address of the broker.",
+    help="Run this client once per run; {bootstrap} in it is the address of the broker.",
 )
 @click.option(
     "--sweep",
     "sweep_file",
     type=click.Path(path_type=Path),
-    help="Run the factors and levels of this TOML file instead; goes on where it was interrupted.",
+    help="Run the factors and levels of this TOML file; continues after an interruption.",
 )
 @click.option(
     "--otlp",
     "spans_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write requests of the traced runs to this file, as spans of OpenTelemetry (OTLP in JSON).",
+    help="Write the requests of traced runs to this file, as OpenTelemetry spans (OTLP JSON).",
 )
-@click.option("--no-report", is_flag=True, help="End after the table; the raw rows stay in OUT/raw.")
+@click.option("--no-report", is_flag=True, help="Stop after the table; the raw rows remain in OUT/raw.")
 def compare(
     out: Path,
     seed: int | None,
@@ -229,8 +225,8 @@ def compare(
 ) -> None:
     """Compare two modes in one interleaved experiment and write the report.
 
-    Without a grid of its own (--in-flight, --connections, --commit-delay) it drives both modes with the native client,
-    with confluent-kafka and with a replay of departures, and runs the ablation. With one, exactly that grid.
+    Without a grid (--in-flight, --connections, --commit-delay) it drives both modes with the native client, with
+    confluent-kafka and with a replay of departures, and runs the ablation. With a grid it runs only that grid.
 
     \b
     Examples:
@@ -269,29 +265,28 @@ def compare(
 
 
 def _check_own_traffic(given: dict[str, Any]) -> None:
-    """Refuse what makes no sense beside --replay or --client."""
     if given["command"] and BOOTSTRAP not in given["command"]:
-        raise click.UsageError(f"--client: write {BOOTSTRAP} where the command takes the address of the broker")
+        raise click.UsageError(f"--client has no {BOOTSTRAP}: write it where the command takes the broker's address")
     own = [name for name in ("trace", "command") if given[name]]
     if len(own) > 1:
-        raise click.UsageError("--replay and --client are experiments of their own: leave one of them out")
+        raise click.UsageError("--replay and --client are different experiments: leave one of them out")
     if own and (given["in_flight"] or given["connections"] or given["delays_ms"]):
         raise click.UsageError(
-            "--replay and --client have their own requests: leave --in-flight, --connections and --commit-delay out"
+            "--replay and --client run without a grid: leave --in-flight, --connections and --commit-delay out"
         )
 
 
 def _rounds(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with a time budget where the rounds are `auto`, and without one elsewhere."""
+    """Return the options with `budget_s` set only if the rounds are `auto`."""
     if given["rounds"] == AUTO:
         return {**given, "rounds": None, "budget_s": given["budget_s"] or AUTO_S}
     if given["budget_s"]:
-        raise click.UsageError(f"--time is for --rounds {AUTO}")
+        raise click.UsageError(f"--time needs --rounds {AUTO}")
     return {**given, "budget_s": None}
 
 
 def _how(given: dict[str, Any], *, with_kafka: bool) -> "HowBrokersStart":
-    """How brokers are started: the options about that, which are taken out of those given."""
+    """Remove the options about the start of brokers from `given`, and return them as one value."""
     from pipeline_broker.measure.experiment.fleet import HowBrokersStart  # noqa: PLC0415 - Trio
 
     flush, commits, against = (given.pop(name) for name in ("flush", "commits_in_flight", "against"))
@@ -301,27 +296,26 @@ def _how(given: dict[str, Any], *, with_kafka: bool) -> "HowBrokersStart":
 
 
 def _store(url: str | None, delay_seconds: float, *, beside: bool) -> "ComparedStore | None":
-    """The store that was named; what makes no sense with or without one is a usage error."""
     if url is None:
         if delay_seconds:
-            raise click.UsageError("--store-delay is about a store: it needs --store")
+            raise click.UsageError("--store-delay needs --store")
         return None
     if beside:
-        raise click.UsageError("--store is about our brokers: another one would be compared with its own disk")
-    from pipeline_broker.measure.experiment.compared_store import ComparedStore  # noqa: PLC0415 - paid for when used
+        raise click.UsageError("--store would not apply to another broker: leave --with-kafka and --against out")
+    from pipeline_broker.measure.experiment.compared_store import ComparedStore  # noqa: PLC0415 - imported only when used
 
     return ComparedStore(url, delay_seconds * 1000)
 
 
 def _run_sweep(path: Path, out: Path, how: "HowBrokersStart") -> None:
-    from pipeline_broker.measure.experiment.sweep import read_sweep  # noqa: PLC0415 - paid for when used
+    from pipeline_broker.measure.experiment.sweep import read_sweep  # noqa: PLC0415 - imported only when used
     from pipeline_broker.measure.experiment.sweep_run import SweepOptions, run_sweep  # noqa: PLC0415 - Trio
 
     context = click.get_current_context()
     for name in PLAN_OPTIONS:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = next(it.opts[0] for it in context.command.params if it.name == name)
-            raise click.UsageError(f"{path} says what is run: leave {option} out")
+            raise click.UsageError(f"{path} determines the runs: leave {option} out")
     try:
         sweep = read_sweep(path)
     except ExperimentError as error:
@@ -330,9 +324,9 @@ def _run_sweep(path: Path, out: Path, how: "HowBrokersStart") -> None:
 
 
 def _write_spans(path: Path, out: Path) -> None:
-    from pipeline_broker.measure.experiment.progress import say  # noqa: PLC0415 - paid for when used
-    from pipeline_broker.measure.experiment.traced_spans import spans_of_experiment  # noqa: PLC0415 - paid for when used
-    from pipeline_broker.traces.spans import wall_clock_offset_ns, write_spans  # noqa: PLC0415 - paid for when used
+    from pipeline_broker.measure.experiment.progress import say  # noqa: PLC0415 - imported only when used
+    from pipeline_broker.measure.experiment.traced_spans import spans_of_experiment  # noqa: PLC0415 - imported only when used
+    from pipeline_broker.traces.spans import wall_clock_offset_ns, write_spans  # noqa: PLC0415 - imported only when used
 
     try:
         count = write_spans(path, spans_of_experiment(out / "raw"), wall_clock_offset_ns())
@@ -345,7 +339,7 @@ def _write_spans(path: Path, out: Path) -> None:
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @price_options
 def report(directory: Path, put_price: float, get_price: float) -> None:
-    """Make Parquet, summary and page from DIRECTORY/raw, or again from DIRECTORY/traces."""
+    """Write tables, summary and page again, from DIRECTORY/raw or DIRECTORY/traces."""
     from pipeline_broker.measure.experiment.compare import run_report  # noqa: PLC0415 - Trio
 
     raise click.exceptions.Exit(run_report(directory, put_price, get_price))

@@ -1,12 +1,13 @@
-r"""`pipeline-broker completion`: what a shell needs to complete commands, options and names.
+r"""`pipeline-broker completion`: shell completion of commands, options and names.
 
-Rules of this file: the scripts ask the program itself, in the way that click has for each shell, so what is completed
-is what there is. Bash's script is click's own. Those for zsh and fish are ours, because click's take a description
-apart at its commas (fish), or put a value where `--option=value` stood (zsh), or offer nothing there (fish).
+The scripts run the program itself, with click's protocol for each shell. Bash's script is click's own. Those for zsh
+and
+fish replace click's scripts. click's fish script splits descriptions at commas and completes nothing after `--option=`;
+its zsh script replaces the whole word there.
 
-What is answered, for each candidate, is of a kind (plain, file, dir): to zsh as three lines, kind, value and
-description, which is `_` where there is none, or else the colons of the value are escaped; to fish as
-`kind,value\tdescription`.
+A candidate is of a kind: plain, file or dir. zsh receives three lines: kind, value and description. Without a
+description
+the line is `_`; with one, colons in the value are escaped. fish receives `kind,value\tdescription`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["completion"]
 
 PROGRAM = "pipeline-broker"
 VARIABLE = "_PIPELINE_BROKER_COMPLETE"
-"""Set by the script; click derives it from the program's name."""
+"""The variable by which a script requests completions. click derives the name from the program's."""
 ZSH = """\
 #compdef pipeline-broker
 
@@ -88,7 +89,7 @@ Examples:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print a script with which SHELL completes commands, options, topics and groups."""
+    """Print the script by which SHELL completes commands, options, topics and groups."""
     if shell == "bash":
         click.echo(BashComplete(ctx.find_root().command, {}, PROGRAM, VARIABLE).source())
     else:

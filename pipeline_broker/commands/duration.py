@@ -1,4 +1,4 @@
-"""Times as options: 10ms, 300us, 1s; each option says what a bare number counts."""
+"""Options of a duration, such as 10ms, 300us or 1s."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Duration"]
 
 
 class Duration(click.ParamType[Any]):
-    """A time; seconds in Python.
+    """An option of a duration, in seconds as a float.
 
     Args:
-        bare: the unit of a bare number: seconds where people think in them, milliseconds for what a broker does.
+        bare: the unit of a number without one: seconds for waits of a person, milliseconds for times of a broker.
     """
 
     name = "time"
@@ -25,7 +25,6 @@ class Duration(click.ParamType[Any]):
         self._bare = bare
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds."""
         if isinstance(value, float):
             return value
         found = milliseconds(str(value).strip(), self._bare)

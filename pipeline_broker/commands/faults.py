@@ -1,7 +1,6 @@
-"""`pipeline-broker faults`: rules of a running broker, made, listed and removed.
+"""`pipeline-broker faults`: add, list and remove fault rules of a running broker, over its admin socket.
 
-Rules of this file: the broker is asked through the admin socket of its data directory and decides everything. Whatever
-cannot be done is one line and exit code 2: a rule that makes no sense, no rule of that number, no broker that runs.
+Every failure is one line and exit code 2, also if no broker runs.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ EXIT_USAGE = 2
 
 def _one_number(arguments: tuple[str, ...]) -> dict[str, Any]:
     if len(arguments) != 1 or not arguments[0].isdecimal():
-        raise FaultError("give the number of one rule, as list shows it")
+        raise FaultError("give the number of one rule; `faults list` shows the numbers")
     return {"number": int(arguments[0])}
 
 
 def _no_arguments(arguments: tuple[str, ...]) -> dict[str, Any]:
     if arguments:
-        raise FaultError(f"{arguments[0]!r} is one argument too many")
+        raise FaultError(f"unexpected argument {arguments[0]!r}: leave it out")
     return {}
 
 
@@ -48,7 +47,7 @@ def _group(arguments: tuple[str, ...]) -> dict[str, Any]:
 
 def _member(arguments: tuple[str, ...]) -> dict[str, Any]:
     if len(arguments) not in {1, 2}:
-        raise FaultError("give a group, and perhaps one of its members")
+        raise FaultError("give a group, or a group and one of its members")
     return dict(zip(("group", "member"), arguments, strict=False))
 
 
@@ -61,7 +60,7 @@ ACTIONS: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
     "expire": _member,
     "rebalance": _group,
 }
-"""What can be done, and what each makes of its arguments."""
+"""The actions, with functions that parse their arguments and raise FaultError."""
 
 
 @click.command()
@@ -70,15 +69,15 @@ ACTIONS: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
 @click.option("--data", type=click.Path(path_type=Path), default="./data", show_default=True, help="Data directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print the broker's answer as one JSON object.")
 def faults(action: str, arguments: tuple[str, ...], data: Path, *, as_json: bool) -> None:
-    """Make, list and remove the fault rules of a running broker.
+    """Add, list and remove fault rules of a running broker.
 
     \b
-      add NAME=VALUE...         make a rule, such as: add api=Produce topic=t nth=2 error=NOT_LEADER_OR_FOLLOWER
-      list                      the rules with their hits
-      remove NUMBER, clear      take one rule away, or all
-      release NUMBER            let go on what a rule holds
-      expire GROUP [MEMBER]     end the session of a member, or of all
-      rebalance GROUP           have the members join again
+      add NAME=VALUE...         add a rule, such as: add api=Produce topic=t nth=2 error=NOT_LEADER_OR_FOLLOWER
+      list                      list the rules with their hits
+      remove NUMBER, clear      remove one rule, or all
+      release NUMBER            release the requests that a rule holds
+      expire GROUP [MEMBER]     expire the session of a member, or of all members
+      rebalance GROUP           make the members join again
     """  # noqa: D301 - click's mark for "do not rewrap"
     try:
         answer = ask(data, f"faults {action}", **ACTIONS[action](arguments))

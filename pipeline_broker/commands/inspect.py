@@ -1,8 +1,4 @@
-"""`pipeline-broker inspect`: the journal and the archive of a data directory, verified.
-
-Rules of this file: exit code 0 when both are intact, a torn tail and leftovers included, because every crash may leave
-them; 1 for damage; 2 when there is nothing to inspect, with one line that says why.
-"""
+"""`pipeline-broker inspect`: show and verify the journal and the archive of a data directory or a store."""
 
 from __future__ import annotations
 
@@ -29,8 +25,8 @@ EXIT_USAGE = 2
 
 @click.command()
 @click.argument("data", type=click.Path(path_type=Path), required=False)
-@click.option("--data", "data_option", type=click.Path(path_type=Path), help="The same as DATA, as for serve.")
-@click.option("--store", metavar="URL", help="A store that has journal and archive, in place of a directory.")
+@click.option("--data", "data_option", type=click.Path(path_type=Path), help="Another way to give DATA, as for serve.")
+@click.option("--store", metavar="URL", help="Inspect a store with journal and archive, in place of a directory.")
 @click.option(
     "--node-id",
     type=click.IntRange(0),
@@ -44,13 +40,13 @@ EXIT_USAGE = 2
     type=click.Choice(DEPTHS),
     default="segments",
     show_default=True,
-    help="How deep to go; everything is verified at any depth, single records at the last one only.",
+    help="Level of detail. Every level verifies everything except single records, which need the last one.",
 )
-@click.option("--topic", help="Only this topic, by its name or its id.")
-@click.option("--partition", type=click.IntRange(0), help="Only partitions of this number.")
-@click.option("--from-offset", "first_offset", type=click.IntRange(0), help="Only records from this offset on.")
+@click.option("--topic", help="Only this topic, by name or id.")
+@click.option("--partition", type=click.IntRange(0), help="Only partitions with this number.")
+@click.option("--from-offset", "first_offset", type=click.IntRange(0), help="Only records at or after this offset.")
 @click.option("--to-offset", "last_offset", type=click.IntRange(0), help="Only records up to this offset.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def inspect(
     data: Path | None,
     data_option: Path | None,
@@ -62,17 +58,17 @@ def inspect(
 ) -> None:
     """Show and verify the journal and the archive of the data directory DATA (default ./data), or of a store.
 
-    Nothing is written and no lock is taken: the broker may be running, its last commit may then look torn.
-    The journal is verified as a whole; of the archive, what --topic, --partition and the offsets leave out is not read.
+    The command only reads, and takes no lock. If the broker is running, its last commit may look torn. The whole
+    journal is verified; of the archive, only the parts that --topic, --partition and the offsets select.
 
     \b
-    Exit codes: 0 intact (torn tails and leftovers are no damage), 1 damaged, 2 nothing to inspect.
-    Topics are shown with their id, as kafka-topics --describe prints it, and their name where it is known.
+    Exit codes: 0 intact (torn tails and leftovers do not count), 1 damaged, 2 nothing to inspect.
+    Topics are shown with their id, as in kafka-topics --describe, and with their name if it is known.
     """  # noqa: D301 - click's mark for "do not rewrap"
     if data is not None and data_option is not None:
-        raise click.UsageError("the data directory is given twice")
+        raise click.UsageError("DATA and --data contradict each other: give one of them")
     if store is not None and (data or data_option) is not None:
-        raise click.UsageError("a data directory names its store: give one of both")
+        raise click.UsageError("--store contradicts a data directory, which names its own store: give one of them")
     stored = data or data_option or DATA_DEFAULT if store is None else ArchivePlace(store, node_id, "objects")
     selection = Selection(**limits)  # type: ignore[arg-type]  # click has checked each
     try:
@@ -85,7 +81,7 @@ def inspect(
 
 
 def _report(stored: StoredPlace, selection: Selection, *, as_json: bool) -> bool:
-    """Print what is found; whether there was damage."""
+    """Print all findings. Return whether any of them is damage."""
     lines = json_lines if as_json else text_lines
     is_damaged = False
     inspection = Inspection(stored, selection)
@@ -94,5 +90,5 @@ def _report(stored: StoredPlace, selection: Selection, *, as_json: bool) -> bool
         for line in lines(finding, selection):
             click.echo(line)
     if not is_damaged and not inspection.has_found_topic():
-        raise NoDataDirectoryError(f"{stored} has nothing of a topic {selection.topic!r}")
+        raise NoDataDirectoryError(f"{stored} has no data of topic {selection.topic!r}")
     return is_damaged

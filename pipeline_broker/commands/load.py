@@ -1,6 +1,6 @@
-"""`pipeline-broker load`: drive any Kafka broker with the native client.
+"""`pipeline-broker load`: drive any Kafka broker with the native client, and print the measurement.
 
-Rules of this file: options and output only; a dead or refusing broker is one line and exit code 1.
+A broker that fails or rejects requests is one line and exit code 1.
 """
 
 import functools
@@ -28,12 +28,11 @@ ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
 
 class Address(click.ParamType[Any]):
-    """HOST:PORT, with brackets around an IPv6 host."""
+    """An option of HOST:PORT, with brackets around an IPv6 host."""
 
     name = "host:port"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Host and port."""
         if isinstance(value, tuple):
             return value
         return address_of(str(value), param, ctx)
@@ -42,7 +41,11 @@ class Address(click.ParamType[Any]):
 def address_of(
     text: str, param: click.Parameter | None, ctx: click.Context | None, port_default: int | None = None
 ) -> tuple[str, int]:
-    """Return the host and port of an address; raises click.BadParameter."""
+    """Parse HOST:PORT. `port_default` allows a host alone.
+
+    Raises:
+        click.BadParameter: the text is not an address.
+    """
     address = host_and_port(text, port_default)
     if address is None:
         raise click.BadParameter(f"{text!r} is not an address such as localhost:9092", ctx, param)
@@ -50,10 +53,10 @@ def address_of(
 
 
 class Setting(click.ParamType[Any]):
-    """NAME=VALUE.
+    """An option of NAME=VALUE.
 
     Args:
-        example: shown where the value has another form.
+        example: shown in the message for a malformed value.
     """
 
     name = "name=value"
@@ -62,7 +65,6 @@ class Setting(click.ParamType[Any]):
         self.example = example
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Name and value."""
         if isinstance(value, tuple):
             return value
         name, separator, text = str(value).partition("=")
@@ -80,82 +82,93 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
 
 @click.command()
 @click.argument("address", type=Address())
-@_option("--connections", type=click.IntRange(1, 10_000), default=1, help="Connections to the broker.")
+@_option("--connections", type=click.IntRange(1, 10_000), default=1, help="Number of connections.")
 @_option(
     "--in-flight",
     type=click.IntRange(1, 10_000),
     default=IN_FLIGHT_DEFAULT,
-    help="Requests in flight per connection; an open loop does not exceed it.",
+    help="Requests in flight per connection, also the limit of an open loop.",
 )
 @_option("--processes", type=click.IntRange(1, PROCESSES_MAX), default=1, help="Processes that share the connections.")
-@_option("--rate", "rate_per_s", type=click.FloatRange(0.01, 10_000_000), help="Requests/s of an open loop.")
+@_option(
+    "--rate", "rate_per_s", type=click.FloatRange(0.01, 10_000_000), help="Run an open loop with this many requests/s."
+)
 @_option(
     "--arrivals",
     type=click.Choice(["constant", "poisson"]),
     default="constant",
-    help="How the requests of an open loop arrive.",
+    help="Arrival process of an open loop.",
 )
-@_option("--think-time", "think_s", type=Duration(), default=0.0, help="How long to wait after an answer (5ms, 1s).")
-@_option("--record-size", type=click.IntRange(0, 1_000_000), default=100, help="Bytes of a record.")
-@_option("--batch", "batch_records", type=click.IntRange(1, 100_000), default=1, help="Records in a request.")
+@_option("--think-time", "think_s", type=Duration(), default=0.0, help="Pause after each answer, such as 5ms or 1s.")
+@_option("--record-size", type=click.IntRange(0, 1_000_000), default=100, help="Bytes per record.")
+@_option("--batch", "batch_records", type=click.IntRange(1, 100_000), default=1, help="Records per request.")
 @_option(
     "--compression",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     default="none",
     help="Codec of the batches.",
 )
-@_option("--keys", type=click.IntRange(0, 1_000_000), default=0, help="Different keys, which choose the partition.")
-@_option("--key-skew", type=click.FloatRange(0, 10), default=0.0, help="Exponent of a Zipf distribution of the keys.")
-@_option("--acks", type=click.Choice(list(ACKS)), default="all", help="Which acknowledgement to wait for; 0: none.")
-@_option("--idempotent", "is_idempotent", is_flag=True, help="Each connection is an idempotent producer.")
+@_option(
+    "--keys", type=click.IntRange(0, 1_000_000), default=0, help="Number of different keys, which choose the partition."
+)
+@_option("--key-skew", type=click.FloatRange(0, 10), default=0.0, help="Exponent of the keys' Zipf distribution.")
+@_option("--acks", type=click.Choice(list(ACKS)), default="all", help="Acknowledgement to wait for; 0: none.")
+@_option("--idempotent", "is_idempotent", is_flag=True, help="Make each connection an idempotent producer.")
 @_option(
     "--transaction",
     "transaction_requests",
     type=click.IntRange(0, 100_000),
     default=0,
-    help="Requests in a transaction; each connection has one after the other.",
+    help="Requests per transaction; 0: no transactions.",
 )
-@_option("--read-share", type=click.FloatRange(0, 1), default=0.0, help="Share of the requests that read.")
-@_option("--read-bytes", type=click.IntRange(1, 64 << 20), default=1 << 20, help="Bytes that a read asks for.")
-@_option("--seconds", type=click.FloatRange(0.05, 86_400), default=5.0, help="How long to send, warm-up included.")
+@_option("--read-share", type=click.FloatRange(0, 1), default=0.0, help="Share of Fetch requests.")
+@_option("--read-bytes", type=click.IntRange(1, 64 << 20), default=1 << 20, help="Bytes that a Fetch requests.")
 @_option(
-    "--warmup", "warmup_s", type=Duration("s"), help="How long not to count at first.  [default: a tenth, at most 1s]"
+    "--seconds", type=click.FloatRange(0.05, 86_400), default=5.0, help="Duration of the load, including the warm-up."
 )
-@_option("--topic", default="load", help="Topic; created when missing.")
-@_option("--partitions", type=click.IntRange(1, 10_000), default=4, help="How many of its partitions to use.")
+@_option(
+    "--warmup",
+    "warmup_s",
+    type=Duration("s"),
+    help="Time at the start that is not measured.  [default: a tenth of --seconds, at most 1s]",
+)
+@_option("--topic", default="load", help="Topic; created if missing.")
+@_option("--partitions", type=click.IntRange(1, 10_000), default=4, help="Number of its partitions to use.")
 @click.option(
     "--command-config",
     "-F",
     type=click.Path(dir_okay=False, path_type=Path),
     envvar="PIPELINE_BROKER_COMMAND_CONFIG",
-    help="A file of properties for TLS and SASL, of librdkafka or of Java's clients.",
+    help="File with TLS and SASL properties of librdkafka or Java clients.",
 )
 @click.option(
     "--set",
     "security",
     type=Setting(),
     multiple=True,
-    help="One such property, such as security.protocol=ssl; repeatable, goes over the file.",
+    help="A single property, such as security.protocol=ssl; overrides the file; repeatable.",
 )
-@_option("--seed", type=int, default=0, help="Seed of what is drawn: Poisson moments, keys.")
+@_option("--seed", type=int, default=0, help="Seed of Poisson arrivals and keys.")
 @_option(
     "--replay",
     type=click.Path(path_type=Path),
-    help="Send what a broker has recorded (`serve --trace`), at its times, instead.",
+    help="Replay the requests that `serve --trace` recorded, at their times.",
 )
-@_option("--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="Replay so many times faster.")
+@_option("--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="Replay this many times faster.")
 @_option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_option(
-    "--histogram", type=click.Path(dir_okay=False, path_type=Path), help="Write the latencies' histogram to this file."
+    "--histogram", type=click.Path(dir_okay=False, path_type=Path), help="Write a histogram of latencies to this file."
 )
 def load(address: tuple[str, int], as_json: bool, histogram: Path | None, **given: Any) -> None:
-    """Send requests to the Kafka broker at ADDRESS (HOST:PORT), ours or another, and print what it reached.
+    """Send requests to the Kafka broker at ADDRESS (HOST:PORT), and print throughput and latency.
 
-    Without --rate a closed loop: a connection sends its next request when an answer has come. With --rate an open loop:
-    requests are sent at their moments whatever the broker does, and their latency counts from these moments. Exit code
-    1 when a request fails, or when the broker cannot be reached or goes away.
+    Without --rate the load is a closed loop: a connection sends its next request after an answer. With --rate it is an
+    open
+    loop: requests are sent at scheduled times, whatever the broker does, and their latency counts from these times. The
+    exit
+    code is 1 if a request fails, or the broker cannot be reached or closes a connection.
     """
-    from pipeline_broker.client.errors import ClientError, with_hint  # noqa: PLC0415 - paid for when used
+    from pipeline_broker.client.errors import ClientError, with_hint  # noqa: PLC0415 - imported only when used
 
     try:
         found = _run(address, given)
@@ -200,12 +213,12 @@ def _options(address: tuple[str, int], given: dict[str, Any]) -> "LoadOptions":
     if given["warmup_s"] is None:
         given["warmup_s"] = min(WARMUP_S_MAX, given["seconds"] * WARMUP_SHARE)
     if given["warmup_s"] >= given["seconds"]:
-        raise click.UsageError("the warm-up takes all of the time: give more --seconds or less --warmup")
+        raise click.UsageError("the warm-up takes the whole time: give more --seconds or less --warmup")
     return LoadOptions(host, port, **given)
 
 
 def _security(config: Path | None, properties: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Properties for TLS and SASL, as librdkafka names them: single ones go over the file."""
+    """Return the TLS and SASL properties in librdkafka's form; `--set` overrides the file."""
     if config is None and not properties:
         return ()
     from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - see above
@@ -225,7 +238,7 @@ def _security(config: Path | None, properties: tuple[tuple[str, str], ...]) -> t
 
 
 def _write(path: Path, found: "Measurement") -> None:
-    """The histograms by kind: pairs of the upper end of a bucket in microseconds and the share of requests up to it."""
+    """Write the cumulative histograms by kind: pairs of latency (us) and share of requests up to it."""
     from pipeline_broker.measure.load.measurement import KINDS  # noqa: PLC0415 - see above
 
     curves = {KINDS[kind]: list(histogram.cumulative()) for kind, histogram in sorted(found.histograms.items())}

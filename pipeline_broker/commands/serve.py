@@ -1,4 +1,4 @@
-"""`pipeline-broker serve`: options, and what a failed start says."""
+"""`pipeline-broker serve`: run a broker."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ EXIT_USAGE = 2
 
 
 class EndSignals:
-    """SIGTERM and SIGINT while the event loop does not receive them: they end a start at once, and do not end an end.
+    """Handlers of SIGTERM and SIGINT for the times when the event loop does not receive them: startup and shutdown.
 
-    A standby that is asked to end before it serves has done so: it exits with 0.
-
-    A broker that is asked to end twice closes its files all the same, and exits as it would have. A start ends by the
-    signal itself, as a kill would end it: a KeyboardInterrupt is lost where it meets a callback of the import system.
+    During startup a signal terminates the process at once. During shutdown it is ignored, so a second SIGTERM does not
+    change
+    the exit code or leave files open. A standby that has not served yet exits with 0.
     """
 
     NUMBERS = (signal.SIGTERM, signal.SIGINT)
@@ -43,23 +42,26 @@ class EndSignals:
     def _received(self, number: int, frame: object) -> None:
         del frame
         if self._stands_by and not self._has_served:
-            os._exit(0)  # also in the middle of a takeover, which a kill may end anywhere; nothing is kept in memory
+            # Also in the middle of a takeover, which a kill may interrupt anywhere: it keeps no state in memory.
+            os._exit(0)
         if not self._has_served:
+            # Not a KeyboardInterrupt: it is lost inside a callback of the import system.
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
     def print_standing_by(self, line: str) -> None:
-        """Print the line of a standby, which has nothing to finish: from here on a signal ends it in order."""
+        """Print the standby line. A later signal exits with 0, because a standby has no work to finish."""
         self._stands_by = True
         print(line, flush=True)  # noqa: T201 - see below
 
     def print_ready(self, line: str) -> None:
-        """Print the ready line; from here on the event loop receives the signals, until the end has begun."""
+        """Print the ready line. Until shutdown the event loop then receives the signals."""
         self._has_served = True
         print(line, flush=True)  # noqa: T201 - the ready line is the interface
 
     def close(self) -> None:
-        """Behind this only the interpreter's own end is left, which takes away what handlers there are."""
+        """Ignore the signals until the process ends, if the broker has served."""
+        # The interpreter removes Python handlers while it exits; SIG_IGN stays.
         for number, before in self._before.items():
             signal.signal(number, signal.SIG_IGN if self._has_served else before)
 
@@ -70,7 +72,7 @@ class EndSignals:
     type=click.Choice(["classic", "pipelined"]),
     default="pipelined",
     show_default=True,
-    help="The request path: Apache Kafka's or the pipelined one.",
+    help="Request path: Apache Kafka's, or the pipelined one.",
 )
 @click.option(
     "--flush",
@@ -80,31 +82,33 @@ class EndSignals:
     help="Acknowledge after a sync, or after the write.",
 )
 @click.option("--host", default=None, help="Address to listen on.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), default=None, help="Port; 0 takes a free one.  [default: 9092]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=None, help="Port to listen on; 0: any free port.  [default: 9092]"
+)
 @data_option
 @click.option(
     "--store",
     metavar="URL",
     default=None,
-    help="Keep what is stored in s3://BUCKET/PREFIX, file:///DIR or, while it runs, memory://; needs --wal.",
+    help="Store data in s3://BUCKET/PREFIX, file:///DIR or, until it ends, memory://; needs --wal.",
 )
 @click.option(
     "--wal",
     type=click.Choice(["disk", "objects"]),
     default=None,
-    help="With --store, where what is not archived yet is: in the data directory, or in the store too.",
+    help="With --store: place of the journal, in the data directory or also in the store.",
 )
 @click.option(
     "--store-delay",
     "store_delay_seconds",
     type=Duration(),
     default=0.0,
-    help="Delay every request to the store by this much, such as 50ms; for experiments.",
+    help="Delay every request to the store by this time, such as 50ms; for experiments.",
 )
 @click.option(
     "--standby",
     is_flag=True,
-    help="With --wal objects: wait until the broker that owns the journal is gone, then take over.",
+    help="With --wal objects: wait until the broker that owns the journal fails, then take over.",
 )
 @click.option(
     "--trace",
@@ -117,66 +121,66 @@ class EndSignals:
     "commit_delay_seconds",
     type=Duration(),
     default=0.0,
-    help="Delay every commit by this much, such as 10ms; for experiments.",
+    help="Delay every commit by this time, such as 10ms; for experiments.",
 )
 @commits_in_flight_option
 @click.option(
     "--metrics",
     type=click.IntRange(0, 65535),
     default=None,
-    help="Serve Prometheus metrics on this port of the same host.",
+    help="Serve Prometheus metrics on this port of --host.",
 )
 @click.option(
     "--metrics-allowed-host",
     "metrics_hosts",
     multiple=True,
     metavar="NAME",
-    help="A DNS name by which scrapers know the metrics; repeatable.",
+    help="Accept this DNS name in scrapes of the metrics; repeatable.",
 )
 @click.option(
     "--dashboard",
     metavar="[HOST:]PORT",
     default=None,
-    help="Serve the dashboard on this port of 127.0.0.1, or of another address.",
+    help="Serve the dashboard on this port of 127.0.0.1 or HOST.",
 )
 @click.option(
     "--dashboard-beside",
     metavar="HOST:PORT",
     default=None,
-    help="Show the request path of the broker with this dashboard beside it.",
+    help="Show the request path of the broker with this other dashboard beside it.",
 )
 @click.option(
     "--dashboard-read-only",
     is_flag=True,
-    help="Let the dashboard change nothing.",
+    help="Forbid all changes in the dashboard.",
 )
 @click.option(
     "--dashboard-principal",
     metavar="User:NAME",
     default=None,
-    help="Let the dashboard change and ask only what this principal may.",
+    help="Limit the dashboard to the permissions of this principal.",
 )
 @click.option(
     "--schema-registry",
     metavar="[HOST:]PORT",
     default=None,
-    help="Serve a schema registry, Confluent's REST API, on this port of 127.0.0.1, or of another address.",
+    help="Serve a schema registry (Confluent's REST API) on this port of 127.0.0.1 or HOST.",
 )
 @click.option(
     "--request-log",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
-    help="Append a line of JSON for each request to this file.",
+    help="Append a JSON line per request to this file.",
 )
 @click.option(
     "--faults",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
-    help="Begin with the fault rules of this TOML file.",
+    help="Start with the fault rules of this TOML file.",
 )
 @settings_options
 def serve(**options: object) -> None:
-    """Run a broker until SIGTERM, which drains and exits 0.
+    """Run a broker until SIGTERM or Ctrl-C. It then answers the requests in flight and exits with 0.
 
     \b
     Examples:
@@ -192,7 +196,7 @@ def serve(**options: object) -> None:
 
 
 def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
-    from pipeline_broker._stages_check import ShadowedStagesError, ensure_stages  # noqa: PLC0415 - paid for when used
+    from pipeline_broker._stages_check import ShadowedStagesError, ensure_stages  # noqa: PLC0415 - imported only when used
 
     try:
         ensure_stages()

@@ -1,7 +1,6 @@
-"""`pipeline-broker timelines`: whether a running broker publishes the timelines of requests.
+"""`pipeline-broker timelines`: publish the timelines of requests of a running broker, over its admin socket.
 
-Rules of this file: the broker is asked through the admin socket of its data directory. Whatever cannot be done is one
-line and exit code 2.
+Every failure is one line and exit code 2, also if no broker runs.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ EXIT_USAGE = 2
 @click.option("--data", type=click.Path(path_type=Path), default="./data", show_default=True, help="Data directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print the broker's answer as one JSON object.")
 def timelines(action: str, data: Path, *, as_json: bool) -> None:
-    """Have a running broker publish the timelines of requests to __request_timelines, or no longer.
+    """Start or stop publishing the timelines of requests of a running broker to __request_timelines.
 
     \b
-      on        publish what is received from now on
-      off       publish what is there, then nothing more; returns when that is durable
-      status    whether it publishes, and how much it did
+      on        publish the timelines of new requests
+      off       publish the waiting timelines, and stop; returns when they are durable
+      status    show whether timelines are published, and how many
     """  # noqa: D301 - click's mark for "do not rewrap"
     try:
         answer = ask(data, f"timelines {action}")

@@ -1,10 +1,13 @@
-"""`pipeline-broker compact` and `retain`: what the broker does now and then, done now.
+"""`pipeline-broker compact` and `pipeline-broker retain`: run compaction or retention now.
 
-Rules of this file: a running broker is asked to do it; on the directory of one that does not run it is done here, under
-the same lock, with the settings that the options give. Without any it is not known which settings the broker runs with:
-a topic is left alone then if one of the settings that let its records go is neither its own nor stored in the directory
-for all brokers. Exit code 0 when done, also if there was nothing to do; 2 with one line when there is no such directory
-or, where no broker runs, no such topic, or when a topic was left alone; 1 when it failed or a running broker refused.
+If a broker runs on the data directory, it does the work. Otherwise this process does it, under the same lock, with the
+settings of the options. Without such options the broker's settings are unknown. Then a topic is skipped if a setting
+that
+deletes its records is neither its own nor stored in the directory for all brokers.
+
+Exit codes: 0 done, or nothing to do. 1 the work failed, or a running broker refused it. 2 no such directory or, without
+a
+running broker, no such topic; or a topic was skipped.
 """
 
 from __future__ import annotations
@@ -34,20 +37,20 @@ __all__ = ["compact", "retain"]
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 PRODUCERS_KEPT_MS = 2**63 - 1
-"""Where the broker's producer.id.expiration.ms is not known, the archive forgets no producer."""
+"""producer.id.expiration.ms where the broker's value is unknown: the archive keeps all producers."""
 
-_topic = click.option("--topic", default=None, help="One topic only.")
+_topic = click.option("--topic", default=None, help="Only this topic.")
 
 
 @attrs.frozen
 class Maintenance:
-    """What a command does.
+    """A kind of maintenance.
 
     Attributes:
-        command: its name, the same for a running broker.
-        policy: the one of `cleanup.policy` without which a topic is no concern of it.
-        settings: of topics; they let records go that have this policy.
-        done: what is printed when something was done.
+        command: the name of the command, also on the admin socket.
+        policy: the value of `cleanup.policy` of the topics that it applies to.
+        settings: topic settings that decide about deletion under this policy.
+        done: the output if the work changed anything.
     """
 
     command: str
@@ -57,8 +60,8 @@ class Maintenance:
 
 
 COMPACT = Maintenance("compact", "compact", ("min.compaction.lag.ms", "delete.retention.ms"), "compacted")
+# Without retention.bytes: by default it deletes no records, so an inherited value does not matter.
 RETAIN = Maintenance("retain", "delete", ("retention.ms",), "deleted")
-"""An inherited retention.bytes is no reason to leave a topic alone: by default it lets nothing go."""
 POLICY = "cleanup.policy"
 
 
@@ -67,10 +70,9 @@ POLICY = "cleanup.policy"
 @settings_options
 @_topic
 def compact(data: Path | None, config_files: tuple[Path, ...], settings: tuple[str, ...], topic: str | None) -> None:
-    """Compact every log whose cleanup.policy has compact, however little of it is dirty.
+    """Compact every log whose cleanup.policy includes compact, however small its dirty part.
 
-    The broker may be running: it is asked to do it, and this returns when it is done. Where none runs, give the
-    settings that it is started with.
+    If the broker is running, it does the work, and this command waits. Otherwise give the settings of the broker.
     """
     _run(COMPACT, data, config_files, settings, topic)
 
@@ -80,10 +82,9 @@ def compact(data: Path | None, config_files: tuple[Path, ...], settings: tuple[s
 @settings_options
 @_topic
 def retain(data: Path | None, config_files: tuple[Path, ...], settings: tuple[str, ...], topic: str | None) -> None:
-    """Delete what retention.ms and retention.bytes let go.
+    """Delete records that are beyond retention.ms and retention.bytes.
 
-    The broker may be running: it is asked to do it, and this returns when it is done. Where none runs, give the
-    settings that it is started with.
+    If the broker is running, it does the work, and this command waits. Otherwise give the settings of the broker.
     """
     _run(RETAIN, data, config_files, settings, topic)
 
@@ -115,14 +116,16 @@ def _run(
 def _run_offline(
     maintenance: Maintenance, data: Path, config: BrokerConfig | None, topic: str | None
 ) -> tuple[bool, dict[str, list[str]]]:
-    """Whether anything changed; the topics that were left alone, with the settings that are not known.
+    """Run maintenance in this process.
 
     Args:
-        work: what to do.
-        config: what the broker is started with; None if that is not known.
-        topic: the only one concerned; None for all.
+        config: the broker's settings; None: unknown.
+        topic: the only topic; None: all.
+
+    Returns:
+        Whether anything changed, and the unknown settings of each skipped topic.
     """
-    from pipeline_broker.config.broker_config import BrokerConfig  # noqa: PLC0415 - for a broker that does not run
+    from pipeline_broker.config.broker_config import BrokerConfig  # noqa: PLC0415 - only if no broker runs
     from pipeline_broker.files.file_system import SystemFileSystem  # noqa: PLC0415 - see above
     from pipeline_broker.log.errors import DamagedSegment  # noqa: PLC0415 - see above
     from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
@@ -156,7 +159,7 @@ def _run_offline(
 
 
 def _unknown_settings(maintenance: Maintenance, broker: Broker, topic: str | None) -> dict[str, list[str]]:
-    """By topic that holds records: the settings that the command acts on, but the directory does not decide."""
+    """Return, by topic with records, the relevant settings that the directory does not decide."""
     found = {}
     for each in broker.topics.all():
         is_concerned = topic in {None, each.name}
@@ -182,8 +185,8 @@ def _refusal(maintenance: Maintenance, skipped: Mapping[str, list[str]]) -> str:
     settings, verb = (f"{', '.join(front)} and {last}", "come") if front else (last, "comes")
     topics = f"topic {first!r}" + (f" (and {len(others)} more)" if others else "")
     return (
-        f"nothing of {topics} was {maintenance.done}: {settings} {verb} from the broker's settings; "
-        "give its --config or --set, as to serve"
+        f"nothing of {topics} was {maintenance.done}: {settings} {verb} from the broker's settings. "
+        "Give --config or --set as for serve."
     )
 
 

@@ -1,1 +1,4 @@
-"""The commands that ask, write to and read from any Kafka cluster."""
+"""Commands that work with any Kafka cluster, through the package `client`.
+
+Modules that are named after a command have its options and output. Options have the names that Kafka's own tools use.
+"""

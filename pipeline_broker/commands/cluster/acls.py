@@ -1,8 +1,4 @@
-"""`pipeline-broker acls`: who may do what.
-
-Rules of this file: options and output; the work is in `client/acls.py`. Options have the names and meanings of
-kafka-acls, so that what is written down for it can be used here.
-"""
+"""`pipeline-broker acls`: manage access rules, with the options of kafka-acls."""
 
 from __future__ import annotations
 
@@ -45,13 +41,13 @@ RESOURCES = {
     "delegation_tokens": "DELEGATION_TOKEN",
     "users": "USER",
 }
-"""Options that name resources, with their types."""
+"""Resource types by option."""
 EVERY_HOST = "*"
 COLUMNS = ["type", "name", "pattern", "principal", "host", "operation", "permission"]
 
 
 def _resource_options(function: Command) -> Command:
-    """The options that name resources; the function gets a list of (type, name) as `resources`."""
+    """Add the options that name resources. The function receives them as `resources`, a list of (type, name)."""
 
     @functools.wraps(function)
     def wrapper(*, is_cluster: bool, **options: Any) -> None:
@@ -62,22 +58,26 @@ def _resource_options(function: Command) -> Command:
 
     return with_options(
         wrapper,
-        click.option("--topic", "topics", multiple=True, help="A topic; * for every one; repeatable."),
+        click.option("--topic", "topics", multiple=True, help="A topic, or * for all; repeatable."),
         click.option("--group", "groups", multiple=True, help="A group; repeatable."),
         click.option("--cluster", "is_cluster", is_flag=True, help="The cluster itself."),
         click.option("--transactional-id", "transactional_ids", multiple=True, help="A transactional id; repeatable."),
         click.option("--delegation-token", "delegation_tokens", multiple=True, help="A delegation token; repeatable."),
-        click.option("--user-principal", "users", multiple=True, help="A user whose tokens are meant; repeatable."),
+        click.option("--user-principal", "users", multiple=True, help="The owner of delegation tokens; repeatable."),
     )
 
 
 _operations = click.option(
-    "--operation", "operations", type=click.Choice(OPERATIONS, case_sensitive=False), multiple=True, help="Repeatable."
+    "--operation",
+    "operations",
+    type=click.Choice(OPERATIONS, case_sensitive=False),
+    multiple=True,
+    help="An operation; repeatable.",
 )
 
 
 def _filter_options(function: Command) -> Command:
-    """The options of a filter, beside the resources."""
+    """Add the options of a filter, except those for resources."""
     return with_options(
         function,
         click.option(
@@ -86,7 +86,7 @@ def _filter_options(function: Command) -> Command:
             type=click.Choice(["any", "match", "literal", "prefixed"], case_sensitive=False),
             default="any",
             show_default=True,
-            help="How the names of the rules are meant; match: all rules that act on this name.",
+            help="Kind of names in the rules; match: all rules that apply to this name.",
         ),
         click.option(
             "--principal",
@@ -97,7 +97,9 @@ def _filter_options(function: Command) -> Command:
         click.option("--host", help="Only rules for this address."),
         _operations,
         click.option(
-            "--permission", type=click.Choice(["allow", "deny"], case_sensitive=False), help="Only such rules."
+            "--permission",
+            type=click.Choice(["allow", "deny"], case_sensitive=False),
+            help="Only rules with this permission.",
         ),
     )
 
@@ -111,7 +113,7 @@ Examples:
   pipeline-broker acls delete --principal User:ada""",
 )
 def acls() -> None:
-    """List, add and delete access rules of any Kafka cluster (kafka-acls)."""
+    """List, add and delete access rules (ACLs) of any Kafka cluster, like kafka-acls."""
 
 
 @acls.command("list", cls=ClientCommand)
@@ -120,7 +122,7 @@ def acls() -> None:
 @as_json_option
 @reaching
 def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
-    """List rules: all, or those that the options describe.
+    """List the rules that match all options; without options, all rules.
 
     \b
     Examples:
@@ -139,7 +141,7 @@ def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
     type=click.Choice(["literal", "prefixed"], case_sensitive=False),
     default="literal",
     show_default=True,
-    help="Whether a name is the whole name, or the beginning of one.",
+    help="Names are complete, or prefixes of names.",
 )
 @click.option(
     "--allow-principal",
@@ -147,23 +149,29 @@ def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
     multiple=True,
     help="Allow this principal, such as User:ada, or User:* for all; repeatable.",
 )
-@click.option("--deny-principal", "denied", multiple=True, help="Deny this principal, whatever is allowed; repeatable.")
 @click.option(
-    "--allow-host", "allowed_hosts", multiple=True, help="From this address; from everywhere if not given; repeatable."
+    "--deny-principal", "denied", multiple=True, help="Deny this principal, even if a rule allows it; repeatable."
 )
-@click.option("--deny-host", "denied_hosts", multiple=True, help="Deny from this address; repeatable.")
+@click.option(
+    "--allow-host", "allowed_hosts", multiple=True, help="Allow from this address only; repeatable.  [default: all]"
+)
+@click.option(
+    "--deny-host", "denied_hosts", multiple=True, help="Deny from this address only; repeatable.  [default: all]"
+)
 @_operations
 @click.option(
-    "--producer", "is_producer", is_flag=True, help="Allow what a producer needs of --topic, --transactional-id."
+    "--producer", "is_producer", is_flag=True, help="Operations of a producer on --topic and --transactional-id."
 )
-@click.option("--consumer", "is_consumer", is_flag=True, help="Allow what a consumer needs of --topic and --group.")
-@click.option("--idempotent", "is_idempotent", is_flag=True, help="With --producer: also what idempotence needs.")
+@click.option("--consumer", "is_consumer", is_flag=True, help="Operations of a consumer on --topic and --group.")
+@click.option(
+    "--idempotent", "is_idempotent", is_flag=True, help="With --producer: also IdempotentWrite on the cluster."
+)
 @as_json_option
 @reaching
 def add(reach: Reach, *, as_json: bool, **rule: Any) -> None:
-    """Add rules: for each principal, host, resource and operation one.
+    """Add a rule for each combination of principal, host, resource and operation.
 
-    Without --operation, --producer and --consumer they are about every operation.
+    Without --operation, --producer and --consumer the rules apply to all operations.
 
     \b
     Examples:
@@ -188,7 +196,7 @@ def add(reach: Reach, *, as_json: bool, **rule: Any) -> None:
 @as_json_option
 @reaching
 def delete(reach: Reach, *, as_json: bool, **selection: Any) -> None:
-    """Delete the rules that the options describe, and show them.
+    """Delete the rules that match all options, and show them.
 
     \b
     Examples:
@@ -196,12 +204,13 @@ def delete(reach: Reach, *, as_json: bool, **selection: Any) -> None:
       pipeline-broker acls delete --topic orders --operation write --permission allow
     """  # noqa: D301 - click's mark for "do not rewrap"
     if not any(value for name, value in selection.items() if name != "pattern"):
-        raise click.UsageError("say which: give a resource, --principal, --host, --operation or --permission")
+        raise click.UsageError(
+            "nothing selects the rules: give a resource, --principal, --host, --operation or --permission"
+        )
     _print(_for_each_filter(reach, selection, deletes=True), as_json=as_json)
 
 
 def _for_each_filter(reach: Reach, selection: Mapping[str, Any], *, deletes: bool) -> list[AclBinding]:
-    """The rules that the options describe, every one once; they are deleted if that is wanted."""
     filters = _filters(**selection)
 
     async def program(cluster: Cluster) -> list[AclBinding]:
@@ -260,7 +269,6 @@ def _bindings(
     is_consumer: bool,
     is_idempotent: bool,
 ) -> list[AclBinding]:
-    """The rules that the options of `add` describe."""
     from pipeline_broker.security.acl import (  # noqa: PLC0415 - not for help
         AclBinding,
         AclOperation,
@@ -270,7 +278,7 @@ def _bindings(
     )
 
     if is_idempotent and not is_producer:
-        raise click.UsageError("--idempotent belongs to --producer")
+        raise click.UsageError("--idempotent needs --producer")
     if is_producer or is_consumer:
         what = _client_rules(
             resources, operations, is_producer=is_producer, is_consumer=is_consumer, is_idempotent=is_idempotent
@@ -280,9 +288,9 @@ def _bindings(
     who = [(it, host, "ALLOW") for it in allowed for host in allowed_hosts or [EVERY_HOST]]
     who += [(it, host, "DENY") for it in denied for host in denied_hosts or [EVERY_HOST]]
     if not who:
-        raise click.UsageError("say for whom: give --allow-principal or --deny-principal")
+        raise click.UsageError("no principal: give --allow-principal or --deny-principal")
     if not what:
-        raise click.UsageError("say on what: give --topic, --group, --cluster, --transactional-id or another resource")
+        raise click.UsageError("no resource: give --topic, --group, --cluster, --transactional-id or another one")
     return [
         AclBinding(
             ResourceType[kind],
@@ -306,9 +314,9 @@ def _client_rules(
     is_consumer: bool,
     is_idempotent: bool,
 ) -> list[tuple[str, str, str]]:
-    """What kafka-acls gives a producer or a consumer: type, name, operation."""
+    """Return (type, name, operation) of the rules that kafka-acls adds for a producer or a consumer."""
     if operations:
-        raise click.UsageError("--operation goes without --producer and --consumer, which have their own")
+        raise click.UsageError("--producer and --consumer choose the operations: leave --operation out")
     kinds = {kind for kind, _ in resources}
     if "TOPIC" not in kinds or (is_consumer and "GROUP" not in kinds):
         raise click.UsageError("--producer needs --topic, --consumer needs --topic and --group")
@@ -331,7 +339,7 @@ def _client_rules(
 def _principal(text: str) -> str:
     kind, separator, name = text.partition(":")
     if not separator or not kind or not name:
-        raise click.UsageError(f"{text!r} is not a principal such as User:ada")
+        raise click.UsageError(f"{text!r} is not a principal: write it like User:ada")
     return text
 
 

@@ -1,8 +1,4 @@
-"""What options and arguments mean that several commands have.
-
-Rules of this file: no cluster is needed; a mistake is click's usage error. Every help text imports this, so nothing of
-the client is imported before it is used.
-"""
+"""Options and arguments that several commands share. Works without a cluster; a mistake is a click.UsageError."""
 
 from __future__ import annotations
 
@@ -18,27 +14,27 @@ if TYPE_CHECKING:
 __all__ = ["PARTITION_MAX", "Command", "as_json_option", "is_wanted", "partitions_by_topic", "place_of", "with_options"]
 
 Command: TypeAlias = Callable[..., None]
-"""The function behind a command."""
+"""The function of a command, decorated or not."""
 
 PARTITION_MAX = 2**31 - 1
-"""The largest number that the wire has for a partition."""
+"""The largest partition number of the protocol."""
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 def with_options(command: Command, *options: Callable[[Command], Command]) -> Command:
-    """A command with options that several commands have; its help shows them in this order."""
+    """Add options to a command. `--help` lists them in this order."""
     for option in reversed(options):
         command = option(command)
     return command
 
 
 def is_wanted(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a name matches one of the patterns, such as 'orders*'; every name does where there are none."""
+    """Return whether a name matches a pattern such as 'orders*', or `patterns` is empty."""
     return not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def place_of(text: str, option: str) -> Place:
-    """The place that an option names."""
+    """Parse the PLACE of an option; see `read_place`."""
     from pipeline_broker.client.offsets import read_place  # noqa: PLC0415 - it imports Trio
 
     try:
@@ -48,7 +44,7 @@ def place_of(text: str, option: str) -> Place:
 
 
 def partitions_by_topic(texts: Sequence[str], option: str) -> dict[str, list[int]]:
-    """The topics that TOPIC or TOPIC:0,1 name, each with all of its numbers of partitions; without any: all of them."""
+    """Parse arguments of the form TOPIC or TOPIC:0,1. An empty list of partitions means all of the topic."""
     found: dict[str, dict[int, None]] = {}
     whole = set()
     for text in texts:

@@ -1,7 +1,4 @@
-"""`pipeline-broker cluster`: the brokers of a cluster, and their disks.
-
-Rules of this file: options and output; the work is in `client/cluster_description.py`.
-"""
+"""`pipeline-broker cluster`: describe the brokers of a cluster and their disks."""
 
 from __future__ import annotations
 
@@ -29,14 +26,14 @@ Examples:
   pipeline-broker cluster log-dirs --topic orders""",
 )
 def cluster() -> None:
-    """Show the brokers of any Kafka cluster and their disks (kafka-cluster, kafka-log-dirs)."""
+    """Describe the brokers of any Kafka cluster and their disks, like kafka-cluster and kafka-log-dirs."""
 
 
 @cluster.command(cls=ClientCommand)
 @as_json_option
 @reaching
 def describe(reach: Reach, *, as_json: bool) -> None:
-    """Show the cluster's id, its controller, and its brokers with the partitions that they lead.
+    """Show the cluster id, the controller, and each broker with its number of led partitions.
 
     \b
     Examples:
@@ -65,12 +62,16 @@ def describe(reach: Reach, *, as_json: bool) -> None:
 @cluster.command("log-dirs", cls=ClientCommand)
 @click.option("--broker", "brokers", type=click.IntRange(0), multiple=True, help="Only this broker; repeatable.")
 @click.option(
-    "--topic", "topics", multiple=True, shell_complete=complete_topics, help="Only what this topic takes; repeatable."
+    "--topic",
+    "topics",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="Only partitions of this topic; repeatable.",
 )
 @as_json_option
 @reaching
 def log_dirs(reach: Reach, brokers: Sequence[int], topics: Sequence[str], *, as_json: bool) -> None:
-    """Show the log directories of brokers, how full their disks are, and how many bytes each partition takes.
+    """Show the log directories of brokers, the free space on their disks, and the size of each partition.
 
     \b
     Examples:

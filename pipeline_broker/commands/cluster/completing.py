@@ -1,6 +1,6 @@
-"""What a shell may complete behind a command: names that the cluster knows.
+"""Shell completion of topic and group names.
 
-Rules of this file: a shell waits for it, so a cluster that does not answer soon has no names, and nothing is an error.
+The shell waits for the answer, so the timeout is short, and every error means no completions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TIMEOUT_S = 1.0
 
 
 def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
-    """Topics whose names begin so."""
+    """Return the topics that begin with `incomplete`. Internal ones need a leading underscore."""
 
     async def program(cluster: Cluster) -> list[str]:
         from pipeline_broker.client.topics import list_topics  # noqa: PLC0415 - it imports Trio
@@ -34,7 +34,7 @@ def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
-    """Groups whose names begin so."""
+    """Return the groups that begin with `incomplete`."""
 
     async def program(cluster: Cluster) -> list[str]:
         from pipeline_broker.client.groups import list_groups  # noqa: PLC0415 - it imports Trio
@@ -50,6 +50,6 @@ def _names(ctx: click.Context, program: Callable[[Cluster], Awaitable[list[str]]
         properties = tuple(given.get("properties") or ())
         reach = reach_of(given.get("bootstrap_server"), given.get("command_config"), properties, TIMEOUT_S)
         names = reach.run(program)
-    except Exception:  # noqa: BLE001 - see the rules: a shell shows no errors
+    except Exception:  # noqa: BLE001 - an error message would garble the user's command line
         return []
     return [name for name in names if name.startswith(incomplete)]

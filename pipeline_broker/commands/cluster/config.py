@@ -1,7 +1,4 @@
-"""`pipeline-broker config`: settings of topics, brokers and groups, quotas of users, clients and addresses.
-
-Rules of this file: options and output; the work is in `client/configs.py`. What is secret is never shown.
-"""
+"""`pipeline-broker config`: settings of topics, brokers and groups, and quotas. Secret values are never shown."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ KINDS = ("topic", "broker", "group", "client-metrics", "broker-logger", "user", 
 _kind = click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
 _words = click.argument("words", nargs=-1, metavar="[NAME] ...")
 _default = click.option(
-    "--default", "is_default", is_flag=True, help="In place of NAME: what holds for all of the kind."
+    "--default", "is_default", is_flag=True, help="In place of NAME: the default for all of the kind."
 )
 
 
@@ -41,10 +38,11 @@ Examples:
   pipeline-broker config set client billing producer_byte_rate=1048576""",
 )
 def config() -> None:
-    """Read and change settings of topics, brokers and groups, and quotas, of any Kafka cluster.
+    """Show and change settings and quotas of any Kafka cluster.
 
-    KIND is topic, broker, group, client-metrics or broker-logger, which have settings, or user, client or ip, which
-    have quotas.
+    KIND is one of topic, broker, group, client-metrics and broker-logger, which have settings, or one of user, client
+    and ip,
+    which have quotas.
     """
 
 
@@ -52,11 +50,11 @@ def config() -> None:
 @_kind
 @_words
 @_default
-@click.option("--all", "is_all", is_flag=True, help="Also settings that were never set.")
+@click.option("--all", "is_all", is_flag=True, help="Include settings with default values.")
 @as_json_option
 @reaching
 def get(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, is_all: bool, as_json: bool) -> None:
-    """Show the settings of KIND NAME that differ from the default, all of them, or those that are named.
+    """Show the named settings of KIND NAME, or those that differ from the default.
 
     \b
     Examples:
@@ -99,7 +97,7 @@ def get(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, is_a
 @as_json_option
 @reaching
 def set_(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
-    """Give settings of KIND NAME other values: SETTING=VALUE..., all of them or none.
+    """Change settings of KIND NAME with SETTING=VALUE..., all or none.
 
     \b
     Examples:
@@ -119,7 +117,7 @@ def set_(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, as_
 @as_json_option
 @reaching
 def delete(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
-    """Take settings of KIND NAME away: SETTING..., which are by default again.
+    """Reset settings SETTING... of KIND NAME to their defaults.
 
     \b
     Examples:
@@ -131,7 +129,6 @@ def delete(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, a
 
 
 def _named(kind: str, words: Sequence[str], *, is_default: bool) -> tuple[str | None, Sequence[str]]:
-    """The name of the subject, and what follows it."""
     if is_default:
         return None, words
     if not words or not words[0]:
@@ -141,7 +138,7 @@ def _named(kind: str, words: Sequence[str], *, is_default: bool) -> tuple[str | 
 
 def _change(reach: Reach, kind: str, name: str | None, changes: Mapping[str, str | None], *, as_json: bool) -> None:
     if not changes:
-        raise click.UsageError("nothing is to be changed: name a setting")
+        raise click.UsageError("nothing to change: name a setting")
 
     async def program(cluster: Cluster) -> str:
         from pipeline_broker.client.configs import Subject, alter_settings  # noqa: PLC0415 - it imports Trio

@@ -1,7 +1,4 @@
-"""`pipeline-broker consume`: records of topics, to standard output.
-
-Rules of this file: options and checks that need no cluster; the work is in `consuming.py`.
-"""
+"""`pipeline-broker consume`: print records of topics. The options are here, the work is in `consuming`."""
 
 from __future__ import annotations
 
@@ -41,23 +38,23 @@ Examples:
     "partitions",
     type=click.IntRange(0, PARTITION_MAX),
     multiple=True,
-    help="Only this one; repeatable.",
+    help="Only this partition; repeatable.",
 )
 @click.option(
     "--from",
     "-o",
     "start",
     metavar="PLACE",
-    help="beginning, end, an offset, -10 before the end, or @TIME.  beginning if not given.",
+    help="Start at beginning, end, an offset, -10 (ten before the end), or @TIME.  [default: beginning]",
 )
-@click.option("--until", metavar="PLACE", help="Stop before this place: end, an offset, or @TIME.  end if not given.")
+@click.option("--until", metavar="PLACE", help="Stop before end, an offset, or @TIME.  [default: end]")
 @click.option(
-    "--last", type=click.IntRange(1, COUNT_MAX), help="Begin so many offsets before the end of each partition."
+    "--last", type=click.IntRange(1, COUNT_MAX), help="Start this many offsets before the end of each partition."
 )
-@click.option("--count", "-c", type=click.IntRange(1, COUNT_MAX), help="End after so many records.")
-@click.option("--follow/--exit", " /-e", "follows", default=None, help="Wait for more at the end, or stop there.")
-@click.option("--group", "-g", help="Read as a member of this group, from what it has committed, and commit.")
-@click.option("--no-commit", is_flag=True, help="With --group: commit nothing.")
+@click.option("--count", "-c", type=click.IntRange(1, COUNT_MAX), help="Stop after this many records.")
+@click.option("--follow/--exit", " /-e", "follows", default=None, help="At the end, wait for more records, or stop.")
+@click.option("--group", "-g", help="Join this group, start at its committed offsets, and commit.")
+@click.option("--no-commit", is_flag=True, help="With --group: do not commit.")
 @click.option(
     "--format",
     "-f",
@@ -65,29 +62,30 @@ Examples:
     metavar="FORMAT",
     help=r"%s value, %k key, %t topic, %p partition, %o offset, %T time, %h headers.",
 )
-@click.option("--key-delimiter", "-K", help="Print KEY, this, VALUE.")
-@click.option("--null", default="", help="What to print for a key or value that is null.")
-@click.option("--json", "-J", "as_json", is_flag=True, help="Print an object of JSON for each record.")
+@click.option("--key-delimiter", "-K", help="Print each record as KEY, this delimiter, VALUE.")
+@click.option("--null", default="", help="Text to print for a null key or value.")
+@click.option("--json", "-J", "as_json", is_flag=True, help="Print each record as a JSON object.")
 @click.option(
     "--isolation",
     type=click.Choice(["read_committed", "read_uncommitted"]),
     default="read_committed",
     show_default=True,
-    help="Leave out, or print, records of transactions that are open or were aborted.",
+    help="Hide, or print, records of open and aborted transactions.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="No progress bar and no warnings.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress bar and no warnings.")
 @reaching
 def consume(reach: Reach, topics: Sequence[str], **given: Any) -> None:
     """Print the records of TOPICS.
 
-    Reads up to the end that each partition has at the start, and stops; with --follow, the default of --from end, it
-    waits for more. A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970,
-    or -5m for five minutes ago. On a terminal, bytes that are not text are escaped; elsewhere they are printed as they
-    are.
+    Reads up to the current end of each partition, and stops. With --follow, the default of --from end, it waits for
+    more
+    records. A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970, or -5m for five minutes ago.
+    On a
+    terminal, bytes that are not text are escaped; elsewhere they are printed unchanged.
     """
     for one, other in _CONTRADICTIONS:
         if given[one] not in _NOT_GIVEN and given[other] not in _NOT_GIVEN:
-            raise click.UsageError(f"{_OPTIONS[one]} and {_OPTIONS[other]} contradict each other: give one")
+            raise click.UsageError(f"{_OPTIONS[one]} and {_OPTIONS[other]} contradict each other: give one of them")
     if given["no_commit"] and given["group"] is None:
         raise click.UsageError("--no-commit needs --group")
     options = _consume_options(tuple(dict.fromkeys(topics)), given)
@@ -123,11 +121,6 @@ _NOT_GIVEN: tuple[object, ...] = (None, False, ())
 
 
 def _consume_options(topics: tuple[str, ...], given: dict[str, Any]) -> ConsumeOptions:
-    """What is asked for, in the client's terms.
-
-    Raises:
-        click.UsageError: a place or a format is none.
-    """
     from pipeline_broker.client.offsets import (  # noqa: PLC0415 - it imports Trio
         BEGINNING,
         END,

@@ -1,8 +1,4 @@
-"""The work of `consume`: what the reader finds is printed, and what is printed may be committed.
-
-Rules of this file: batches of several partitions are printed one after the other, each whole. A signal ends it: without
-a group at once, as a member of one after it has committed and left, at the second signal at once in any case.
-"""
+"""The run of `consume`: reads records, prints them, and commits their offsets."""
 
 from __future__ import annotations
 
@@ -25,11 +21,11 @@ from pipeline_broker.commands.cluster.wish import ConsumeOptions
 __all__ = ["Consumption"]
 
 SIGNALLED = 128
-"""Added to the number of a signal it is the exit code, as shells have it."""
+"""The exit code after a signal is this plus the number of the signal, as in shells."""
 
 
 class Consumption:
-    """One run of the command."""
+    """A run of the command."""
 
     def __init__(self, options: ConsumeOptions) -> None:
         self._options = options
@@ -40,11 +36,11 @@ class Consumption:
         self._meter: Meter | None = None
 
     async def run(self, cluster: Cluster) -> int:
-        """Print what is asked for; the exit code.
+        """Print the records, and return the exit code.
 
         Raises:
-            ClientError: something cannot be read or printed.
-            BrokenPipeError: nobody reads what is printed.
+            ClientError: records cannot be read or printed.
+            BrokenPipeError: the reader of the output closed it.
         """
         code = 0
 
@@ -53,6 +49,8 @@ class Consumption:
             with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
                 task_status.started()
                 async for number in signals:
+                    # Without a group the first signal ends the command at once. A group member first commits and
+                    # leaves; a second signal ends it at once.
                     if code or self._options.group is None:
                         nursery.cancel_scope.cancel()
                     nursery.cancel_scope.deadline = trio.current_time() + LEAVE_S_MAX
@@ -114,12 +112,14 @@ class Consumption:
         await reading.run()
 
     async def _print(self, partition: TopicPartition, batch: VisibleBatch) -> int | None:
+        # Several partitions are read concurrently; each batch is printed without interruption.
         async with self._lock:
             if self._left == 0:
                 return None
             records, following = batch.records, batch.next_offset
             if self._left is not None:
                 if len(records) > self._left:
+                    # With --count the committed offset must not pass records that were not printed.
                     following = records[self._left].offset
                     records = records[: self._left]
                 self._left -= len(records)

@@ -1,8 +1,4 @@
-"""`pipeline-broker delete-records`: let the beginning of partitions go.
-
-Rules of this file: options and output; the work is in `client/record_deletion.py`. What is deleted cannot be had back,
-so it is shown first, and done with --execute only.
-"""
+"""`pipeline-broker delete-records`: delete records before an offset. Shows a plan unless `--execute` is given."""
 
 from __future__ import annotations
 
@@ -28,13 +24,15 @@ __all__ = ["delete_records"]
     "--before",
     metavar="PLACE",
     required=True,
-    help="Delete what lies before this place: end, an offset, -10, or @TIME.",
+    help="Delete records before end, an offset, -10 (ten before the end), or @TIME.",
 )
-@click.option("--execute", is_flag=True, help="Do it; otherwise the plan is only shown.")
+@click.option("--execute", is_flag=True, help="Delete the records; without it only the plan is shown.")
 @as_json_option
 @reaching
 def delete_records(reach: Reach, topics: Sequence[str], before: str, *, execute: bool, as_json: bool) -> None:
-    """Show which records of topics lie before a place, and with --execute delete them for good (kafka-delete-records).
+    """Delete the records of topics before a place, for good, like kafka-delete-records.
+
+    Without --execute it only shows the plan.
 
     A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970, or -5m for five minutes ago.
 
@@ -63,4 +61,4 @@ def delete_records(reach: Reach, topics: Sequence[str], before: str, *, execute:
         print_json({"executed": execute, "partitions": plan})
         return
     print_table(plan, ["topic", "partition", "start", "to", "end"])
-    click.echo("deleted" if execute else "nothing was deleted: give --execute to do it", err=True)
+    click.echo("deleted" if execute else "nothing was deleted: give --execute to delete these records", err=True)

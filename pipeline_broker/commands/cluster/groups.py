@@ -1,8 +1,4 @@
-"""`pipeline-broker groups`: who reads, and how far.
-
-Rules of this file: options and output; the work is in `client/groups.py` and its neighbours. A reset shows what it
-would do, and does it with --execute only, as kafka-consumer-groups.
-"""
+"""`pipeline-broker groups`: list, describe and delete groups, and reset their offsets."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ STATES = (
     "Dead",
     "Unknown",
 )
-"""Kafka's names of the states of groups of every kind."""
+"""Kafka's names of group states, of all kinds of groups."""
 _groups = click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 
 
@@ -57,19 +53,19 @@ def groups() -> None:
     "states",
     type=click.Choice(STATES, case_sensitive=False),
     multiple=True,
-    help="Those in this state, such as Stable or Empty; repeatable.",
+    help="Only groups in this state, such as Stable or Empty; repeatable.",
 )
 @click.option(
     "--type",
     "types",
     type=click.Choice(["classic", "consumer", "share", "streams"]),
     multiple=True,
-    help="Of this type.",
+    help="Only groups of this type; repeatable.",
 )
 @as_json_option
 @reaching
 def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: Sequence[str], *, as_json: bool) -> None:
-    """List groups with their members and lag: all, or those whose ids match a PATTERN such as 'billing*'.
+    """List groups, with member counts and lag. A PATTERN such as 'billing*' selects by id.
 
     \b
     Examples:
@@ -100,7 +96,7 @@ def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: S
 @as_json_option
 @reaching
 def describe(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
-    """Show members, what is assigned to them, what is committed, and the lag.
+    """Show members with their assignments, committed offsets and lag.
 
     \b
     Examples:
@@ -147,7 +143,7 @@ def _heading(group: dict[str, Any]) -> str:
 @as_json_option
 @reaching
 def delete(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
-    """Delete groups without members, with all that they have committed.
+    """Delete groups without members, including their committed offsets.
 
     \b
     Examples:
@@ -174,11 +170,11 @@ def delete(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
     "topics",
     multiple=True,
     metavar="TOPIC[:PARTITION,...]",
-    help="A topic, or some of its partitions; repeatable.  All that the group has committed if not given.",
+    help="A topic, or some of its partitions; repeatable.  [default: all with committed offsets]",
 )
-@click.option("--to", metavar="PLACE", help="earliest, latest, an offset, -10 before the end, or @TIME.")
-@click.option("--shift", type=int, help="Move by so many records from what is committed; back where negative.")
-@click.option("--execute", is_flag=True, help="Do it; otherwise the plan is only shown.")
+@click.option("--to", metavar="PLACE", help="Reset to earliest, latest, an offset, -10 (ten before the end), or @TIME.")
+@click.option("--shift", type=int, help="Move committed offsets by this number; back if negative.")
+@click.option("--execute", is_flag=True, help="Reset the offsets; without it only the plan is shown.")
 @as_json_option
 @reaching
 def reset_offsets(
@@ -191,7 +187,9 @@ def reset_offsets(
     execute: bool,
     as_json: bool,
 ) -> None:
-    """Show where a group would go on reading, and with --execute have it do so; it must have no members.
+    """Reset the committed offsets of a group, which must have no members.
+
+    Without --execute it only shows the plan.
 
     A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970, or -5m for five minutes ago.
 
@@ -202,7 +200,7 @@ def reset_offsets(
       pipeline-broker groups reset-offsets billing --shift -100 --execute
     """  # noqa: D301 - click's mark for "do not rewrap"
     if (to is None) == (shift is None):
-        raise click.UsageError("give one of --to and --shift")
+        raise click.UsageError("give either --to or --shift")
     place = None if to is None else place_of(to, "--to")
     chosen = partitions_by_topic(topics, "--topic") if topics else None
 
@@ -219,4 +217,4 @@ def reset_offsets(
         print_json({"group": group, "executed": execute, "offsets": plan})
         return
     print_table(plan, ["topic", "partition", "from", "to"])
-    click.echo("the group goes on there" if execute else "nothing was changed: give --execute to do it", err=True)
+    click.echo("reset" if execute else "nothing was changed: give --execute to reset the offsets", err=True)

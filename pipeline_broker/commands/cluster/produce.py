@@ -1,7 +1,6 @@
-"""`pipeline-broker produce`: records from standard input or files.
+"""`pipeline-broker produce`: write records from standard input or files.
 
-Rules of this file: options and checks that need no cluster; the work is in `producing.py`. Nothing is printed unless it
-is asked for.
+The options are here, the work is in `producing`.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["produce"]
 
 IN_FLIGHT_MAX = 5
-"""`outbox.IN_FLIGHT_MAX`, which help does not import."""
+"""A copy of `outbox.IN_FLIGHT_MAX`, which `--help` must not import."""
 
 
 class Bytes(click.ParamType[bytes]):
-    r"""A text in which \n, \t, \r, \0, \\ and \xNN stand for single bytes."""
+    r"""An option of bytes, where \n, \t, \r, \0, \\ and \xNN are single bytes."""
 
     name = "text"
 
@@ -59,16 +58,23 @@ Examples:
 @click.argument("topic", shell_complete=complete_topics)
 @click.argument("files", nargs=-1, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--partition", "-p", type=click.IntRange(0, PARTITION_MAX), help="Write all records to this partition.")
-@click.option("--key", "-k", help="The key of every record that has none of its own.")
-@click.option("--key-delimiter", "-K", type=Bytes(), help="A line is KEY, this, VALUE.")
+@click.option("--key", "-k", help="Key of records without their own key.")
+@click.option("--key-delimiter", "-K", type=Bytes(), help="Split each line into KEY, this delimiter, VALUE.")
 @click.option(
-    "--header", "-H", "headers", type=Setting("source=orders.csv"), multiple=True, help="NAME=VALUE; repeatable."
+    "--header",
+    "-H",
+    "headers",
+    type=Setting("source=orders.csv"),
+    multiple=True,
+    help="Header of every record, NAME=VALUE; repeatable.",
 )
-@click.option("--delimiter", "-D", type=Bytes(), help=r"Between records.  A line feed if not given.")
-@click.option("--whole", is_flag=True, help="A file, or all of standard input, is one record.")
-@click.option("--tombstones", "-Z", is_flag=True, help="Write a tombstone where the value is empty.")
-@click.option("--json", "-J", "as_json", is_flag=True, help='Lines are objects such as {"key": "a", "value": "b"}.')
-@click.option("--by-key", is_flag=True, help='Pass over "partition" of --json: keys decide.')
+@click.option("--delimiter", "-D", type=Bytes(), help=r"Delimiter between records.  [default: \n]")
+@click.option("--whole", is_flag=True, help="Write each file, or all of standard input, as one record.")
+@click.option("--tombstones", "-Z", is_flag=True, help="Write an empty value as a tombstone.")
+@click.option(
+    "--json", "-J", "as_json", is_flag=True, help='Read each line as an object such as {"key": "a", "value": "b"}.'
+)
+@click.option("--by-key", is_flag=True, help='With --json: ignore "partition", and choose it by key.')
 @click.option(
     "--compression",
     "-z",
@@ -78,18 +84,18 @@ Examples:
     help="Codec of the batches.",
 )
 @click.option(
-    "--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Which acknowledgement to wait for."
+    "--acks", type=click.Choice(list(ACKS)), default="all", show_default=True, help="Acknowledgement to wait for."
 )
-@click.option("--no-idempotent", is_flag=True, help="Store a record twice where it is sent again.")
+@click.option("--no-idempotent", is_flag=True, help="Allow retries to store a record twice.")
 @click.option(
     "--max-in-flight",
     type=click.IntRange(1, IN_FLIGHT_MAX),
     default=IN_FLIGHT_MAX,
     show_default=True,
-    help="Requests to a broker that wait for an answer.",
+    help="Unacknowledged requests per broker.",
 )
-@click.option("--offsets", "has_offsets", is_flag=True, help="Print where each record is: number, partition, offset.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress bar.")
+@click.option("--offsets", "has_offsets", is_flag=True, help="Print number, partition and offset of each record.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress bar.")
 @reaching
 def produce(
     reach: Reach,
@@ -114,14 +120,15 @@ def produce(
 ) -> None:
     """Write records to TOPIC: the lines of standard input, or of FILES.
 
-    A key decides the partition as it does for Java's clients. With --json a line has "key", "value" (or "key_base64",
-    "value_base64"), "headers", "partition" and "timestamp", of which only the value must be there; null is a tombstone.
-    It ends when everything is acknowledged.
+    A key chooses the partition like Java's clients do. With --json a line has "key", "value" (or "key_base64",
+    "value_base64"), "headers", "partition" and "timestamp". Only the value is required; null is a tombstone. The
+    command ends
+    when all records are acknowledged.
     """
     if as_json and (key_delimiter is not None or tombstones or whole):
-        raise click.UsageError("--json says it all: leave out --key-delimiter, --tombstones and --whole")
+        raise click.UsageError("--json contradicts --key-delimiter, --tombstones and --whole: leave these out")
     if whole and delimiter is not None:
-        raise click.UsageError("--whole and --delimiter contradict each other: give one")
+        raise click.UsageError("--whole and --delimiter contradict each other: give one of them")
     form = _form(key, key_delimiter, headers, as_json=as_json, has_tombstones=tombstones)
     options = _options(acks, compression, max_in_flight, is_idempotent=not no_idempotent)
     from pipeline_broker.commands.cluster.producing import Production  # noqa: PLC0415 - it imports Trio

@@ -1,7 +1,4 @@
-"""The work of `produce`: input is read, cut into records and handed to the producer, no faster than it writes.
-
-Rules of this file: a line that is no record ends it, after all lines before it are written; the message names the line.
-"""
+"""The run of `produce`: reads input, splits it into records, and passes them to a producer."""
 
 from __future__ import annotations
 
@@ -30,19 +27,19 @@ __all__ = ["Production"]
 
 @attrs.define
 class Production:
-    """One run of the command.
+    """A run of the command. Input is read no faster than the producer writes.
 
     Attributes:
-        topic: where records go.
-        files: where they come from; none: standard input.
-        form: what a piece of the input is.
-        options: of the producer.
-        delimiter: between pieces; None: a file is one.
-        partition: of records that name none; None: their keys decide.
-        is_by_key: records do not name their partitions.
-        has_offsets: print where they are.
-        is_quiet: draw no bar.
-        count: records that were read.
+        topic: the topic.
+        files: the input files; empty: standard input.
+        form: the form of a record in the input.
+        options: the options of the producer.
+        delimiter: the bytes between records; None: a file is one record.
+        partition: the partition of records that name none; None: chosen by key.
+        is_by_key: ignore the partitions that records name.
+        has_offsets: print the offset of each record.
+        is_quiet: show no progress bar.
+        count: the number of records read so far.
     """
 
     topic: str
@@ -57,10 +54,10 @@ class Production:
     count: int = attrs.field(default=0, init=False)
 
     async def run(self, cluster: Cluster) -> None:
-        """Write it all.
+        """Write all records.
 
         Raises:
-            ClientError: something cannot be read or written.
+            ClientError: the input cannot be read, or a record cannot be written.
         """
         with metered(
             f"writing to {self.topic}", self._size_bytes(), is_bytes=True, is_shown=not self.is_quiet
@@ -70,7 +67,7 @@ class Production:
                     await self._write(producer, path, meter)
 
     def _size_bytes(self) -> int | None:
-        """Of the input; None where nobody knows."""
+        # Only regular files have a size; a pipe has none.
         try:
             found = [path.stat() for path in self.files] or [Path(f"/dev/fd/{sys.stdin.fileno()}").stat()]
         except (OSError, ValueError):
@@ -92,6 +89,7 @@ class Production:
                 self._add(producer, piece)
                 number += 1
         except (RecordFormError, NoSuchPartition) as error:
+            # Flush first, so that the user can fix the line and continue after it.
             await producer.flush()
             place = f"{path}: " if path is not None else ""
             raise ClientError(f"{place}line {number + 1}: {error}; all lines before it are written") from None

@@ -1,8 +1,4 @@
-"""How far a command is that takes long.
-
-Rules of this file: a bar on standard error, only where that is a terminal, and gone afterwards; it is drawn by who does
-the work, a few times a second. Colours follow NO_COLOR, which rich knows.
-"""
+"""A progress bar on standard error, shown only on a terminal, and erased at the end. NO_COLOR disables colours."""
 
 from __future__ import annotations
 
@@ -18,31 +14,31 @@ DRAW_S = 0.1
 
 
 class Meter(Protocol):
-    """Is told what was done."""
+    """A progress display."""
 
     def advance(self, amount: float) -> None:
-        """So much more."""
+        """Add to the completed amount."""
 
 
 class _NullMeter:
     def advance(self, amount: float) -> None:
-        """Nobody looks."""
+        pass
 
 
 @contextlib.contextmanager
 def metered(title: str, total: float | None, *, is_bytes: bool = False, is_shown: bool = True) -> Iterator[Meter]:
-    """A bar for the time of the block.
+    """Show a progress bar during the block.
 
     Args:
-        title: what is done.
-        total: how much there is to do; None or 0: nothing is drawn.
-        is_bytes: it counts bytes, otherwise records.
-        is_shown: a person wants to see it.
+        title: the text beside the bar.
+        total: the amount at completion; None or 0: show no bar.
+        is_bytes: the amount is bytes; otherwise records.
+        is_shown: False: show no bar.
     """
     if not total or not is_shown or not sys.stderr.isatty():
         yield _NullMeter()
         return
-    from rich.console import Console  # noqa: PLC0415 - for terminals only
+    from rich.console import Console  # noqa: PLC0415 - only on terminals
     from rich.progress import (  # noqa: PLC0415 - see above
         BarColumn,
         DownloadColumn,

@@ -1,8 +1,4 @@
-"""`pipeline-broker quotas`: how much users, clients and addresses may do.
-
-Rules of this file: options and output; the work is in `client/quotas.py`. Options have the names that kafka-configs has
-for the same entities.
-"""
+"""`pipeline-broker quotas`: manage quotas of users, client ids and addresses."""
 
 from __future__ import annotations
 
@@ -24,12 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["quotas"]
 
 KINDS = {"user": "user", "client": "client-id", "ip": "ip"}
-"""Options, with the names of the same on the wire."""
+"""Kafka's entity types by option."""
 DEFAULT_ENTITY = "(default)"
 
 
 def _entity_options(function: Command) -> Command:
-    """The options that name an entity; the function gets it as `entity`."""
+    """Add the options that name an entity, which the function receives as `entity`."""
 
     @functools.wraps(function)
     def wrapper(*arguments: Any, **options: Any) -> None:
@@ -37,16 +33,16 @@ def _entity_options(function: Command) -> Command:
         for option, kind in KINDS.items():
             name, is_default = options.pop(option), options.pop(f"{option}_defaults")
             if name is not None and is_default:
-                raise click.UsageError(f"give one of --{option} and --{option}-defaults")
+                raise click.UsageError(f"--{option} and --{option}-defaults contradict each other: give one of them")
             if name is not None or is_default:
                 entity[kind] = name
         if "ip" in entity and len(entity) > 1:
-            raise click.UsageError("--ip goes without --user and --client")
+            raise click.UsageError("--ip cannot be combined with --user and --client: leave these out")
         function(*arguments, entity=entity, **options)
 
     return with_options(
         wrapper,
-        click.option("--user", help="The user of this name."),
+        click.option("--user", help="This user."),
         click.option("--user-defaults", is_flag=True, help="All users without a quota of their own."),
         click.option("--client", help="Clients with this client id; with --user: of that user."),
         click.option("--client-defaults", is_flag=True, help="All client ids without a quota of their own."),
@@ -65,7 +61,7 @@ Examples:
   pipeline-broker quotas delete --client billing""",
 )
 def quotas() -> None:
-    """List, set and delete quotas of users, clients and addresses of any Kafka cluster (kafka-configs)."""
+    """List, set and delete quotas of users, clients and addresses of any Kafka cluster, like kafka-configs."""
 
 
 @quotas.command("list", cls=ClientCommand)
@@ -73,7 +69,7 @@ def quotas() -> None:
 @as_json_option
 @reaching
 def list_(reach: Reach, entity: Mapping[str, str | None], *, as_json: bool) -> None:
-    """List quotas: all, or those that the entity is part of.
+    """List the quotas of an entity and of its combinations with others; without options, all quotas.
 
     \b
     Examples:
@@ -111,10 +107,10 @@ def _row(quota: Quota) -> dict[str, str]:
 @as_json_option
 @reaching
 def set_(reach: Reach, settings: Sequence[tuple[str, str]], entity: Mapping[str, str | None], *, as_json: bool) -> None:
-    """Give an entity quotas, all of them or none.
+    """Set quotas of an entity, all or none.
 
-    The quotas are producer_byte_rate, consumer_byte_rate (bytes/s), request_percentage, controller_mutation_rate, and
-    connection_creation_rate of an address.
+    The quotas are producer_byte_rate, consumer_byte_rate (bytes/s), request_percentage, controller_mutation_rate, and,
+    for an address, connection_creation_rate.
 
     \b
     Examples:
@@ -130,7 +126,7 @@ def set_(reach: Reach, settings: Sequence[tuple[str, str]], entity: Mapping[str,
 @as_json_option
 @reaching
 def delete(reach: Reach, names: Sequence[str], entity: Mapping[str, str | None], *, as_json: bool) -> None:
-    """Take quotas of an entity away: all that it has, or those that are named.
+    """Delete the named quotas of an entity; without names, all its quotas.
 
     \b
     Examples:
@@ -143,9 +139,9 @@ def delete(reach: Reach, names: Sequence[str], entity: Mapping[str, str | None],
 def _change(
     reach: Reach, entity: Mapping[str, str | None], changes: Mapping[str, str | None], *, as_json: bool
 ) -> None:
-    """Change quotas; without any named, take all away that there are."""
+    # Empty `changes` delete all quotas of the entity.
     if not entity:
-        raise click.UsageError("say whose: give --user, --client, --ip, or one of --user-defaults and its like")
+        raise click.UsageError("no entity: give --user, --client or --ip, or one of --user-defaults and the like")
 
     async def program(cluster: Cluster) -> tuple[Mapping[str, str | None], str]:
         from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - it imports Trio

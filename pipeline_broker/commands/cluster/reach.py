@@ -1,8 +1,7 @@
-"""How a command reaches a cluster, and how it ends.
+"""The options by which every command reaches a cluster, and the exit codes with which it ends.
 
-Rules of this file: every command of the room has the same options for it, and says the same when it fails: a mistake of
-the user is one line and exit code 2, what the cluster does not do is one line and exit code 1, Ctrl-C is 130 and
-silent, a reader that has gone (`| head`) is no failure. Trio is imported when a command runs, not for its help.
+A mistake of the user exits with 2, a failed request with 1, Ctrl-C with 130 and no message. A closed output, as with
+`| head`, is a success.
 """
 
 from __future__ import annotations
@@ -41,14 +40,13 @@ Result = TypeVar("Result")
 
 
 class Addresses(click.ParamType[Any]):
-    """HOST:PORT, or several of them with commas between; 9092 where a port is left out."""
+    """An option of one or more HOST:PORT, separated by commas. The default port is 9092."""
 
     name = "host:port,..."
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[tuple[str, int], ...]:
-        """Hosts and ports."""
         if isinstance(value, tuple):
             return value
         parts = [part.strip() for part in str(value).split(",") if part.strip()]
@@ -59,18 +57,18 @@ class Addresses(click.ParamType[Any]):
 
 @attrs.frozen
 class Reach:
-    """The options of a command that say where the cluster is and how it is spoken to."""
+    """The cluster options of a command: where the cluster is, and how to connect to it."""
 
     addresses: tuple[tuple[str, int], ...]
     properties: Mapping[str, str]
     timeout_s: float
 
     def run(self, program: Callable[[Cluster], Awaitable[Result]]) -> Result:
-        """What a program of a command gives that is run with the cluster.
+        """Connect to the cluster, run an async function with it, and return its result.
 
         Raises:
-            click.UsageError: the properties are wrong.
-            ClientError: see `connected` and the program.
+            click.UsageError: a property is invalid.
+            ClientError: the cluster cannot be reached, or the function raised it.
         """
         from pipeline_broker.client.cluster import connected  # noqa: PLC0415 - it imports Trio
         from pipeline_broker.client.running import run_client  # noqa: PLC0415 - see above
@@ -84,7 +82,11 @@ class Reach:
         return run_client(inside)
 
     def security(self) -> ClientSecurity:
-        """What the properties describe."""
+        """Return the security that the properties describe.
+
+        Raises:
+            click.UsageError: a property is invalid.
+        """
         from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - see above
         from pipeline_broker.client.security import read_security  # noqa: PLC0415 - see above
         from pipeline_broker.commands.cluster.java_properties import (  # noqa: PLC0415 - see above
@@ -98,7 +100,7 @@ class Reach:
 
 
 def reaching(function: Command) -> Command:
-    """Give a command the options for the cluster; its function gets a Reach as `reach`."""
+    """Add the cluster options to a command. Its function receives a Reach as `reach`."""
 
     @functools.wraps(function)
     def wrapper(
@@ -119,14 +121,14 @@ def reaching(function: Command) -> Command:
             "-b",
             type=Addresses(),
             envvar=_ENVIRONMENT + "BOOTSTRAP_SERVER",
-            help=f"A broker of the cluster, or several.  {BOOTSTRAP_DEFAULT} if nothing names one.",
+            help=f"One or more brokers of the cluster.  [default: {BOOTSTRAP_DEFAULT}]",
         ),
         click.option(
             "--command-config",
             "-F",
             type=click.Path(dir_okay=False, path_type=Path),
             envvar=_ENVIRONMENT + "COMMAND_CONFIG",
-            help="A file of properties for TLS and SASL, of librdkafka or of Java's clients.",
+            help="File with TLS and SASL properties of librdkafka or Java clients.",
         ),
         click.option(
             "--set",
@@ -134,7 +136,7 @@ def reaching(function: Command) -> Command:
             "properties",
             type=Setting(),
             multiple=True,
-            help="One such property, such as security.protocol=ssl; repeatable, goes over the file.",
+            help="A single property, such as security.protocol=ssl; overrides the file; repeatable.",
         ),
         click.option(
             "--timeout",
@@ -142,7 +144,7 @@ def reaching(function: Command) -> Command:
             type=Duration("s"),
             default=TIMEOUT_S_DEFAULT,
             show_default=True,
-            help="How long to wait for an answer, and to try again: seconds, or 500ms.",
+            help="Longest wait for an answer, including retries: seconds, or 500ms.",
         ),
     )
 
@@ -153,12 +155,12 @@ def reach_of(
     properties: tuple[tuple[str, str], ...],
     timeout_s: float,
 ) -> Reach:
-    """What the options say: single properties go over the file, the address over both.
+    """Combine the cluster options: `--set` overrides the file, and `--bootstrap-server` overrides both.
 
     Raises:
         ConfigError: the file cannot be read.
     """
-    from pipeline_broker.config.sources import read_settings_file  # noqa: PLC0415 - for those who have a file
+    from pipeline_broker.config.sources import read_settings_file  # noqa: PLC0415 - only with a file
 
     found = dict(read_settings_file(config)) if config is not None else {}
     found.update(properties)
@@ -167,10 +169,9 @@ def reach_of(
 
 
 class ClientCommand(click.Command):
-    """A command that ends as the rules of this file say."""
+    """A command with the exit codes of this module."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run it."""
         from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - not for help
 
         try:
@@ -188,10 +189,10 @@ class ClientCommand(click.Command):
 
 
 class ClientCommands(click.Group):
-    """Commands about one subject, whose help and errors say more than click's own."""
+    """A group of commands about one subject. Its help and errors are more complete than click's."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        """List the commands with a whole sentence about each, which click would cut off."""
+        """List the commands with a whole sentence each, which click would cut off."""
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, command.get_short_help_str(_SENTENCE_MAX)) for name, command in sorted(self.commands.items())]
@@ -200,15 +201,15 @@ class ClientCommands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; where there is none, name all, which are few."""
+        """Find a command. If it is unknown, name all of them, which are few."""
         if args[0] not in self.commands:
             ctx.fail(
-                f"there is no command {args[0]!r} for {ctx.info_name}; there are {', '.join(sorted(self.commands))}"
+                f"unknown command {args[0]!r} for {ctx.info_name}: choose one of {', '.join(sorted(self.commands))}"
             )
         return super().resolve_command(ctx, args)
 
 
 def _forget_output() -> None:
-    """Nobody reads standard output any more: what Python still holds for it must not fail at the end."""
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - os.devnull is no path of ours
+    # Python flushes standard output at exit. Into the closed pipe this would fail, so redirect it to /dev/null.
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - os.devnull is not a file of ours
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

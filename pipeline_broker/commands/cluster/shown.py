@@ -1,8 +1,4 @@
-"""What commands print: tables for people, JSON for programs.
-
-Rules of this file: names come from anybody, so what a terminal might act on is escaped; columns are as wide as what is
-in them, in a pipe as on a terminal. The heading is bold on a terminal, unless NO_COLOR is set (no-color.org).
-"""
+"""Output of commands: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -20,7 +16,10 @@ GAP = "  "
 
 
 def plain(value: object) -> str:
-    """A value in a table; `-` for none."""
+    """Format a value for a table; "-" for None and empty values.
+
+    Escapes text that is not printable: topic and group names come from other clients, and could act on the terminal.
+    """
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -32,7 +31,7 @@ def plain(value: object) -> str:
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Print columns of rows under a heading; numbers stand on the right."""
+    """Print columns of rows under a heading. Numbers are aligned to the right."""
     cells = [[column.upper().replace("_", "-") for column in columns]]
     cells += [[plain(row.get(column)) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -52,9 +51,10 @@ def _is_number(rows: Sequence[Mapping[str, Any]], column: str) -> bool:
 
 
 def _is_styled() -> bool:
+    # https://no-color.org
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document on one line."""
+    """Print a JSON document on one line."""
     click.echo(json.dumps(value, ensure_ascii=False))

@@ -1,7 +1,6 @@
-"""Standard input and output, and files, without holding up the event loop.
+"""Unbuffered standard input and output, and files, without blocking the event loop.
 
-Rules of this file: a read or a write that may wait is done in a thread, which is left behind when the command ends; a
-write that a pipe takes at once is done at once. Nothing is buffered here, so that what was written is written.
+A read or write that may block runs in a thread, which is abandoned when the command ends.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ READ_BYTES = 64 << 10
 
 @contextlib.contextmanager
 def source_of(path: Path | None) -> Iterator[Callable[[], Awaitable[bytes]]]:
-    """A function that gives the next bytes of a file, or of standard input, as they come; none at the end.
+    """Open a file, or standard input for None. Yields an async function that returns the next bytes; b"" at the end.
 
     Raises:
-        ClientError: it cannot be read.
+        ClientError: the file cannot be opened or read.
     """
     try:
         source = _standard_input() if path is None else path.open("rb", buffering=0)
@@ -50,12 +49,12 @@ def source_of(path: Path | None) -> Iterator[Callable[[], Awaitable[bytes]]]:
 
 
 def _standard_input() -> RawIOBase | BinaryIO:
-    """Without the buffer, which would wait until it is full, and whose lock a thread left behind would keep."""
+    # The raw stream: the buffered one waits until its buffer is full, and an abandoned thread would keep its lock.
     return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
 
 
 class Output:
-    """Standard output as bytes."""
+    """Standard output for bytes."""
 
     def __init__(self) -> None:
         sys.stdout.flush()
@@ -63,15 +62,16 @@ class Output:
         self.is_terminal = sys.stdout.isatty()
 
     async def write(self, data: bytes) -> None:
-        """Write all of it.
+        """Write all bytes.
 
         Raises:
-            BrokenPipeError: nobody reads any more.
-            ClientError: it cannot be written.
+            BrokenPipeError: the reader of the output closed it.
+            ClientError: the bytes cannot be written.
         """
         if not data:
             return
         try:
+            # A thread per write would be slow for small ones.
             if self._is_ready(len(data)):
                 self._write(data)
             else:
@@ -82,10 +82,10 @@ class Output:
             raise ClientError(f"standard output: {error.strerror or error}") from None
 
     def _is_ready(self, size: int) -> bool:
-        """Whether so much can be written without waiting."""
+        # A writable pipe takes up to PIPE_BUF bytes without blocking.
         try:
             descriptor = self._stream.fileno()
-        except OSError:  # it is memory
+        except OSError:  # an in-memory stream of a test
             return True
         return size <= select.PIPE_BUF and bool(select.select([], [descriptor], [], 0)[1])
 

@@ -1,7 +1,6 @@
-"""`pipeline-broker topics`: the topics of a cluster.
+"""`pipeline-broker topics`: list, describe, create, alter and delete topics.
 
-Rules of this file: options and output; the work is in `client/topics.py` and `client/configs.py`. Deleting asks nobody
-whether it is sure, as no tool of Kafka's does: names are exact, patterns are for looking only.
+Like Kafka's tools, `delete` does not ask for confirmation. It takes exact names; only `list` takes patterns.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _config = click.option(
     "configs",
     type=Setting("cleanup.policy=compact"),
     multiple=True,
-    help="A setting of the topic, by Kafka's name; repeatable.",
+    help="A setting of the topic, with Kafka's name; repeatable.",
 )
 
 
@@ -49,12 +48,12 @@ def topics() -> None:
 
 @topics.command("list", cls=ClientCommand)
 @click.argument("patterns", nargs=-1)
-@click.option("--internal", is_flag=True, help="Show internal topics too.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
 @click.option("--long", "-l", "is_long", is_flag=True, help="Show partitions, replicas and ids.")
 @as_json_option
 @reaching
 def list_(reach: Reach, patterns: Sequence[str], *, internal: bool, is_long: bool, as_json: bool) -> None:
-    """List topics: all, or those whose names match a PATTERN such as 'orders*'.
+    """List topics. A PATTERN such as 'orders*' selects by name.
 
     \b
     Examples:
@@ -93,7 +92,7 @@ def list_(reach: Reach, patterns: Sequence[str], *, internal: bool, is_long: boo
 @as_json_option
 @reaching
 def describe(reach: Reach, topics: Sequence[str], *, as_json: bool) -> None:
-    """Show partitions with leaders, replicas and offsets, and the settings that differ from the default.
+    """Show partitions with their leaders, replicas and offsets, and the topic's own settings.
 
     \b
     Examples:
@@ -133,12 +132,12 @@ def _heading(topic: dict[str, Any]) -> str:
 
 @topics.command(cls=ClientCommand)
 @_topic
-@click.option("--partitions", type=click.IntRange(1, 1_000_000), help="How many; the broker's default if not given.")
+@click.option("--partitions", type=click.IntRange(1, 1_000_000), help="Number of partitions.  [default: the broker's]")
 @click.option(
-    "--replication-factor", type=click.IntRange(1, 32_767), help="How many replicas; the broker's default if not given."
+    "--replication-factor", type=click.IntRange(1, 32_767), help="Number of replicas.  [default: the broker's]"
 )
 @_config
-@click.option("--if-not-exists", is_flag=True, help="Do not fail where the topic is there.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists.")
 @as_json_option
 @reaching
 def create(
@@ -181,11 +180,11 @@ def create(
 
 @topics.command(cls=ClientCommand)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
-@click.option("--if-exists", is_flag=True, help="Do not fail where a topic is not there.")
+@click.option("--if-exists", is_flag=True, help="Ignore missing topics.")
 @as_json_option
 @reaching
 def delete(reach: Reach, topics: Sequence[str], *, if_exists: bool, as_json: bool) -> None:
-    """Delete topics with all that is in them, at once and for good.
+    """Delete topics with all their records, at once and for good.
 
     \b
     Examples:
@@ -214,14 +213,14 @@ def delete(reach: Reach, topics: Sequence[str], *, if_exists: bool, as_json: boo
         print_json(rows)
     else:
         for row in rows:
-            click.echo(f"deleted {row['topic']}" if row["deleted"] else f"there is no {row['topic']}")
+            click.echo(f"deleted {row['topic']}" if row["deleted"] else f"{row['topic']} does not exist")
 
 
 @topics.command(cls=ClientCommand)
 @_topic
-@click.option("--partitions", type=click.IntRange(1, 1_000_000), help="The new number of partitions, more than now.")
+@click.option("--partitions", type=click.IntRange(1, 1_000_000), help="New number of partitions; must be higher.")
 @_config
-@click.option("--delete-config", "deleted", multiple=True, help="Set this setting back to its default; repeatable.")
+@click.option("--delete-config", "deleted", multiple=True, help="Reset this setting to its default; repeatable.")
 @as_json_option
 @reaching
 def alter(
@@ -233,7 +232,7 @@ def alter(
     *,
     as_json: bool,
 ) -> None:
-    """Change the settings of a topic, or give it more partitions.
+    """Change the settings of a topic, or add partitions.
 
     \b
     Examples:
@@ -242,7 +241,7 @@ def alter(
     """  # noqa: D301 - click's mark for "do not rewrap"
     changes: dict[str, str | None] = {**dict(configs), **dict.fromkeys(deleted)}
     if partitions is None and not changes:
-        raise click.UsageError("nothing is to be changed: give --partitions, --config or --delete-config")
+        raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
 
     async def program(cluster: Cluster) -> None:
         from pipeline_broker.client.configs import Subject, alter_settings  # noqa: PLC0415 - it imports Trio

@@ -1,7 +1,4 @@
-"""`pipeline-broker transactions`: what is under way, what hangs, and how it is ended.
-
-Rules of this file: options and output; the work is in `client/transactions.py`.
-"""
+"""`pipeline-broker transactions`: list and describe transactions, and abort hanging ones."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["transactions"]
 
 TIMEOUT_MINUTES = 15
-"""Kafka's default of transaction.max.timeout.ms: behind that a transaction of a living producer is over."""
+"""Kafka's default of transaction.max.timeout.ms, after which the coordinator ends every transaction that it knows."""
 _partition = click.IntRange(0, PARTITION_MAX)
 
 
@@ -43,15 +40,15 @@ Examples:
   pipeline-broker transactions abort orders 0 --start-offset 1200""",
 )
 def transactions() -> None:
-    """List and describe transactions of any Kafka cluster, find and end those that hang (kafka-transactions)."""
+    """List and describe transactions of any Kafka cluster, and abort hanging ones, like kafka-transactions."""
 
 
 @transactions.command("list", cls=ClientCommand)
-@click.option("--state", "states", multiple=True, help="Those in this state, such as Ongoing; repeatable.")
+@click.option("--state", "states", multiple=True, help="Only transactions in this state, such as Ongoing; repeatable.")
 @as_json_option
 @reaching
 def list_(reach: Reach, states: Sequence[str], *, as_json: bool) -> None:
-    """List the transactions that the brokers coordinate.
+    """List transactions with their coordinators, producers and states.
 
     \b
     Examples:
@@ -76,7 +73,7 @@ def list_(reach: Reach, states: Sequence[str], *, as_json: bool) -> None:
 @as_json_option
 @reaching
 def describe(reach: Reach, transactional_ids: Sequence[str], *, as_json: bool) -> None:
-    """Show the producer of transactions, since when they are under way, and where they have written.
+    """Show the producers of transactions, their start times and their partitions.
 
     \b
     Examples:
@@ -104,11 +101,13 @@ def describe(reach: Reach, transactional_ids: Sequence[str], *, as_json: bool) -
 
 @transactions.command(cls=ClientCommand)
 @click.argument("topic", shell_complete=complete_topics)
-@click.option("--partition", "-p", "partitions", type=_partition, multiple=True, help="Only this one; repeatable.")
+@click.option(
+    "--partition", "-p", "partitions", type=_partition, multiple=True, help="Only this partition; repeatable."
+)
 @as_json_option
 @reaching
 def producers(reach: Reach, topic: str, partitions: Sequence[int], *, as_json: bool) -> None:
-    """Show the producers that the partitions of a topic remember, and where a transaction of theirs began.
+    """Show the producers that a topic's leaders remember, and the first offsets of their open transactions.
 
     \b
     Examples:
@@ -129,22 +128,24 @@ def producers(reach: Reach, topic: str, partitions: Sequence[int], *, as_json: b
 
 
 @transactions.command("find-hanging", cls=ClientCommand)
-@click.option("--topic", "topics", multiple=True, shell_complete=complete_topics, help="Only in this one; repeatable.")
-@click.option("--partition", "-p", "partitions", type=_partition, multiple=True, help="Only this one; repeatable.")
+@click.option("--topic", "topics", multiple=True, shell_complete=complete_topics, help="Only this topic; repeatable.")
+@click.option(
+    "--partition", "-p", "partitions", type=_partition, multiple=True, help="Only this partition; repeatable."
+)
 @click.option(
     "--max-transaction-timeout",
     "minutes",
     type=click.FloatRange(0),
     default=TIMEOUT_MINUTES,
     show_default=True,
-    help="Minutes after which a transaction has ended if its producer lives.",
+    help="Ignore transactions whose last batch is younger than this many minutes.",
 )
 @as_json_option
 @reaching
 def find_hanging(
     reach: Reach, topics: Sequence[str], partitions: Sequence[int], minutes: float, *, as_json: bool
 ) -> None:
-    """Find transactions that no coordinator will end: they hide all later records from committed readers.
+    """Find transactions that no coordinator will end. They hide all later records from read_committed consumers.
 
     \b
     Examples:
@@ -180,13 +181,11 @@ def find_hanging(
 @transactions.command(cls=ClientCommand)
 @click.argument("topic", shell_complete=complete_topics)
 @click.argument("partition", type=_partition)
-@click.option(
-    "--start-offset", type=click.IntRange(0), required=True, help="The offset at which the transaction began."
-)
+@click.option("--start-offset", type=click.IntRange(0), required=True, help="First offset of the transaction.")
 @as_json_option
 @reaching
 def abort(reach: Reach, topic: str, partition: int, start_offset: int, *, as_json: bool) -> None:
-    """End a transaction that hangs in a partition, as aborted; `find-hanging` tells its first offset.
+    """Abort a hanging transaction of a partition; `find-hanging` shows its first offset.
 
     \b
     Examples:

@@ -1,8 +1,4 @@
-"""`pipeline-broker users`: who may log in with SCRAM.
-
-Rules of this file: options and output; the work is in `client/scram_users.py`. A password is asked for, or read from a
-file or standard input; it is no option, because others see the arguments of a process.
-"""
+"""`pipeline-broker users`: manage SCRAM users and their passwords."""
 
 from __future__ import annotations
 
@@ -24,14 +20,14 @@ __all__ = ["users"]
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 ITERATIONS_DEFAULT = 4096
-"""Kafka's own, for both mechanisms."""
+"""Kafka's default for both mechanisms."""
 
 _mechanisms = click.option(
     "--mechanism",
     "mechanisms",
     type=click.Choice(MECHANISMS, case_sensitive=False),
     multiple=True,
-    help="Only this one; repeatable.  Both if not given.",
+    help="Only this mechanism; repeatable.  [default: both]",
 )
 
 
@@ -45,7 +41,7 @@ Examples:
   pipeline-broker users delete ada""",
 )
 def users() -> None:
-    """List users of any Kafka cluster who log in with SCRAM, set their passwords, delete them (kafka-configs)."""
+    """List SCRAM users of any Kafka cluster, set their passwords, and delete them, like kafka-configs."""
 
 
 @users.command("list", cls=ClientCommand)
@@ -53,7 +49,7 @@ def users() -> None:
 @as_json_option
 @reaching
 def list_(reach: Reach, names: Sequence[str], *, as_json: bool) -> None:
-    """List users and the mechanisms for which they have a password: all, or those that are named.
+    """List the named users, or all, with the mechanisms for which they have a password.
 
     \b
     Examples:
@@ -86,16 +82,16 @@ def list_(reach: Reach, names: Sequence[str], *, as_json: bool) -> None:
     type=click.IntRange(1),
     default=ITERATIONS_DEFAULT,
     show_default=True,
-    help="How often the password is hashed; Kafka takes 4096 to 16384.",
+    help="Number of hash iterations; Kafka accepts 4096 to 16384.",
 )
 @as_json_option
 @reaching
 def set_(
     reach: Reach, user: str, mechanisms: Sequence[str], password_file: str | None, iterations: int, *, as_json: bool
 ) -> None:
-    """Set the password of a user, who is made where there is none.
+    """Set the password of a user. Creates the user if necessary.
 
-    On a terminal the password is asked for, twice; otherwise it is the first line of standard input.
+    On a terminal the command prompts for the password twice; otherwise it reads the first line of standard input.
 
     \b
     Examples:
@@ -124,7 +120,7 @@ def set_(
 @as_json_option
 @reaching
 def delete(reach: Reach, user: str, mechanisms: Sequence[str], *, as_json: bool) -> None:
-    """Delete the passwords of a user, so that the user cannot log in any more.
+    """Delete the passwords of a user. Open connections stay open.
 
     \b
     Examples:
@@ -156,5 +152,5 @@ def _password(user: str, file: str | None) -> str:
     except (OSError, UnicodeError) as error:
         raise click.UsageError(f"--password-file: {error}") from None
     if not password:
-        raise click.UsageError("the password is empty: its first line counts")
+        raise click.UsageError("the password is empty: write it on the first line of the file or of standard input")
     return password

@@ -1,7 +1,4 @@
-"""What `consume` was asked for.
-
-Rules of this file: data only, in the client's terms.
-"""
+"""The options of `consume`, in terms of the client."""
 
 from __future__ import annotations
 
@@ -15,18 +12,18 @@ __all__ = ["ConsumeOptions"]
 
 @attrs.frozen
 class ConsumeOptions:
-    """What is read and how it is printed.
+    """The options of a run of `consume`.
 
     Attributes:
-        partitions: of each; none: all.
-        start: where reading begins; of a group only where nothing is committed.
-        until: where it ends; None: it goes on.
-        count: records after which it ends; None: it does not.
-        group: whose member reads; None: nobody's.
-        commits: what a group has read.
-        isolation: see `client.offsets`.
-        printer: makes the bytes of a record.
-        is_quiet: no bar, no warnings.
+        partitions: partition numbers of each topic; empty: all.
+        start: the first position; with a group only for partitions without a committed offset.
+        until: the end position; None: wait for more records.
+        count: the number of records to print; None: no limit.
+        group: the group to join; None: no group.
+        commits: commit offsets of the group.
+        isolation: READ_COMMITTED or READ_UNCOMMITTED of `client.offsets`.
+        printer: formats a record.
+        is_quiet: show no progress bar and no warnings.
     """
 
     topics: tuple[str, ...]
