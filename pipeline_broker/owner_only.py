@@ -23,7 +23,8 @@ def opener(path: str, flags: int) -> int:
 
     Fails for a FIFO without a reader, instead of waiting for one.
     """
-    # O_NONBLOCK only for the open: a FIFO without a reader would block the startup forever, a slow reader may block writes.
+    # O_NONBLOCK is only for the open, where a FIFO without a reader would block the startup forever. A slow reader
+    # may block writes.
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), FILE_MODE)
     if hasattr(os, "O_NONBLOCK"):
         os.set_blocking(descriptor, True)

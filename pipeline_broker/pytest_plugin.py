@@ -36,7 +36,7 @@ __all__ = [
 MODES = ("classic", "pipelined")
 MARKER = (
     "kafka(mode=..., settings={...}, partitions=1): the broker of a test with kafka_broker or kafka_topic; "
-    "mode is 'classic', 'pipelined' or a list of both, which runs the test twice; settings are Kafka's broker properties; "
+    "mode is 'classic', 'pipelined' or a list of both, which runs the test twice; settings are broker properties; "
     "partitions is the number of partitions of kafka_topic"
 )
 MARKER_ARGUMENTS = frozenset({"mode", "settings", "partitions"})
@@ -71,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kafka-dump",
         metavar="DIR",
         default=None,
-        help="for each failed test that used kafka_broker, write what the broker saw to an HTML page in DIR",
+        help="for each failed test that used kafka_broker, write an HTML page with its requests into DIR",
     )
     parser.addini("kafka_mode", f"request path of kafka_broker: {' or '.join(MODES)}", default="pipelined")
     parser.addini(
@@ -170,7 +170,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     brokers = [(mode, settings) for mode in modes or [None]]
     ids = [f"{mode or ''}{'+settings' if settings else ''}".strip("+") for mode, _ in brokers]
-    # Parametrize one of the two fixtures; `_start_broker` uses it for both. Two would run the test once per pair of modes.
+    # Parametrize one of the two fixtures; `_start_broker` uses it for both. Two would run the test once per pair of
+    # modes.
     scope: Literal["session", "function"] = "session" if fixtures[0] == "kafka_broker" else "function"
     metafunc.parametrize(fixtures[0], brokers, indirect=True, ids=ids, scope=scope)
 
@@ -253,8 +254,9 @@ def _parse_settings(lines: list[str]) -> Mapping[str, str]:
 
 
 def _start_broker(request: pytest.FixtureRequest) -> EmbeddedBroker:
-    """Start a broker as the marker, the command line and the configuration file say. An error fails the test with one
-    line.
+    """Start a broker with the settings of the marker, the command line and the configuration file.
+
+    An error fails the test with one line.
     """
     of_test = getattr(getattr(request.node, "callspec", None), "params", {})
     of_marker, marked = getattr(request, "param", None) or of_test.get("kafka_broker", (None, ()))

@@ -96,7 +96,7 @@ def test_a_fresh_broker_is_told_of_below_a_failure_and_its_rules_are_looked_afte
     shared, fresh = re.split(r"^-+ kafka broker(?:, fresh)? -+$", outcome.text, flags=re.MULTILINE)[1:3]
     assert ("in the session" in shared, "in the test" in shared.split("____")[0]) == (True, False)
     assert ("in the session" in fresh, "in the test" in fresh) == (False, True)
-    assert "this fault rule has no effect: Produce; name one" in outcome.text
+    assert "this fault rule has no effect: Produce. Give it one" in outcome.text
     assert "this fault rule never struck: Produce topic=typo: drop" in outcome.text
     pages = sorted(page.name for page in (tree.folder / "dumps").iterdir())
     names = ["test_it.py-test_fails-fresh.html", "test_it.py-test_fails.html", "test_it.py-test_forgets-fresh.html"]

@@ -202,7 +202,7 @@ def test_a_rule_without_an_effect_fails_its_test(tree):
         "-q",
     )
     assert outcome.counts() == {"passed": 1, "failed": 1}, outcome.text
-    assert "this fault rule has no effect: Produce topic=t nth=2; name one, such as .error(...)" in outcome.text
+    assert "this fault rule has no effect: Produce topic=t nth=2. Give it one, such as .error(...)" in outcome.text
     assert not re.search(r"pytest_plugin.py:\d+", outcome.text)
 
 

@@ -72,6 +72,7 @@ def faults(action: str, arguments: tuple[str, ...], data: Path, *, as_json: bool
     """Add, list and remove fault rules of a running broker.
 
     \b
+    Actions:
       add NAME=VALUE...         add a rule, such as: add api=Produce topic=t nth=2 error=NOT_LEADER_OR_FOLLOWER
       list                      list the rules with their hits
       remove NUMBER, clear      remove one rule, or all

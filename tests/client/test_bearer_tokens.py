@@ -87,7 +87,7 @@ def test_a_broker_that_goes_on_after_a_refusal_is_not_believed():
     conversation = Bearer(InputRecord("t")).converse()
     next(conversation)
     assert conversation.send(b'{"status":"invalid_token"}') == b"\x01"
-    with pytest.raises(ClientError, match=r"the broker does not take the token: invalid_token$"):
+    with pytest.raises(ClientError, match=r"the broker rejects the token: invalid_token$"):
         conversation.send(b"")
 
 
@@ -104,7 +104,7 @@ def test_a_file_is_read_each_time(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"two words", b"a\x01auth=b", b"\xff"])
 def test_a_file_that_holds_no_token_is_named_and_not_shown(tmp_path, content):
     (tmp_path / "t").write_bytes(content)
-    assert failure(TokenFile(tmp_path / "t")) == f"{tmp_path}/t holds no token"
+    assert failure(TokenFile(tmp_path / "t")) == f"{tmp_path}/t has no valid token"
 
 
 def test_a_file_that_is_too_long_for_a_token_or_no_file_is_not_read(tmp_path):
@@ -187,12 +187,12 @@ def test_a_provider_that_stops_within_its_answer_is_one_line(monkeypatch, status
          "gave no token: 401 Unauthorized: invalid_client: who are you?"),
         ((500, b"<html>"), "gave no token: 500 Internal Server Error"),
         ((302, b""), "gave no token: 302 Found"),
-        ((200, b"nonsense"), "did not answer with an object of JSON"),
-        ((200, ["a"]), "did not answer with an object of JSON"),
-        ((200, b"[" * TOKEN_BYTES_MAX), "did not answer with an object of JSON"),
-        ((200, b" " * (TOKEN_BYTES_MAX + 1)), "did not answer with an object of JSON"),
+        ((200, b"nonsense"), "did not answer with a JSON object"),
+        ((200, ["a"]), "did not answer with a JSON object"),
+        ((200, b"[" * TOKEN_BYTES_MAX), "did not answer with a JSON object"),
+        ((200, b" " * (TOKEN_BYTES_MAX + 1)), "did not answer with a JSON object"),
         ((200, {"token": "x"}), "gave no access_token"),
-        ((200, {"access_token": "two words"}), "holds no token"),
+        ((200, {"access_token": "two words"}), "has no valid token"),
     ],
 )  # fmt: skip
 def test_what_a_provider_answers_instead_of_a_token_is_one_line_and_nobody_is_followed(identity, answer, words):
@@ -227,7 +227,7 @@ def test_a_provider_is_verified(tmp_path):
         ({URL: "file://elsewhere/x"}, f"OAUTHBEARER needs {URL}"),
         ({URL: "https://idp/t"}, "needs sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"),
         (credentials("file:///t"), "sasl.oauthbearer.client.id has no effect"),
-        (credentials("https://idp/t", method="default"), "sasl.oauthbearer.method 'default' is not offered"),
+        (credentials("https://idp/t", method="default"), "sasl.oauthbearer.method 'default' is not supported"),
         (credentials("https://idp/t", extensions="auth=x"), "sasl.oauthbearer.extensions is not of the form"),
         (credentials("https://idp/t", extensions="x"), "sasl.oauthbearer.extensions is not of the form"),
         ({**credentials("https://idp/t"), "https.ca.location": "/nowhere"}, "/nowhere: No such file"),

@@ -124,9 +124,9 @@ def test_only_what_is_described_is_deleted(call, guarded):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["add", "--topic", "t"], "say for whom"),
-        (["add", "--allow-principal", "User:ada"], "say on what"),
-        (["add", "--allow-principal", "ada", "--topic", "t"], "'ada' is not a principal such as User:ada"),
+        (["add", "--topic", "t"], "no principal: give"),
+        (["add", "--allow-principal", "User:ada"], "no resource: give"),
+        (["add", "--allow-principal", "ada", "--topic", "t"], "'ada' is not a principal: write it like User:ada"),
         (
             ["add", "--allow-principal", "User:ada", "--consumer", "--topic", "t"],
             "needs --topic and --group",
@@ -134,7 +134,7 @@ def test_only_what_is_described_is_deleted(call, guarded):
         (["add", "--allow-principal", "User:ada", "--producer", "--topic", "t", "--operation", "read"], "--operation"),
         (["add", "--allow-principal", "User:ada", "--idempotent", "--topic", "t"], "--idempotent belongs"),
         (["add", "--allow-principal", "User:ada", "--producer", "--topic", "t", "--cluster"], "take --topic, --group"),
-        (["delete"], "say which"),
+        (["delete"], "nothing selects the rules"),
         (["list", "--operation", "fly"], "'fly' is not one of"),
     ],
 )

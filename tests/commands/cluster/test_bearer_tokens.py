@@ -81,7 +81,7 @@ def test_a_token_that_the_broker_does_not_take_is_one_line(guarded, tmp_path):
     path = tmp_path / "token"
     path.write_text(bearer(-100))
     called = guarded("topics", "list", *options(SASL | {URL: path.as_uri()}), code=1)
-    words = "the broker answered SASL_AUTHENTICATION_FAILED: is it for this broker, and valid?"
+    words = "the broker answered SASL_AUTHENTICATION_FAILED: check that the token is valid"
     assert called.err == f"Error: the token by OAUTHBEARER: {words}\n"
 
 

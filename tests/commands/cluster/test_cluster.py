@@ -40,6 +40,6 @@ def test_log_directories_are_shown_with_what_partitions_take(call, one_broker, n
 
 
 def test_a_broker_or_topic_that_is_not_there_is_one_line(call):
-    assert "there is no topic 'nowhere'" in call("cluster", "log-dirs", "--topic", "nowhere", code=1).err
+    assert "unknown topic 'nowhere'" in call("cluster", "log-dirs", "--topic", "nowhere", code=1).err
     called = call("cluster", "log-dirs", "--broker", 9, code=1)
-    assert called.err == "Error: there is no broker 9: there are 1\n"
+    assert called.err == "Error: unknown broker 9: the cluster has 1\n"

@@ -62,14 +62,14 @@ def test_several_settings_change_together_or_not_at_all(call, name):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["get", "topic", "nowhere"], 1, "there is no topic 'nowhere'"),
-        (["set", "topic", "nowhere", "retention.ms=5"], 1, "there is no topic 'nowhere'"),
-        (["get", "broker", "7"], 1, "there is no broker 7: there are 1"),
+        (["get", "topic", "nowhere"], 1, "unknown topic 'nowhere'"),
+        (["set", "topic", "nowhere", "retention.ms=5"], 1, "unknown topic 'nowhere'"),
+        (["get", "broker", "7"], 1, "unknown broker 7: the cluster has 1"),
         (["get", "broker", "1", "nope"], 1, "broker 1 has no setting nope"),
         (["set", "broker", "1", "num.io.threads=many"], 1, "Not a number of type INT"),
         (["set", "client", "app", "producer_byte_rate=fast"], 1, "'fast' is not a number"),
         (["set", "client", "app", "nope=1"], 1, "(INVALID_REQUEST)"),
-        (["set", "topic", "t"], 2, "nothing is to be changed"),
+        (["set", "topic", "t"], 2, "nothing to change"),
         (["set", "topic", "t", "retention.ms"], 2, "expected NAME=VALUE"),
         (["get", "topic"], 2, "give the name of a topic"),
         (["get", "broker"], 2, "give the name of a broker, or --default"),

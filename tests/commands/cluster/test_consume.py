@@ -137,8 +137,8 @@ def test_a_new_group_begins_where_it_is_told(call, one_broker, name):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["nowhere"], 1, "there is no topic 'nowhere'"),
-        (["nowhere", "-g", "g"], 1, "there is no topic 'nowhere'"),
+        (["nowhere"], 1, "unknown topic 'nowhere'"),
+        (["nowhere", "-g", "g"], 1, "unknown topic 'nowhere'"),
         (["TOPIC", "-p", "5"], 1, "has no partition 5: it has 0 to 1"),
         (["TOPIC", "-o", "9"], 1, "has no offset 9: it begins at 0 and ends before 1"),
         (["TOPIC", "-o", "sometime"], 2, "--from: 'sometime' is not a place"),

@@ -32,7 +32,7 @@ def test_what_lies_before_a_place_is_shown_and_goes_when_told(call_mode, broker,
     fill(broker, name)
     command = ["delete-records", what.replace("TOPIC", name), "--before", before]
     planned = call_mode(*command)
-    assert "nothing was deleted: give --execute to do it" in planned.err
+    assert "nothing was deleted: give --execute to delete these records" in planned.err
     assert starts(call_mode, name) == [0, 0]
     done = call_mode(*command, "--execute", "--json").json
     assert done["executed"]
@@ -51,7 +51,7 @@ def test_records_that_are_gone_are_not_counted_again(call, one_broker, name):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["nowhere", "--before", "latest"], 1, "there is no topic 'nowhere'"),
+        (["nowhere", "--before", "latest"], 1, "unknown topic 'nowhere'"),
         (["NAME:7", "--before", "latest"], 1, "has no partition 7"),
         (["NAME:x", "--before", "latest"], 2, "is not of the form TOPIC or TOPIC:0,1"),
         (["NAME", "--before", "soon"], 2, "'soon' is not a place"),

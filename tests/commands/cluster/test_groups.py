@@ -84,7 +84,7 @@ def test_a_reset_is_shown_and_done_when_it_is_wanted(call, one_broker, name, arg
     call("groups", "reset-offsets", name, "--topic", f"{name}:0", "--to", "1", "--execute")
     before = one_broker.offsets(name)
     shown = call("groups", "reset-offsets", name, *arguments)
-    assert "give --execute to do it" in shown.err
+    assert "give --execute to reset the offsets" in shown.err
     assert shown.lines[0].split() == ["TOPIC", "PARTITION", "FROM", "TO"]
     assert [line.split()[1:] for line in shown.lines[1:]] == [
         [str(it), str(before[name, it]), str(to)] for it, to in plan.items()
@@ -135,7 +135,7 @@ def test_a_group_shares_a_topic_with_an_unmodified_consumer(call, one_broker, na
         printed = call("consume", name, "-g", name, "--follow", "-c", 2, "-f", r"%p\n").lines
         lines.update(printed)
         assert enough.wait(10), "the other one reads the other partition"
-        # where the group moved on before ours had committed, the other one reads that partition again
+        # if the group rebalances before our commit, the other member reads that partition again
         one_broker.wait_committed(name, {(name, 0): 2, (name, 1): 2})
         done.set()
         for thread in threads:
@@ -167,22 +167,22 @@ def test_a_share_group_is_described_and_not_reset(call, one_broker, name):
     assert (group["type"], group["state"], group["assignor"]) == ("share", "Stable", "simple")
     (member,) = group["members"]
     assert (member["member"], member["client_id"]) == (MEMBER, "wire-client")
-    assert "shares partitions: its offsets are reset by kafka-share-groups" in refused.err
+    assert "is a share group: reset its offsets with kafka-share-groups" in refused.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["describe", "nobody"], 1, "there is no group 'nobody': see `groups list`"),
+        (["describe", "nobody"], 1, "unknown group 'nobody': see `groups list`"),
         (["delete", "nobody"], 1, "(GROUP_ID_NOT_FOUND)"),
         (
             ["reset-offsets", "nobody", "--to", "earliest"],
             1,
-            "nobody has committed nothing: name its topics with --topic",
+            "nobody has no committed offsets: name its topics with --topic",
         ),
-        (["reset-offsets", "nobody", "--to", "earliest", "--topic", "nowhere"], 1, "there is no topic 'nowhere'"),
-        (["reset-offsets", "nobody"], 2, "give one of --to and --shift"),
-        (["reset-offsets", "nobody", "--to", "1", "--shift", "1"], 2, "give one of --to and --shift"),
+        (["reset-offsets", "nobody", "--to", "earliest", "--topic", "nowhere"], 1, "unknown topic 'nowhere'"),
+        (["reset-offsets", "nobody"], 2, "give either --to or --shift"),
+        (["reset-offsets", "nobody", "--to", "1", "--shift", "1"], 2, "give either --to or --shift"),
         (["reset-offsets", "nobody", "--to", "x"], 2, "--to: 'x' is not a place"),
         (["reset-offsets", "nobody", "--to", "1", "--topic", "a:x"], 2, "'a:x' is not of the form"),
         (["describe"], 2, "Missing argument 'GROUP...'"),

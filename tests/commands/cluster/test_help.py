@@ -34,7 +34,7 @@ def test_a_subject_names_its_commands_where_one_is_not_there_or_none_is_given(su
     names = sorted(SUBJECTS[subject].commands)
     wrong = CliRunner().invoke(main, [subject, "absent"])
     assert wrong.exit_code == 2
-    assert wrong.output == f"Error: there is no command 'absent' for {subject}; there are {', '.join(names)}\n"
+    assert wrong.output == f"Error: unknown command 'absent' for {subject}: choose one of {', '.join(names)}\n"
     none = CliRunner().invoke(main, [subject])
     assert none.output.startswith("Usage: ")
     assert all(f"\n  {name} " in none.output for name in names)

@@ -126,7 +126,7 @@ def test_a_line_that_is_no_record_is_named_and_what_came_before_is_written(call,
     [
         (["-K", ":"], b"a:1\nb\n", 1, "line 2: no key delimiter ':'"),
         (["-p", "7"], b"a\n", 1, "has no partition 7: it has 0 to 1"),
-        (["--json", "-K", ":"], b"", 2, "--json says it all"),
+        (["--json", "-K", ":"], b"", 2, "--json contradicts"),
         (["--whole", "-D", ";"], b"", 2, "--whole and --delimiter contradict each other"),
         (["-D", r"\q"], b"", 2, "unknown escape"),
         (["-D", ""], b"", 2, "give at least one character"),
@@ -164,7 +164,7 @@ def test_a_full_disk_is_told_to_who_meets_it_first_and_to_who_comes_later(name, 
 
     assert "did not answer ProduceRequest within 0.5 s: it cannot write now, as on a full disk" in first
     assert f"nothing could be written to {name} for 0.5 s: The broker cannot write now, as on a full disk" in later
-    assert "an id for an idempotent producer: The broker cannot write now, as on a full disk" in idempotent
+    assert "producer id for an idempotent producer: The broker cannot write now, as on a full disk" in idempotent
     assert {told.count("\n") for told in (first, later, idempotent)} == {1}
     assert values == [b"before", b"first", b"after"]
 
@@ -177,14 +177,14 @@ def test_a_disk_that_hangs_is_told(name):
         hung = call("produce", name, "--timeout", "0.5", code=1, data=b"first\n").err
         broker.faults.clear()
 
-    assert "within 0.5 s, but others: it may wait for its disk\n" in hung
+    assert "within 0.5 s, but answers others: it may wait for its disk\n" in hung
 
 
 @pytest.mark.parametrize(
     ("also", "told"),
     [
-        (("InitProducerId", {}), ", nor anything else"),
-        (("ApiVersions", {"nth": 2}), ", and takes no other connection"),
+        (("InitProducerId", {}), ", nor any other request"),
+        (("ApiVersions", {"nth": 2}), ", and accepts no other connection"),
     ],
 )
 def test_a_broker_that_answers_nothing_any_more_is_told(name, monkeypatch, also, told):

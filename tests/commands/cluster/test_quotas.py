@@ -44,9 +44,9 @@ def test_the_quotas_of_a_user_include_those_of_its_clients(call, name):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["set", "producer_byte_rate=1"], 2, "say whose"),
+        (["set", "producer_byte_rate=1"], 2, "no entity"),
         (["set", "--user", "ada", "--user-defaults", "producer_byte_rate=1"], 2, "give one of"),
-        (["set", "--ip", "127.0.0.1", "--user", "ada", "connection_creation_rate=1"], 2, "--ip goes without"),
+        (["set", "--ip", "127.0.0.1", "--user", "ada", "connection_creation_rate=1"], 2, "--ip cannot be combined"),
         (["set", "--user", "ada", "producer_byte_rate=fast"], 1, "'fast' is not a number"),
         (["set", "--user", "ada", "nope=1"], 1, "(INVALID_REQUEST)"),
         (["delete", "--user", "nobody-has-this-name"], 1, "has no quota"),

@@ -58,14 +58,14 @@ def test_a_file_of_either_kind_opens_a_secured_broker(secured, authority, mechan
 def test_single_properties_go_over_the_file_and_the_environment_names_it(secured, authority, name, tmp_path):
     variables = {"PIPELINE_BROKER_COMMAND_CONFIG": str(written(tmp_path, librdkafka(authority, password="wrong")))}
     called = secured("topics", "list", code=1, environment=variables)
-    assert "SASL_AUTHENTICATION_FAILED: are sasl.username and sasl.password right?" in called.err
+    assert "SASL_AUTHENTICATION_FAILED: check sasl.username and sasl.password" in called.err
     assert "wrong" not in called.err
     secured("topics", "create", name, "-X", "sasl.password=secret", environment=variables)
 
 
 def test_a_broker_that_cannot_be_verified_is_not_spoken_to(secured, authority):
     called = secured("topics", "list", "-X", "security.protocol=ssl", code=1)
-    assert "name its authority with ssl.ca.location" in called.err
+    assert "name its certificate authority with ssl.ca.location" in called.err
     assert called.err.count("\n") == 1
 
 
@@ -94,7 +94,7 @@ def test_an_address_comes_from_the_option_the_environment_the_file_or_is_the_usu
         (["--timeout", "soon"], 2, "'soon' is not a time"),
         (["-X", "security.protocl=ssl"], 2, "did you mean security.protocol?"),
         (["-X", "sasl.username=ada"], 2, "needs security.protocol=sasl_plaintext"),
-        (["-X", "sasl.jaas.config=x"], 2, "sasl.jaas.config needs a sasl.mechanism of PLAIN"),
+        (["-X", "sasl.jaas.config=x"], 2, "sasl.jaas.config needs sasl.mechanism: set it to one of PLAIN"),
         (["-X", "ssl.truststore.location=a.jks", "-X", "ssl.truststore.type=JKS"], 2, "give a PEM file"),
         (["-F", "/nowhere/client.properties"], 2, "cannot read /nowhere/client.properties"),
     ],

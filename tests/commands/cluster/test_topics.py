@@ -72,15 +72,15 @@ def test_what_is_there_or_not_is_no_error_when_it_may_be_so(call, name):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["describe", "nowhere"], 1, "there is no topic 'nowhere': see `topics list`"),
-        (["delete", "nowhere"], 1, "there is no topic 'nowhere'"),
-        (["alter", "nowhere", "--partitions", "9"], 1, "there is no topic 'nowhere'"),
-        (["alter", "nowhere"], 2, "nothing is to be changed"),
+        (["describe", "nowhere"], 1, "unknown topic 'nowhere': see `topics list`"),
+        (["delete", "nowhere"], 1, "unknown topic 'nowhere'"),
+        (["alter", "nowhere", "--partitions", "9"], 1, "unknown topic 'nowhere'"),
+        (["alter", "nowhere"], 2, "nothing to change"),
         (["create", "a b"], 1, "(INVALID_TOPIC_EXCEPTION)"),
         (["create", "x", "--config", "nope=1"], 1, "nope (INVALID_CONFIG)"),
         (["create", "x", "--config", "nope"], 2, "expected NAME=VALUE, such as cleanup.policy=compact"),
         (["create", "x", "--replication-factor", "2"], 1, "(INVALID_REPLICATION_FACTOR)"),
-        (["creat", "x"], 2, "there is no command 'creat' for topics"),
+        (["creat", "x"], 2, "unknown command 'creat' for topics"),
         (["create"], 2, "Missing argument 'TOPIC'"),
     ],
 )

@@ -103,10 +103,10 @@ def test_a_transaction_is_not_hanging_before_its_time(call, trusting, name):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["list", "--state", "Flying"], 1, "there is no state Flying"),
-        (["describe", "nobody"], 1, "there is no transaction 'nobody'"),
-        (["producers", "nowhere"], 1, "there is no topic 'nowhere'"),
-        (["find-hanging", "--topic", "nowhere"], 1, "there is no topic 'nowhere'"),
+        (["list", "--state", "Flying"], 1, "unknown state Flying"),
+        (["describe", "nobody"], 1, "unknown transaction 'nobody'"),
+        (["producers", "nowhere"], 1, "unknown topic 'nowhere'"),
+        (["find-hanging", "--topic", "nowhere"], 1, "unknown topic 'nowhere'"),
         (["abort", "NAME", "0", "--start-offset", "5"], 1, "no open transaction of NAME-0 began at offset 5"),
         (["abort", "NAME", "0"], 2, "Missing option '--start-offset'"),
     ],

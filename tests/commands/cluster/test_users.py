@@ -81,8 +81,8 @@ def test_a_deleted_user_does_not_log_in(call, guarded, name):
     assert not may_log_in(guarded, name, "secret", "SCRAM-SHA-256")
     assert may_log_in(guarded, name, "secret", "SCRAM-SHA-512")
     assert call("users", "delete", name).out == f"deleted the password of {name} for SCRAM-SHA-512\n"
-    assert f"there is no user '{name}'" in call("users", "list", name, code=1).err
-    assert f"there is no user '{name}'" in call("users", "delete", name, code=1).err
+    assert f"user '{name}' has no SCRAM password" in call("users", "list", name, code=1).err
+    assert f"user '{name}' has no SCRAM password" in call("users", "delete", name, code=1).err
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_deleted_user_does_not_log_in(call, guarded, name):
         (["set", "ada", "--iterations", "100"], b"secret", 1, "iterations"),
         (["set", "ada", "--mechanism", "PLAIN"], b"secret", 2, "'PLAIN' is not one of"),
         (["set", "ada", "--password-file", "/nowhere"], b"", 2, "/nowhere"),
-        (["delete", "ada", "--mechanism", "SCRAM-SHA-256"], b"", 1, "has no such password"),
+        (["delete", "ada", "--mechanism", "SCRAM-SHA-256"], b"", 1, "has no password for this mechanism"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(call, arguments, data, code, message):

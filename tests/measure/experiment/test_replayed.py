@@ -93,8 +93,8 @@ def test_the_requests_of_a_trace_reach_both_sides_in_their_rounds(tmp_path):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--in-flight", "5"], "--replay and --client have their own requests"),
-        (["--sweep", "docs/guides/sweep.toml"], "leave --replay out"),
+        (["--in-flight", "5"], "--replay and --client run without a grid"),
+        (["--sweep", "docs/sweep.toml"], "leave --replay out"),
     ],
 )
 def test_a_trace_and_other_loads_are_a_usage_error(more, said, tmp_path):

@@ -162,7 +162,7 @@ def test_a_share_of_a_capacity_is_offered_to_both_sides(tmp_path):
 def test_an_option_that_the_file_says_is_refused(option, tmp_path):
     result = CliRunner().invoke(compare, ["--out", str(tmp_path), "--sweep", str(EXAMPLE), *option])
     assert result.exit_code == 2
-    assert f"says what is run: leave {option[0]} out" in result.output
+    assert f"determines the runs: leave {option[0]} out" in result.output
 
 
 def test_a_wrong_file_is_a_usage_error(tmp_path):
