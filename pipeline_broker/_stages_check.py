@@ -1,8 +1,7 @@
 """A check that `import stages` finds the package that belongs to pipeline-broker, and the build of both packages.
 
 `stages` is a generic name: another package or folder may come first on the import path. So every module that imports it
-from
-outside calls `ensure_stages` first. This module imports neither package.
+from outside calls `ensure_stages` first. This module imports neither package.
 """
 
 import importlib.util

@@ -15,8 +15,7 @@ def lag_of(committed: int | None, end: int | None) -> int | None:
     """Return the lag of a partition, the end minus the committed offset, like Kafka's ConsumerGroupCommand.
 
     Records that were deleted before the group read them count. The lag is negative if the group committed an offset
-    beyond
-    the end.
+    beyond the end.
 
     Args:
         committed: the committed offset; None if the group has none.

@@ -1,8 +1,7 @@
 """Permissions of files and directories that the broker creates: only its own user has access, whatever the umask.
 
 All code that creates files with records, keys, requests or traces must use these functions. Existing files and
-directories
-keep their mode.
+directories keep their mode.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The pytest plugin of pipeline-broker: fixtures with an embedded broker.
 
 pytest loads the plugin in every run of every project with pipeline-broker installed. So it imports nothing of the
-package
-before a test uses a fixture. An error then fails only that test, with one line.
+package before a test uses a fixture. An error then fails only that test, with one line.
 """
 
 from __future__ import annotations
@@ -193,8 +192,7 @@ def _kafka_island(request: pytest.FixtureRequest) -> Iterator[None]:
     """Undo the effects of a test on the session's broker, such as its fault rules.
 
     Of the function-scoped fixtures this is set up first and torn down last. If a test gets the broker by
-    `getfixturevalue`, the
-    island begins with the broker, or with the test if the broker is running.
+    `getfixturevalue`, the island begins with the broker, or with the test if the broker is running.
     """
     item, stash = request.node, request.config.stash
     with contextlib.ExitStack() as stack:

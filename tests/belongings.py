@@ -1,11 +1,13 @@
-"""What a test process holds open: descriptors, threads, child processes. A test gives back all that it took.
+"""Resources of the test process: descriptors, threads and child processes. A test must release all that it acquires.
 
-Rules: what librdkafka, Trio and the like end on threads of their own ends a moment later, and what is in a cycle of
-objects with the next search for garbage: only what is still there after both was left behind, in whatever order. Trio's
-idle threads are kept for the next that needs one, and end by themselves. Threads and descriptors count by what they
-are, not by number: a broker that several tests share has others after it was put back. Pipes do not count: librdkafka
-makes them at any time. Parents of forks (`tests/forks.py`) stay, and what they have forked counts in their place. A
-worker process of a broker ends when it is idle, or with its broker (tests/node/test_worker_process.py).
+Some resources disappear with a delay: librdkafka and Trio end things in their own threads, and reference cycles need a
+garbage collection. Only resources that survive both count as leaked.
+
+* Trio keeps idle threads for a moment, so they do not count.
+* Threads and descriptors count by identity, not by number: a shared broker has others after it was reset.
+* Pipes do not count: librdkafka creates them at any time.
+* Parents of forks (`tests/forks.py`) do not count; their forks count in their place.
+* A worker process of a broker ends when it is idle, or with its broker (tests/node/test_worker_process.py).
 """
 
 import gc
@@ -29,14 +31,14 @@ INODE = re.compile(r"\[\d+\]$")
 
 @attrs.frozen
 class Belongings:
-    """What descriptors lead to, names of threads, and ids of child processes, with words for each."""
+    """Targets of descriptors, names of threads, and ids of child processes, with a description of each."""
 
     descriptors: Counter[str]
     threads: Counter[str]
     children: frozenset[int]
 
     def others(self, before):
-        """What was not there before."""
+        """Return the resources that are not in `before`."""
         return Belongings(
             self.descriptors - before.descriptors, self.threads - before.threads, self.children - before.children
         )
@@ -52,7 +54,7 @@ class Belongings:
 
 
 def belongings():
-    """What this process holds now; asked around every test, so in as few steps as there can be."""
+    """Return the current resources of this process. Runs around every test, so it must be fast."""
     children = children_of("self")
     for parent in PARENTS:
         if parent.pid in children:
@@ -66,16 +68,16 @@ def belongings():
 
 
 def children_of(process):
-    """The processes that it started."""
+    """Return the child processes of a process."""
     children = []
-    for task in os.listdir(f"/proc/{process}/task"):  # one of them may end meanwhile
+    for task in os.listdir(f"/proc/{process}/task"):  # a child may end at the same time
         with suppress(OSError), open(f"/proc/{process}/task/{task}/children", encoding="ascii") as file:
             children += map(int, file.read().split())
     return children
 
 
 def target_of(descriptor):
-    """What a descriptor leads to, without the number of its inode; None of one that is closed by now."""
+    """Return the target of a descriptor without the inode number; None if it is closed."""
     try:
         return INODE.sub("", os.readlink(f"{PROC}/fd/{descriptor}"))
     except FileNotFoundError:
@@ -83,16 +85,18 @@ def target_of(descriptor):
 
 
 def left_behind(before, seconds_max):
-    """What was not there before and stays so long."""
+    """Return the new resources that remain after a grace period."""
     deadline = time.monotonic() + seconds_max
     while (left := belongings().others(before)) and time.monotonic() < deadline:
-        if not gc.collect():  # each time: a thread that ends leaves cycles of what it knew
+        if not gc.collect():  # in each round: a thread that ends leaves reference cycles
             time.sleep(0.02)
     return left
 
 
 def command_of(process):
     try:
-        return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ") or "has ended, but nobody waited for it"
+        return (
+            Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ") or "is a zombie: its exit was not awaited"
+        )
     except (FileNotFoundError, ProcessLookupError):
         return "has ended"

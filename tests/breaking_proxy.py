@@ -1,7 +1,7 @@
-"""A network between a client and a broker that is slow and breaks: a TCP proxy with latency and resets.
+"""A TCP proxy with latency and connection resets, for tests of slow and unreliable networks.
 
-Rules: one thread for all connections, so that chunks leave in the order in which they are due; every so many chunks a
-connection is reset, whichever it is. A reset ends both sides at once, with whatever was on its way.
+One thread forwards all connections, so chunks leave in the order of their times. Every `chunks_per_reset` chunks, the
+connection of the chunk is reset at both ends, and data in transit is lost.
 """
 
 import heapq
@@ -20,7 +20,7 @@ LINGER_RESET = struct.pack("ii", 1, 0)
 
 @attrs.define(eq=False)
 class Side:
-    """One socket; what is received from it goes to the other side."""
+    """A socket; received data goes to the other side."""
 
     sock: socket.socket
     other: "Side | None" = None
@@ -29,13 +29,13 @@ class Side:
 
 @attrs.define
 class Proxy:
-    """Forwards connections to a port; used as a context manager.
+    """A proxy to a local port; a context manager.
 
     Attributes:
-        latency_seconds: from the receipt of a chunk until it is forwarded.
-        chunks_per_reset: one chunk of so many resets its connection instead of being forwarded; None: none does.
-        target_port: where the broker listens.
-        resets: connections that were reset so far.
+        latency_seconds: the delay of each chunk.
+        chunks_per_reset: one of this many chunks resets its connection instead of being forwarded; None: none.
+        target_port: the port of the broker.
+        resets: the number of reset connections.
     """
 
     latency_seconds: float
@@ -109,7 +109,7 @@ class Proxy:
             return b""
 
     def _forward(self, side, data):
-        """Hand a chunk on; an end ends both sides, because nobody here uses half a connection."""
+        """Forward a chunk. The end of one side closes both: half-closed connections do not occur here."""
         if not side.is_open or not side.other.is_open:
             return
         try:

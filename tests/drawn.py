@@ -1,13 +1,12 @@
-"""How many of the examples that Hypothesis draws are about what a test is about: too few, and the test is blind.
+"""Minimum shares of relevant Hypothesis examples: with too few, a property test checks nothing.
 
     @measured(conflict=0.2)
     @given(...)
     def test_...(...):
         drawn("conflict", an_example_is_about_one)
 
-Rules: a share is of all examples of a test, those that it leaves early included; what fails for another reason says
-that one. Each run prints the shares. `drawn` returns what it counts, so that it can stand in the condition of an early
-return.
+A share is of all examples of a test, including those that it leaves early. Another failure takes precedence. Each run
+prints the shares. `drawn` returns its condition, for use in the condition of an early return.
 """
 
 import functools
@@ -18,20 +17,20 @@ from hypothesis import settings
 
 __all__ = ["BlindError", "drawn", "measured"]
 
-EXAMPLES_MIN = 20
 NONE_IS_BLIND = 2
-"""Where so many are expected at least, none at all is no chance: properties draw more than they are asked for."""
-"""Of fewer examples no share is asked."""
+"""Expected number of relevant examples at which none is not by chance: properties draw more than they must."""
+EXAMPLES_MIN = 20
+"""Number of examples below which no share is required."""
 
 SETTINGS = "_hypothesis_internal_use_settings"
 
 
 class BlindError(AssertionError):
-    """Too few examples are about what a test is about."""
+    """Too few examples are relevant."""
 
 
 class _Count:
-    """Of one run of a test: its examples, and how many of them are about what."""
+    """The examples of one run of a test, and the number of relevant ones by name."""
 
     def __init__(self):
         self.examples = 0
@@ -43,7 +42,7 @@ class _Count:
         self._this.clear()
 
     def add(self, name, holds):
-        """Count the example at hand, once."""
+        """Count the current example once."""
         self.about[name] += holds and name not in self._this
         if holds:
             self._this.add(name)
@@ -53,19 +52,19 @@ _current = []
 
 
 def drawn(name, holds=True):
-    """Count an example as one about `name` where that holds; returns whether it does."""
-    assert _current, "only a measured test counts what it draws"
+    """Count the current example as relevant for `name` if the condition holds; return the condition."""
+    assert _current, "drawn() needs a test with @measured"
     _current[-1].add(name, bool(holds))
     return bool(holds)
 
 
 def _settings_of(test):
-    """Those that somebody wrote: Hypothesis itself gives a parametrized test others, with a health check less."""
+    """Return explicit settings only: Hypothesis gives parametrized tests its own, with one health check less."""
     return repr(settings(vars(test).get(SETTINGS, settings.default), suppress_health_check=()))
 
 
 def _is_blind(found, examples, share_min):
-    """Whether there are too few examples about something, by more than chance makes of such a share (three sigma)."""
+    """Return whether the share is below the expected one by more than three sigma."""
     if examples < EXAMPLES_MIN:
         return False
     expected = share_min * examples
@@ -73,7 +72,7 @@ def _is_blind(found, examples, share_min):
 
 
 def measured(**shares_min):
-    """Have a test fail when fewer of its examples than these shares are about the names."""
+    """Fail a test if fewer of its examples than these shares are relevant."""
 
     def decorate(test):
         _count_examples(test.hypothesis)
@@ -88,7 +87,7 @@ def measured(**shares_min):
             finally:
                 _current.pop()
             unknown = count.about.keys() - shares_min.keys()
-            assert not unknown, f"counted, and no share is asked of it: {sorted(unknown)}"
+            assert not unknown, f"counted, but without a required share: {sorted(unknown)}"
             found = {name: count.about[name] / max(count.examples, 1) for name in shares_min}
             shares = ", ".join(f"{name} {found[name]:.0%} (at least {shares_min[name]:.0%})" for name in shares_min)
             print(f"\nof {count.examples} examples: {shares}")

@@ -1,12 +1,11 @@
-"""Brokers, and runs of pytest, as forks of a process that has imported what they do.
+"""Broker and pytest processes as forks of a process that has imported their modules.
 
-To start one anew takes six times the processor time.
+A new interpreter takes six times the processor time. A fork is an ordinary process with its own arguments, environment,
+standard files and process group. But options of Python, wrapper tools, and environment variables that the interpreter
+or the system's libraries read at startup need a new interpreter.
 
-Rules: a fork is a process like any other. It has the arguments, the environment, the standard files and the process
-group that it is given, and nothing of the tests. What Python or the system's libraries look at before they run a
-program is decided by then: who wants options of Python, a tool around it or a variable of that kind gets a process that
-is started anew. The parent of all forks belongs to the process that asked first and ends with it; it tells how a fork
-has ended, because the system tells nobody else.
+The parent of all forks belongs to the first process that asks, and ends with it. It reports how a fork ended, because
+the system tells only the parent.
 """
 
 import atexit
@@ -28,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "pipeline_broker"
 PROGRAM = ("-m", PACKAGE)
 LOADED = ("pipeline_broker.commands.serve", "pipeline_broker.node.process", "pipeline_broker.node.upkeep")
-"""What loads nearly all that a broker does; the rest is loaded by each fork."""
+"""Modules that import nearly everything that a broker imports; each fork imports the rest."""
 PYTEST = ("-m", "pytest")
 LOADED_FOR_PYTEST = ("pytest", "pipeline_broker.embedded.embedded_broker", "pipeline_broker.embedded.island", *LOADED)
 """The same for pytest with the plugin, which pytest itself must be the first to load: it rewrites its assertions."""
@@ -37,15 +36,15 @@ STDIN, STDOUT, STDERR = range(3)
 
 
 def start_python(arguments, stderr, *, program=PROGRAM, prefix=(), environment=None, process_group=None):
-    """Start a program on ROOT, a fork where that makes no difference; its output is a pipe.
+    """Start a program in ROOT, as a fork where that makes no difference. Its output is a pipe.
 
     Args:
-        arguments: of the program.
-        stderr: an open file for its standard error.
-        program: what Python runs, PROGRAM or a file and the first of its arguments.
+        arguments: the arguments of the program.
+        stderr: an open file for standard error.
+        program: PROGRAM, or a file and its first arguments.
         prefix: the command of a tool that runs Python.
-        environment: variables over those of this process.
-        process_group: 0 makes it the leader of one.
+        environment: variables that override those of this process.
+        process_group: 0: make it the leader of a new group.
     """
     variables = {**os.environ, **(environment or {})}
     is_program = program == PROGRAM or program[0].endswith(".py")
@@ -63,18 +62,18 @@ def start_python(arguments, stderr, *, program=PROGRAM, prefix=(), environment=N
 
 
 def run_command(*arguments, seconds_max=60.0):
-    """Run a command of the package to its end, a fork on ROOT; what `subprocess.run` has, with texts."""
+    """Run a command of the package in ROOT, as a fork. Like `subprocess.run` with text output."""
     variables = dict(os.environ)
-    assert not PARENT.differs_early(variables), "it would not be what a process that is started anew is"
+    assert not PARENT.differs_early(variables), "a new interpreter would behave differently: use start_python"
     return PARENT.run([*PROGRAM, *arguments], variables, seconds_max)
 
 
 class Parent:
-    """The process that is forked, once it is there.
+    """The parent process of the forks.
 
     Args:
-        loaded: names of modules that it imports.
-        environment: variables over those of this process.
+        loaded: modules that it imports.
+        environment: variables that override those of this process.
     """
 
     def __init__(self, loaded, environment=None):
@@ -88,16 +87,16 @@ class Parent:
 
     @property
     def pid(self):
-        """None while there is none of this process."""
+        """The id of the parent; None before it runs."""
         return self._process.pid if self._process and self._owner == os.getpid() else None
 
     def differs_early(self, variables):
-        """Whether these variables would have given another interpreter than that of the forks."""
+        """Return whether these variables would change the interpreter's startup."""
         ours = self._variables if self.pid else {**os.environ, **self._environment}
         return early(variables) != early(ours)
 
     def fork(self, arguments, stderr, variables, process_group=None, folder=ROOT):
-        """A running fork."""
+        """Start a fork."""
         read_end, write_end = os.pipe()
         files = [f"/proc/{os.getpid()}/fd/{descriptor}" for descriptor in (write_end, stderr.fileno())]
         try:
@@ -116,7 +115,7 @@ class Parent:
         return Fork(self, pid, os.fdopen(read_end, "rb", buffering=0), arguments)
 
     def run(self, arguments, variables, seconds_max, folder=ROOT):
-        """What a fork printed, and how it ended; one that takes longer is killed."""
+        """Run a fork to its end, and return its output and exit code. Kills it after `seconds_max`."""
         with tempfile.TemporaryFile() as stderr:
             fork = self.fork(arguments, stderr, variables, folder=folder)
             killer = threading.Timer(seconds_max, fork.kill)
@@ -130,7 +129,7 @@ class Parent:
             return subprocess.CompletedProcess(arguments, code, printed.decode(), stderr.read().decode())
 
     def ask(self, **request):
-        """Have the parent do something; the number that it answers."""
+        """Send a request to the parent; return the number that it answers."""
         with self._lock:
             if self.pid is None:
                 self._start()
@@ -139,7 +138,7 @@ class Parent:
             self._process.stdin.flush()
             while True:
                 number, answer = map(int, self._process.stdout.readline().split())
-                if number == self._asked:  # others are of who was interrupted before they came
+                if number == self._asked:  # earlier answers belong to callers that were interrupted
                     return answer
 
     def _start(self):
@@ -160,7 +159,7 @@ class Parent:
 
 PARENT = Parent(LOADED)
 ANYWHERE = {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": ""}
-"""Variables by which Python finds this repository's packages from any folder, and what is in that folder."""
+"""Variables by which Python finds the packages of this repository, and those of the current directory."""
 PARENT_OF_PYTEST = Parent(LOADED_FOR_PYTEST, ANYWHERE)
 PARENTS = PARENT, PARENT_OF_PYTEST
 
@@ -170,7 +169,7 @@ def early(variables):
 
 
 class Fork:
-    """A fork, with what `subprocess.Popen` has for a process."""
+    """A fork, with the interface of `subprocess.Popen`."""
 
     def __init__(self, parent, pid, stdout, arguments):
         self._parent = parent
@@ -208,7 +207,7 @@ class Fork:
     def _ends_within(self, seconds):
         try:
             descriptor = os.pidfd_open(self.pid)
-        except ProcessLookupError:  # another thread has waited for it meanwhile
+        except ProcessLookupError:  # another thread has awaited it
             return True
         try:
             poll = select.poll()
@@ -219,7 +218,10 @@ class Fork:
 
 
 def be_parent(loaded):
-    """Fork, and tell how forks ended, until nobody is left who asks; a fork is given what it runs, the parent None."""
+    """Fork on request, and report how forks ended, until standard input closes.
+
+    Returns the arguments of the program in a fork, and None in the parent.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it ends with who started it
     for name in loaded:
         importlib.import_module(name)
@@ -241,7 +243,7 @@ def be_parent(loaded):
 
 
 def fork(arguments, files, variables, leads, folder):
-    """As os.fork; the fork has its files, its variables, its group and its folder."""
+    """Like os.fork; the child has its own files, variables, process group and directory."""
     del arguments
     opened = [os.open(os.devnull, os.O_RDONLY), *(os.open(path, os.O_WRONLY) for path in files)]
     pid = os.fork()

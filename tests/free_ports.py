@@ -1,7 +1,7 @@
-"""Ports for those who must know one before they listen on it.
+"""Free ports, for programs that need a port number before they listen.
 
-Rules: not from the range that the system gives out (ip_local_port_range), else a client of another test may have it a
-moment later.
+They are outside of the ephemeral range (ip_local_port_range): a client of another test could get an ephemeral port
+first.
 """
 
 import random
@@ -11,7 +11,7 @@ PORTS = range(15000, 30000)
 
 
 def free_port(*offsets: int) -> int:
-    """A port that nothing listens on, nor on those so far above it; hardly ever the same for two tests."""
+    """Return a free port, whose given offsets above it are free too. Two tests hardly ever get the same one."""
     dice = random.SystemRandom()
     while True:
         port = dice.choice(PORTS)
@@ -20,7 +20,7 @@ def free_port(*offsets: int) -> int:
 
 
 def is_free(port: int) -> bool:
-    """Whether somebody may listen on a port of the loopback."""
+    """Return whether a process may listen on a loopback port."""
     with socket.socket() as probe:
         try:
             probe.bind(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""An identity provider in a thread: a token endpoint for client credentials, and what clients asked of it."""
+"""An identity provider in a thread: a token endpoint for client credentials that records its requests."""
 
 import base64
 import contextlib
@@ -18,13 +18,13 @@ CLIENT_ID, CLIENT_SECRET = "ada", "it is /+ secret"
 
 
 def bearer(seconds=3600, **claims):
-    """A token that our brokers take (`bearer_settings`)."""
+    """Return a token that brokers with `bearer_settings` accept."""
     now = int(time.time())
     return token(iat=now, exp=now + seconds, aud="broker", **claims)
 
 
 def bearer_settings(folder):
-    """Of a broker that lets in who has a token of this provider."""
+    """Return the settings of a broker that accepts tokens of this provider."""
     write_keys(folder / "jwks.json", jwk(rsa_key(), "r"))
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
     return {
@@ -38,7 +38,7 @@ def bearer_settings(folder):
 
 @attrs.define
 class Asked:
-    """One request of a client."""
+    """A request of a client."""
 
     path: str
     form: dict
@@ -47,9 +47,12 @@ class Asked:
 
 @attrs.define
 class Provider:
-    """`answers` are given one after the other, as (status, object or bytes); then tokens, for who knows the secret.
+    """The provider.
 
-    `life_s` is for how long a token is said to be valid; `meanwhile` is called while a client waits for an answer.
+    Attributes:
+        answers: the first responses, as (status, object or bytes); after them the right secret gets a token.
+        life_s: the lifetime of tokens in the response.
+        meanwhile: called before each response.
     """
 
     url: str = ""
@@ -72,7 +75,7 @@ class Provider:
 
 @contextlib.contextmanager
 def provider(certificate=None):
-    """One that answers until the end of the block, by TLS where it has a certificate."""
+    """Run a provider during the block, with TLS if it has a certificate."""
     found = Provider()
 
     class Handler(http.server.BaseHTTPRequestHandler):

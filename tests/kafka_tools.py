@@ -1,4 +1,4 @@
-"""Runs Apache Kafka's own programs, from the jars that the product fetches once, by Maven, into the user's cache."""
+"""Apache Kafka's own programs, run from jars that Maven fetches once into the user's cache."""
 
 import subprocess
 
@@ -18,7 +18,7 @@ rootLogger.appenderRef.stderr.ref = stderr
 
 
 def what_is_missing(*programs):
-    """Why Kafka's programs cannot be run here, None where they can; jars that are not here are fetched."""
+    """Return why Kafka's programs cannot run here, or None. Fetches missing jars."""
     if reason := without("java", *programs):
         return reason
     try:
@@ -29,25 +29,25 @@ def what_is_missing(*programs):
 
 
 def require_kafka(*programs):
-    """End the test where Kafka's programs, and others beside Java, cannot be run."""
+    """Skip the test if Kafka's programs, or other required ones, cannot run."""
     if reason := what_is_missing(*programs):
         absent(reason)
 
 
 def class_path():
-    """Kafka's jars, as Java takes them."""
+    """Return Kafka's jars as a class path."""
     return f"{fetch_jars()}/*"
 
 
 def java_command(directory):
-    """Java for a small program, with what is logged on its standard error; the directory is for its settings."""
+    """Return a Java command for a small program that logs to standard error; the directory is for its settings."""
     logging = directory / "log4j2.properties"  # one of the jars has a configuration that writes to stdout
     logging.write_text(LOGGING)
     return ["java", "-Xmx256m", *SHORT_JAVA.split(), "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
 
 
 def kafka_tool(directory):
-    """A function that runs a tool: its class, its arguments, its input; it gives the ended process."""
+    """Return a function that runs a tool by its class, arguments and input, and returns the completed process."""
     command_of = tool_command(directory)
 
     def run(name, *arguments, text=""):
@@ -60,7 +60,7 @@ def kafka_tool(directory):
 
 
 def tool_command(directory):
-    """A function that gives the command of a tool, for tests that end it themselves: its class, its arguments."""
+    """Return a function that returns the command of a tool, for tests that end it themselves."""
     require_kafka()
     java = java_command(directory)
 
@@ -73,9 +73,10 @@ def tool_command(directory):
 
 
 def class_archive(path):
-    """Options with which Java starts twice as fast: the first tool of a worker writes its classes, later ones map them.
+    """Return options that halve Java's startup time.
 
-    Source: JEP 350. What Java says of classes that it cannot archive would stand among what a tool prints.
+    The first tool of a worker archives its classes; later ones map them (JEP 350). Java's warnings about classes that
+    it cannot archive would mix with the output of a tool.
     """
     kind = "SharedArchiveFile" if path.exists() else "ArchiveClassesAtExit"
     return [f"-XX:{kind}={path}", "-Xlog:disable"]

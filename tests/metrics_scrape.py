@@ -8,7 +8,7 @@ from tests.forks import run_command
 
 
 def scrape_in_use(broker):
-    """What a broker process that serves metrics shows after some load, a commit, and while a connection is open."""
+    """Return a scrape of a broker process after some load and a commit, with an open connection."""
     (address,) = re.findall(r"^metrics on (http://\S+)$", broker.stderr, re.MULTILINE)
     load = ["load", broker.bootstrap, "--seconds", "0.1"]
     commit = ["groups", "reset-offsets", "billing", "--topic", "load", "--to", "beginning", "--execute"]

@@ -1,7 +1,6 @@
-"""How tests run pytest with the plugin, wherever they do.
+"""Runs of pytest with the plugin.
 
-Rules: no plugin is loaded by itself, whatever is installed here: that is sooner, and the tests of the wheel show that
-pytest finds this one. pytest-xdist is named where it is wanted.
+They load no other plugins automatically, which is faster; the tests of the wheel check that pytest finds this one.
 """
 
 import os
@@ -88,14 +87,14 @@ FASTSTREAM_CLIENTS = ("kafka", "confluent")
 
 
 def faststream_test(block, client):
-    """The test that docs/guides/testing.md shows for FastStream, on one of its clients and in both modes."""
+    """Return the FastStream test of docs/testing.md, for one of its clients and both modes."""
     assert "faststream.kafka" in block.text
     text = block.text.replace("faststream.kafka", f"faststream.{client}").replace("billing", f"billing-{client}")
     return text + textwrap.dedent(IN_BOTH_MODES)
 
 
 def run_python(folder, *arguments, **environment):
-    """Run Python in a folder, with this repository's packages."""
+    """Run Python in a directory, with this repository's packages."""
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
@@ -108,7 +107,7 @@ def run_python(folder, *arguments, **environment):
 
 
 def run_pytest(folder, *arguments, is_fork=True):
-    """Run pytest in a folder, with the plugin: a fork unless it has workers or must have imported nothing before."""
+    """Run pytest in a directory with the plugin: as a fork, unless it has workers or needs a new interpreter."""
     variables = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200"}
     workers = ("-p", "xdist") if "-n" in arguments else ()
     command = (*PYTEST, "-p", "no:cacheprovider", "-W", "error", "-p", PLUGIN, *workers, *arguments)
@@ -119,7 +118,7 @@ def run_pytest(folder, *arguments, is_fork=True):
 
 @attrs.frozen
 class Outcome:
-    """Of a run of pytest."""
+    """The outcome of a pytest run."""
 
     printed: str
     errors: str
@@ -130,7 +129,7 @@ class Outcome:
         return self.printed + self.errors
 
     def counts(self):
-        """How many tests passed, failed, ... by the last line."""
+        """The number of tests by outcome, from the last line."""
         return {
             word.rstrip("s"): int(number)
             for number, word in re.findall(r"(\d+) (passed|failed|errors?|warnings?)", self.last)
@@ -138,12 +137,12 @@ class Outcome:
 
     @property
     def last(self):
-        """Of pytest: what clients write to standard error, as librdkafka does, may come later."""
+        """The last line of pytest: clients such as librdkafka may write to standard error after it."""
         return self.printed.rstrip().splitlines()[-1]
 
 
 class Tree:
-    """Writes test files and runs pytest on them, in a folder whose path has blanks."""
+    """Writes test files into a directory with blanks in its path, and runs pytest on them."""
 
     def __init__(self, parent):
         self.folder = parent / "a stranger's tree"

@@ -1,4 +1,4 @@
-"""Programs that tests need. A test that lacks one skips and names its Debian package; with REQUIRE_TOOLS=1 it fails."""
+"""External programs of tests. A test without one skips, and names its Debian package; with REQUIRE_TOOLS=1 it fails."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ TOOLS = {
 
 
 def absent(reason):
-    """End a test that lacks something."""
+    """End a test because something is missing."""
     if os.environ.get("REQUIRE_TOOLS") == "1":
         pytest.fail(reason)
     pytest.skip(reason)
@@ -42,7 +42,7 @@ def find_tool(name):
 
 
 def without(*names):
-    """Why programs cannot be run, None where they can."""
+    """Return why programs cannot run, or None."""
     for name in names:
         if find_tool(name) is None:
             return f"needs {name} of the Debian package {TOOLS[name]}: make system-packages"
@@ -50,7 +50,6 @@ def without(*names):
 
 
 def require_tool(name):
-    """The path of a program."""
     if reason := without(name):
         absent(reason)
     return find_tool(name)

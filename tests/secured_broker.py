@@ -1,4 +1,4 @@
-"""Certificates of an authority of our own, and the settings of a broker that wants all that there is to want."""
+"""Certificates of a test authority, and settings of a broker with TLS, client certificates and SASL."""
 
 import trustme
 
@@ -6,7 +6,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def write_authority(folder):
-    """Certificates by name: `authority`, `client`, `server` of 127.0.0.1, `elsewhere` of another host."""
+    """Write certificates by name: `authority`, `client`, `server` for 127.0.0.1, `elsewhere` for another host."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(folder / "authority.pem")
     for name, host in (("client", "client.example"), ("server", "127.0.0.1"), ("elsewhere", "elsewhere.example")):
@@ -15,7 +15,7 @@ def write_authority(folder):
 
 
 def secured_settings(authority):
-    """Of a broker that speaks TLS, wants a certificate of the client and a proof of its name: ada, secret."""
+    """Return settings of a broker with TLS, a required client certificate, and SASL with ada and secret."""
     return {
         "listeners": "SASL_SSL://127.0.0.1:0",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),

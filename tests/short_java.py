@@ -1,4 +1,4 @@
-"""How tests start Java: a JVM of some seconds, or of a few minutes, spends more on some things than it gets back."""
+"""Java options for short-lived JVMs, which do not earn back the cost of some optimizations."""
 
 SHORT_JAVA = (
     "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote "

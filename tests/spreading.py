@@ -1,10 +1,9 @@
-"""In which order tests run, and which of them go to one worker together.
+"""The order of tests, and their distribution over workers.
 
-Rules: workers take units of tests in the order of collection (--no-loadscope-reorder), so long units come first and
-none is left for the end; a session of Spark and Apache Kafka are started once, and so is what the tests of a module
-share (its fixtures of module scope): one worker has them all; many tests of milliseconds go as one unit, because each
-unit is handed out by itself. Every worker collects all tests, and begins with a share of the files of its own: where
-nothing is compiled yet, a file is compiled by one of them.
+Workers take units of tests in collection order (--no-loadscope-reorder). Long units come first, so none is left for the
+end. One worker runs all tests that share an expensive resource: a Spark session, Apache Kafka, module fixtures. Many
+fast tests are one unit, because handing out a unit has a cost. Every worker collects all tests, and begins with its own
+share of the files, so that uncompiled files are compiled by one worker each.
 """
 
 from collections import Counter
@@ -40,7 +39,7 @@ TOGETHER = 50
 
 
 def spread(items):
-    """Sort the tests of a run, long ones first, and put them into units; tests of one rank stay as they were."""
+    """Sort tests by rank, long ones first, and group them into units. The sort is stable."""
     for item in items:
         if item.get_closest_marker("spark") and not group_of(item):
             item.add_marker(pytest.mark.xdist_group("spark"))
@@ -57,7 +56,7 @@ def spread(items):
 
 
 def import_share(config):
-    """Import the files of a worker's share, as their collection would, when it collects all tests."""
+    """Import a worker's share of the files, as their collection would, if it collects all tests."""
     worker = getattr(config, "workerinput", None)
     if worker is None or config.args != ["tests"]:
         return
@@ -68,7 +67,7 @@ def import_share(config):
 
 
 def shared_by_module(item):
-    """Which parameters the fixtures of module scope have that a test takes, as text; None where it takes none."""
+    """Return the parameters of a test's module fixtures as text; None without such fixtures."""
     if (fixtures := getattr(item, "_fixtureinfo", None)) is None:  # pytest tells the scopes of fixtures nowhere else
         return None
     shared = [name for name, found in fixtures.name2fixturedefs.items() if found[-1].scope == "module"]
@@ -82,7 +81,7 @@ def group_of(item):
 
 
 def rank(item):
-    """The place of a test among all: 0 comes first."""
+    """Return the rank of a test; 0 comes first."""
     group = group_of(item)
     if group in CHAINS:
         return CHAINS.index(group)

@@ -1,6 +1,6 @@
-"""Records of internal topics as Hypothesis draws them: sound ones of every type, and what may stand in their place.
+"""Hypothesis strategies for records of internal topics: valid ones of every type, and damaged ones.
 
-The types come from the declared messages and from the tables of the readers, so a new one is among them by itself.
+The types come from the declared messages and the tables of the readers, so new types are included automatically.
 """
 
 import functools
@@ -37,7 +37,7 @@ FOREIGN_ID = "foreign"
 
 
 def _pairs(*modules):
-    """Key and value messages of modules, by the type of their records."""
+    """Return key and value messages of modules, by record type."""
     named = {message.__name__: message for message in RECORDS}
     found = {}
     for name, key in named.items():
@@ -58,7 +58,7 @@ assert set(MESSAGES[OFFSETS_TOPIC]) == set(RECORD_OWNERS) | OFFSET_TYPES
 
 
 def _named(message):
-    """The same with foreign ids in place of every text."""
+    """Replace every text by foreign ids."""
     for name in message.__slots__ if hasattr(message, "__slots__") else vars(message):
         if isinstance(getattr(message, name), str):
             setattr(message, name, FOREIGN_ID)
@@ -70,13 +70,13 @@ def encoded(number, message, version):
 
 
 def foreign_key(kind, key):
-    """The key of a record about something foreign."""
+    """Draw the key of a record about a foreign entity."""
     return encoded(kind, _named(sample(key, 0)), 0)
 
 
 @st.composite
 def coded_records(draw, topic):
-    """Records that can be decoded: any values in the fields of any version."""
+    """Draw decodable records: any values in the fields of any version."""
     kind, (key, value) = draw(st.sampled_from(sorted(MESSAGES[topic].items(), key=lambda item: item[0])))
     named = st.just(foreign_key(kind, key))
     data = draw(named | objects(key, 0).map(lambda message: encoded(kind, message, 0)))
@@ -92,7 +92,7 @@ DATA = st.sampled_from([SUBSCRIPTION, b"", b"\xff", b"\0\0\0\0\0\0"])
 
 
 def _strange_field(_owner, field):
-    """Values that can be decoded, at the limits of their types; texts that name each other."""
+    """Draw decodable values at the limits of their types, and texts that name each other."""
     kind = str(field.type)
     if kind in INTEGER_BITS:
         high = 2 ** (INTEGER_BITS[kind] - 1)
@@ -108,7 +108,7 @@ def _strange_values(value, version):
 
 @st.composite
 def strange_records(draw, topic):
-    """Records about the foreign group, transaction or share partition that can be decoded and hardly make sense."""
+    """Draw decodable but implausible records about the foreign group, transaction or share partition."""
     kind, (key, value) = draw(st.sampled_from(sorted(MESSAGES[topic].items(), key=lambda item: item[0])))
     version = draw(st.sampled_from(versions_of(value)))
     message = draw(_strange_values(value, version))
@@ -116,7 +116,7 @@ def strange_records(draw, topic):
 
 
 def sound_metadata():
-    """One record of each type of the metadata partition."""
+    """Return one record of each type of the metadata partition."""
     principal = KafkaPrincipal("User", FOREIGN_ID)
     mechanism = SCRAM_MECHANISMS["SCRAM-SHA-256"]
     binding = AclBinding(
@@ -168,7 +168,7 @@ DEEP = b"\0\0" + b"[" * 100_000
 
 @st.composite
 def coded_metadata(draw):
-    """Records of the metadata partition: sound ones, and JSON with other leaves in their place."""
+    """Draw records of the metadata partition: valid ones, and JSON with replaced leaves."""
     record = METADATA[draw(st.sampled_from(RecordType))]
     fate = draw(st.integers(0, 9))
     if fate == 0:
@@ -186,7 +186,7 @@ def coded_metadata(draw):
 
 
 def sound(topic):
-    """Sound records of every type of a topic."""
+    """Return valid records of every type of a topic."""
     if topic == METADATA_TOPIC:
         return [(record.key, record.value) for record in METADATA.values()]
     return [
@@ -198,7 +198,7 @@ def sound(topic):
 
 @st.composite
 def mutated(draw, topic):
-    """A sound record cut short, with other bytes in it, or with the value of another."""
+    """Draw a valid record that is cut short, has other bytes, or has the value of another record."""
     key, value = draw(st.sampled_from(sound(topic)))
     fate = draw(st.integers(0, 4))
     if fate == 0:
@@ -220,7 +220,7 @@ NUMBERED = st.builds(lambda kind, rest: TYPE.pack(kind) + rest, st.integers(-1, 
 
 
 def any_records(topic):
-    """Key and value of whatever may be found in a topic."""
+    """Draw keys and values of anything that may be in a topic."""
     coded = coded_metadata() if topic == METADATA_TOPIC else coded_records(topic) | strange_records(topic)
     random = st.tuples(st.none() | st.binary(max_size=60) | NUMBERED, st.none() | st.binary(max_size=60) | NUMBERED)
     return random | mutated(topic) | coded

@@ -1,4 +1,4 @@
-"""Asks a broker about everything that it knows, as clients would, and lets its timers go off: no handler may raise."""
+"""Sends a broker requests about everything that it knows, and fires its timers: no handler may raise."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TIMERS_MAX = 1_000
 
 
 def _ask(desk: Desk, message: Any, version: int) -> None:
-    """Have a request handled; one that is parked stays so."""
+    """Handle a request; a parked one stays parked."""
     result = desk.decide(message, version)
     while isinstance(result, Parked) and result.work is not None:
         found = result.work()
@@ -48,7 +48,7 @@ def _ask(desk: Desk, message: Any, version: int) -> None:
 
 
 def ask_about_everything(desk: Desk) -> None:
-    """Describe all there is, then act on each of it."""
+    """Describe everything, then act on each item."""
     for message, version in (
         (MetadataRequest(topics=None), 12),
         (ListGroupsRequest(), 5),
@@ -110,9 +110,9 @@ def _ask_about_share(desk: Desk, key: Any) -> None:
 
 
 def let_time_pass(desk: Desk, milliseconds: int, turn_ms: int = TURN_MS) -> None:
-    """Advance the clock; all timers that are due by then go off, and what they append is committed.
+    """Advance the clock, fire all timers that have expired, and commit the records that they append.
 
-    A turn of the timers takes so long: those that come due meanwhile go off late, with the next.
+    A turn of the timers takes time, so timers that expire during it fire late, with the next turn.
     """
     end_ms = desk.now_ms + milliseconds
     for _ in range(TIMERS_MAX):

@@ -1,8 +1,8 @@
-"""A test that holds for every row of a table: one test runs all rows, and names each that fails.
+"""A test over the rows of a table: one test runs all rows, and names each that fails.
 
-Rules: a row that fails does not end the others; a row never skips, it is left out of the table. The fixtures of the
-test are those of all its rows, so what a row leaves behind is the next one's. EACH_ROW=1 makes every row a test of its
-own, which is how one that failed is run alone: `EACH_ROW=1 .venv/bin/python -m pytest 'FILE::TEST[ROW]'`.
+A failing row does not stop the others. A row never skips; leave it out of the table. All rows share the fixtures of the
+test. EACH_ROW=1 makes every row a test of its own, to run one alone: `EACH_ROW=1 .venv/bin/python -m pytest
+'FILE::TEST[ROW]'`.
 """
 
 import inspect
@@ -16,11 +16,10 @@ SHOWN_MAX = 10
 
 
 def each_row(names, rows, ids=None, *, parts=1):
-    """Have a test run with each of the rows, as `pytest.mark.parametrize` would, but in one test.
+    """Run a test with each of the rows, like `pytest.mark.parametrize`, but as one test.
 
-    `names` are the arguments that a row gives, with commas between; `ids` are the names of the rows, which those made
-    by `pytest.param` bring along. A table that takes more than a few seconds is divided over as many tests as `parts`
-    says, by turns: each has rows of all kinds.
+    `names` are the arguments of a row, separated by commas; `ids` are the names of the rows, unless made by
+    `pytest.param`. `parts` divides a slow table into several tests, which take rows in turn.
     """
     arguments = [name.strip() for name in names.split(",")]
     if ids is None:
@@ -39,7 +38,7 @@ def each_row(names, rows, ids=None, *, parts=1):
 
 
 def table_test(function, arguments, table, parts):
-    """A test that takes the fixtures of a function and calls it with each row."""
+    """Return a test with the fixtures of a function, which calls it with each row."""
     assert not inspect.iscoroutinefunction(function), "a table has no event loop of its own"
 
     def run(*of_class, part=0, **fixtures):
@@ -73,6 +72,6 @@ def table_test(function, arguments, table, parts):
 
 
 def tell_apart(function, row):
-    """Have Hypothesis draw other examples for each row, also where it does without chance, as its plugin has it."""
+    """Make Hypothesis draw different examples for each row, also when derandomized."""
     if getattr(function, "is_hypothesis_test", False):
         function.hypothesis.inner_test._hypothesis_internal_add_digest = row.encode()

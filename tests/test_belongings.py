@@ -1,4 +1,4 @@
-"""What a test leaves open is found, and what it gave back is not."""
+"""The check for leaked resources finds leaks, and only leaks."""
 
 import gc
 import os
@@ -49,7 +49,7 @@ def test_takes_the_broker_of_the_session(kafka_broker):
 """
 
 
-def test_a_test_that_leaves_something_fails_and_says_what(tmp_path):
+def test_a_test_that_leaks_a_resource_fails_and_names_it(tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_broker.py").write_text(KEEPS_A_BROKER)
     (tmp_path / "test_leaks.py").write_text(LEAKS)
@@ -68,7 +68,7 @@ def before():
     return belongings()
 
 
-def test_a_descriptor_that_is_closed_is_not_left(before):
+def test_a_closed_descriptor_is_not_leaked(before):
     first, second = socket.socketpair()
     first.close()
     left = left_behind(before, SOON)
@@ -78,7 +78,7 @@ def test_a_descriptor_that_is_closed_is_not_left(before):
     assert not left_behind(before, SOON)
 
 
-def test_what_only_a_cycle_knows_is_not_left(before):
+def test_an_object_in_a_reference_cycle_is_not_leaked(before):
     cycle = [Path("/dev/zero").open("rb")]  # noqa: SIM115 - left open on purpose
     cycle.append(cycle)
     gc.disable()
@@ -90,7 +90,7 @@ def test_what_only_a_cycle_knows_is_not_left(before):
         gc.enable()
 
 
-def test_a_cycle_that_a_thread_leaves_as_it_ends_is_not_left(before):
+def test_a_reference_cycle_of_an_ending_thread_is_not_leaked(before):
     def run():
         cycle = [Path("/dev/zero").open("rb")]  # noqa: SIM115 - left open on purpose
         cycle.append(cycle)
@@ -101,15 +101,15 @@ def test_a_cycle_that_a_thread_leaves_as_it_ends_is_not_left(before):
         assert not left_behind(before, GIVE_BACK_SECONDS_MAX)
 
 
-def test_a_process_is_left_until_somebody_waited_for_it(before):
+def test_a_process_is_leaked_until_it_is_awaited(before):
     process = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert str(left_behind(before, SOON)) == f"process {process.pid}: has ended, but nobody waited for it"
+    assert str(left_behind(before, SOON)) == f"process {process.pid}: is a zombie: its exit was not awaited"
     process.wait()
     assert not left_behind(before, SOON)
 
 
-def test_what_ends_a_moment_later_is_waited_for_and_idle_threads_of_trio_are_not_left(before):
+def test_resources_have_a_grace_period_and_idle_threads_of_trio_are_not_leaked(before):
     threading.Timer(SOON / 2, bool).start()
     trio.run(trio.to_thread.run_sync, bool)
     assert not left_behind(before, GIVE_BACK_SECONDS_MAX)

@@ -1,4 +1,4 @@
-"""A measured test fails when it is blind, and only then."""
+"""A measured test fails if too few examples are relevant, and only then."""
 
 import pytest
 from hypothesis import example, given, settings
@@ -19,12 +19,12 @@ def measured_test(share_min, divisor, *, leaves_early=False):
     return run
 
 
-def test_a_test_whose_examples_are_about_its_name_passes():
+def test_a_test_with_enough_relevant_examples_passes():
     measured_test(0.3, 2)()
 
 
 @pytest.mark.parametrize("leaves_early", [False, True])
-def test_a_blind_test_fails_also_where_it_leaves_early(leaves_early):
+def test_a_blind_test_fails_even_if_it_returns_early(leaves_early):
     with pytest.raises(BlindError, match="divisible"):
         measured_test(0.3, 1000, leaves_early=leaves_early)()
 
@@ -46,7 +46,7 @@ def test_one_example_less_than_its_share_is_chance_and_none_is_not():
         some_of_many(0)
 
 
-def test_a_failure_is_told_instead_of_the_share():
+def test_another_failure_takes_precedence_over_the_share():
     @measured(anything=1.0)
     @settings(database=None)
     @given(st.integers())
@@ -57,7 +57,7 @@ def test_a_failure_is_told_instead_of_the_share():
         run()
 
 
-def test_of_few_examples_no_share_is_asked():
+def test_few_examples_need_no_share():
     @measured(anything=1.0)
     @settings(max_examples=3, database=None)
     @given(st.integers())
@@ -68,7 +68,7 @@ def test_of_few_examples_no_share_is_asked():
     run()
 
 
-def test_each_run_counts_for_itself_and_what_is_counted_is_asked_for():
+def test_each_run_counts_separately_and_every_counted_name_needs_a_share():
     run = measured_test(0.3, 2)
     run()
     run()
@@ -95,7 +95,7 @@ def test_an_example_counts_once():
         run()
 
 
-def test_settings_that_would_not_count_are_refused():
+def test_settings_without_effect_are_rejected():
     @settings(max_examples=3, database=None)
     @measured(anything=0.0)
     @given(st.integers())

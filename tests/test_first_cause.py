@@ -1,9 +1,7 @@
-"""The first cause under groups of groups."""
-
 from pipeline_broker.first_cause import first_cause
 
 
-def test_what_nurseries_wrapped_is_found_and_what_they_did_not_is_itself():
+def test_the_first_exception_of_nested_groups_and_a_single_exception_itself():
     cause, other = ValueError("first"), ValueError("second")
     assert first_cause(cause) is cause
     assert first_cause(ExceptionGroup("outer", [ExceptionGroup("inner", [cause, other]), other])) is cause

@@ -1,4 +1,4 @@
-"""A fork is what a process that is started anew would be, and is left behind like one."""
+"""A fork behaves like a new process, and is found if it is leaked."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ SERVE = ("serve", "--port", "0", "--data")
 
 @pytest.fixture
 def started(tmp_path):
-    """Starts a program of the package; what still runs at the end is killed."""
+    """Starts a program of the package; kills it at the end if it still runs."""
     processes = []
 
     def start(*arguments, **options):
@@ -55,7 +55,7 @@ def test_it_may_run_a_file(started, tmp_path):
     assert program.wait(SECONDS_MAX) == 0
 
 
-def test_it_ends_as_any_process_does(started, tmp_path):
+def test_it_ends_like_any_process(started, tmp_path):
     broker = started(*SERVE, tmp_path / "data")
     read_line(broker, SECONDS_MAX)
     with pytest.raises(subprocess.TimeoutExpired):
@@ -75,13 +75,13 @@ def test_it_ends_as_any_process_does(started, tmp_path):
     "options",
     [{"prefix": ("env",)}, {"program": ("-P", "-m", "pipeline_broker")}, {"environment": {"PYTHONHASHSEED": "1"}}],
 )
-def test_what_python_would_look_at_first_starts_it_anew(options, started):
+def test_variables_that_python_reads_at_startup_need_a_new_interpreter(options, started):
     process = started("--version", **options)
     assert isinstance(process, subprocess.Popen)
     assert process.wait(SECONDS_MAX) == 0
 
 
-def test_one_that_is_left_behind_is_found(started, tmp_path):
+def test_a_leaked_fork_is_found(started, tmp_path):
     before = belongings()
     broker = started(*SERVE, tmp_path / "data")
     assert f"process {broker.pid}:" in str(belongings().others(before))

@@ -1,4 +1,4 @@
-"""What the broker makes on a disk is its own user's, also where the umask would let everybody in."""
+"""Permissions of files that the broker creates, also with an open umask."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def open_umask():
 
 
 def modes(path):
-    """Of everything below and the path itself, but for symbolic links."""
+    """Return the modes of a path and everything below it, without symbolic links."""
     found = {}
     for folder, _, names in os.walk(path):
         for each in (Path(folder), *(Path(folder, name) for name in names)):
@@ -41,7 +41,7 @@ def open_to_others(*paths):
 
 
 def load(broker):
-    """Records in a topic that is compacted and archived, and a group."""
+    """Write records to a compacted, archived topic, and create a group."""
     import confluent_kafka as ck
     import confluent_kafka.admin as cka
 
@@ -60,7 +60,7 @@ def load(broker):
     assert (result.exit_code, result.output) == (0, "compacted\n")
 
 
-def test_all_that_a_broker_makes_is_its_users_alone_through_load_compaction_and_restarts(broker_process, tmp_path):
+def test_only_the_owner_has_access_to_all_files_through_load_compaction_and_restarts(broker_process, tmp_path):
     data, trace = tmp_path / "new" / "data", tmp_path / "traces" / "one"
     log, telemetry = tmp_path / "requests.log", tmp_path / "telemetry.json"
     options = {
@@ -87,7 +87,7 @@ def test_all_that_a_broker_makes_is_its_users_alone_through_load_compaction_and_
     assert any(re.match(rf"{ARCHIVE_NAME}/[^/]*/.*\.log$", name) for name in names), names
 
 
-def test_an_existing_directory_that_is_wider_is_told_once_and_left_as_it_is(broker_process, tmp_path):
+def test_an_existing_directory_with_wider_access_is_reported_once_and_unchanged(broker_process, tmp_path):
     data = tmp_path / "it's wide"
     data.mkdir()
     data.chmod(0o750)
@@ -99,13 +99,13 @@ def test_an_existing_directory_that_is_wider_is_told_once_and_left_as_it_is(brok
     assert stat.S_IMODE(data.stat().st_mode) == 0o750
 
 
-def test_parents_that_are_made_are_the_owners_too(open_umask, tmp_path):
+def test_created_parent_directories_are_private_too(open_umask, tmp_path):
     SystemFileSystem().make_directory(tmp_path / "a" / "b" / "c")
     owner_only.make_directories(tmp_path / "d" / "e")
     assert open_to_others(tmp_path) == {}
 
 
-def test_what_is_there_keeps_its_mode(open_umask, tmp_path):
+def test_existing_files_keep_their_mode(open_umask, tmp_path):
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The pytest plugin as its users have it, again and again: all clients, on two workers, in an order drawn anew."""
+"""Repeated runs of the pytest plugin with all clients, on two workers, in random order."""
 
 import os
 import random
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items):
 
 
 def write_suite(folder):
-    """Write what users run: clients, the tests of docs/guides/testing.md, and the examples; how many tests that is."""
+    """Write the tests of users: clients, the tests of docs/testing.md and the examples; return the number of tests."""
     both_modes = textwrap.dedent(IN_BOTH_MODES)
     (folder / "test_clients.py").write_text(textwrap.dedent(THREE_CLIENTS) + both_modes, encoding="utf-8")
     (block,) = blocks_run_by("tests/embedded/test_faststream.py")
@@ -53,7 +53,7 @@ def write_suite(folder):
 @pytest.mark.clients
 @pytest.mark.plugin_runs
 def test_all_clients_work_under_xdist_in_any_order_in_every_run(tmp_path, record_property):
-    """As often as RUNS says; a run that fails is told with what it printed, and does not end the others."""
+    """Repeats RUNS times. A failed run is reported with its output, and does not stop the others."""
     tree = Tree(tmp_path)
     tests = write_suite(tree.folder)
     failed, load, longest_s = [], 0.0, 0.0
@@ -66,7 +66,7 @@ def test_all_clients_work_under_xdist_in_any_order_in_every_run(tmp_path, record
             failed.append(f"run {number}, seed {seed}:\n{outcome.text}")
     record_property(
         CAMPAIGN,
-        f"{RUNS} runs of {tests} tests, all clients in both modes on two workers in an order drawn anew: {len(failed)} "
+        f"{RUNS} runs of {tests} tests, all clients in both modes on two workers in random order: {len(failed)} "
         f"failed; the longest took {longest_s:.1f} s; load of the machine up to {load:.1f}",
     )
     assert failed == [], "\n".join(failed)

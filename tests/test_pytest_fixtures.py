@@ -1,4 +1,4 @@
-"""Fixtures of the plugin beside the broker of the session: topics by name, and a broker of the test's own."""
+"""Fixtures of the plugin other than the session's broker: named topics, and a broker per test."""
 
 import re
 
@@ -12,7 +12,7 @@ def tree(tmp_path):
     return Tree(tmp_path)
 
 
-def test_topics_of_one_test_are_made_with_its_name_and_no_other_has_them(tree):
+def test_topics_are_named_after_their_test_and_unique(tree):
     outcome = tree(
         {
             "test_it.py": """
@@ -33,7 +33,7 @@ def test_topics_of_one_test_are_made_with_its_name_and_no_other_has_them(tree):
     assert outcome.counts() == {"passed": 2}, outcome.text
 
 
-def test_a_fresh_broker_is_the_tests_own_in_the_modes_of_its_marker_and_may_end_in_it(tree):
+def test_a_fresh_broker_has_the_modes_of_the_marker_and_may_be_closed(tree):
     outcome = tree(
         {
             "test_it.py": """
@@ -71,7 +71,7 @@ def test_a_fresh_broker_is_the_tests_own_in_the_modes_of_its_marker_and_may_end_
     assert outcome.counts() == {"passed": 7}, outcome.text
 
 
-def test_a_fresh_broker_is_told_of_below_a_failure_and_its_rules_are_looked_after(tree):
+def test_a_fresh_broker_has_a_report_section_and_its_rules_are_checked(tree):
     outcome = tree(
         {
             "test_it.py": """

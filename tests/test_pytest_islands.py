@@ -1,4 +1,4 @@
-"""Little suites whose tests would disturb each other: in any order, on workers and repeated."""
+"""Small suites with tests that would disturb each other: in any order, on workers and repeated."""
 
 import re
 
@@ -158,12 +158,12 @@ REPEATED = """
     ids=["in order", "reversed", "shuffled-0", "shuffled-1", "shuffled-2", "repeated", "on two workers"],
 )
 @pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
-def test_no_test_meets_what_another_did(tree, conftest, arguments, mode):
+def test_tests_do_not_see_the_effects_of_others(tree, conftest, arguments, mode):
     outcome = tree({"conftest.py": conftest, "test_it.py": DISTURBING}, "-q", "--kafka-mode", mode, *arguments)
     assert outcome.counts() == {"passed": 10}, outcome.text
 
 
-def test_a_rule_that_never_struck_is_a_warning_with_its_text_and_an_error_where_that_is_asked(tree):
+def test_a_rule_that_never_struck_is_a_warning_and_an_error_on_request(tree):
     files = {
         "test_it.py": """
         def test_typo(kafka_broker, kafka_topic, kafka_faults):
@@ -206,7 +206,7 @@ def test_a_rule_without_an_effect_fails_its_test(tree):
     assert not re.search(r"pytest_plugin.py:\d+", outcome.text)
 
 
-def test_what_is_told_of_a_failure_is_what_this_test_did_in_whatever_phase_it_failed(tree):
+def test_the_report_of_a_failure_shows_only_the_failed_test_in_every_phase(tree):
     files = {
         "conftest.py": REVERSED,
         "test_it.py": """

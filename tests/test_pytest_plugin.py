@@ -1,8 +1,7 @@
-"""The pytest plugin in the tree of a stranger: another process, and another folder with blanks in its path.
+"""The pytest plugin in a foreign project: another process, in a directory with blanks in its path.
 
-Some of these processes are started anew, as a stranger's is: two that look at what is loaded, and those with workers.
-
-What the plugin does there is looked at from outside, by the outcomes that pytest tells and the files that it writes.
+Checks the outcomes that pytest reports and the files that the plugin writes. Tests of loaded modules, and those with
+workers, use a new interpreter.
 """
 
 import re
@@ -25,7 +24,7 @@ def test_all_three_clients_work(tree, mode):
     assert outcome.counts() == {"passed": 3}, outcome.text
 
 
-def test_a_session_has_one_broker_and_each_test_a_topic_that_is_there_and_empty(tree):
+def test_a_session_has_one_broker_and_each_test_a_new_empty_topic(tree):
     outcome = tree(
         {
             "test_topics.py": """
@@ -123,7 +122,7 @@ def test_a_marker_chooses_mode_and_settings_and_the_closest_one_wins(tree):
     assert outcome.counts() == {"passed": 5}, outcome.text
 
 
-def test_the_configuration_file_chooses_and_the_command_line_goes_over_it(tree):
+def test_the_command_line_overrides_the_configuration_file(tree):
     files = {
         "pytest.ini": """
         [pytest]
@@ -153,7 +152,7 @@ FAILING = """
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
-def test_below_a_test_that_failed_stands_what_the_broker_saw_and_on_request_in_a_page(tree, workers):
+def test_a_failed_test_shows_the_brokers_view_and_on_request_writes_a_page(tree, workers):
     outcome = tree({"test_it.py": FAILING}, "--kafka-dump", "dumps of it", *workers)
     assert outcome.counts() == {"passed": 1, "failed": 1}, outcome.text
     assert re.search(r"^-+ kafka broker -+$", outcome.text, re.MULTILINE)
@@ -171,7 +170,7 @@ def test_a_dump_that_cannot_be_written_does_not_hide_the_failure(tree):
     assert "nothing can be shown of the broker: " in outcome.text
 
 
-def test_another_package_named_stages_fails_only_the_tests_that_want_a_broker_with_one_line(tree):
+def test_another_package_named_stages_fails_only_tests_with_a_broker_with_one_line(tree):
     outcome = tree(
         {
             "stages/__init__.py": "theirs = 1\n",
@@ -192,10 +191,10 @@ def test_another_package_named_stages_fails_only_the_tests_that_want_a_broker_wi
     assert "is another package named stages and shadows the one of pipeline-broker" in outcome.text
     assert "Traceback" not in outcome.text
     assert "During handling" not in outcome.text
-    assert "_pytest/python.py" not in outcome.text, "where it was noticed helps nobody"
+    assert "_pytest/python.py" not in outcome.text, "the line of the plugin does not help"
 
 
-def test_a_run_that_uses_no_fixture_loads_nothing_of_ours(tree):
+def test_a_run_without_our_fixtures_imports_no_module_of_ours(tree):
     outcome = tree(
         {
             "test_it.py": f"""
@@ -231,7 +230,7 @@ def test_a_run_that_uses_no_fixture_loads_nothing_of_ours(tree):
         ),
     ],
 )
-def test_a_mistake_in_a_marker_fails_its_own_test_with_one_line_and_no_other(tree, marker, line):
+def test_an_invalid_marker_fails_only_its_test_with_one_line(tree, marker, line):
     test = f"""
     import pytest
 
@@ -249,7 +248,7 @@ def test_a_mistake_in_a_marker_fails_its_own_test_with_one_line_and_no_other(tre
     assert "another exception" not in outcome.text
 
 
-def test_a_marker_of_the_same_name_is_the_projects_own_where_no_fixture_of_ours_is_used(tree):
+def test_without_our_fixtures_a_marker_of_the_same_name_is_the_projects_own(tree):
     files = {
         "conftest.py": """
             import pytest
@@ -279,7 +278,7 @@ def test_a_marker_of_the_same_name_is_the_projects_own_where_no_fixture_of_ours_
     assert tree(files, "-q").counts() == {"passed": 2}
 
 
-def test_a_fixture_that_is_made_of_ours_takes_the_marker(tree):
+def test_a_fixture_that_wraps_ours_uses_the_marker(tree):
     files = {
         "test_it.py": """
             import pytest
@@ -302,7 +301,7 @@ def test_a_fixture_that_is_made_of_ours_takes_the_marker(tree):
 
 
 @pytest.mark.parametrize("name", ["kafka_topic", "kafka_topics", "kafka_faults", "kafka_schema_registry"])
-def test_a_projects_own_broker_below_a_fixture_of_ours_is_told_in_one_line(tree, name):
+def test_a_projects_own_kafka_broker_under_our_fixture_is_one_line(tree, name):
     files = {
         "test_it.py": f"""
             import pytest
@@ -322,7 +321,7 @@ def test_a_projects_own_broker_below_a_fixture_of_ours_is_told_in_one_line(tree,
     assert "Traceback" not in outcome.text
 
 
-def test_what_does_not_come_is_told_at_the_line_of_the_test_and_no_line_of_ours(tree):
+def test_a_failed_wait_is_reported_at_the_line_of_the_test(tree):
     files = {
         "test_it.py": """
         import asyncio
@@ -362,7 +361,7 @@ def test_what_does_not_come_is_told_at_the_line_of_the_test_and_no_line_of_ours(
     assert not re.search(r"pipeline_broker[/.]\S+:\d+: ", outcome.text), outcome.text
 
 
-def test_a_line_of_the_configuration_file_that_is_no_setting_is_told(tree):
+def test_an_invalid_line_of_kafka_settings_is_reported(tree):
     files = {"pytest.ini": "[pytest]\nkafka_settings = nonsense\n", "test_it.py": "def test_it(kafka_broker): pass\n"}
     assert "kafka_settings: 'nonsense' is not of the form NAME=VALUE" in tree(files, "-q").text
 
@@ -373,8 +372,8 @@ def test_the_options_and_the_marker_are_documented(tree):
         assert name in text
 
 
-def test_the_package_tells_pytest_of_the_plugin():
-    """As the wheel does: its metadata are made of this file."""
+def test_the_package_registers_the_plugin_with_pytest():
+    """The wheel's metadata are built from this file."""
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

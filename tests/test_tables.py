@@ -1,4 +1,4 @@
-"""A table tells of every row that fails, and a row can be run alone."""
+"""A table reports every failing row, and a row can run alone."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def test_pairs(seen, left, right):
 
 
 def tell(directory, *names, parts=1, **environment):
-    """The last lines of what pytest says of two rows that hold and two that do not."""
+    """Return the last lines of pytest for two passing and two failing rows."""
     path = directory / "test_pairs.py"
     path.write_text(TESTS.replace("PARTS", str(parts)))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={directory}"]
@@ -55,7 +55,7 @@ def test_a_row_runs_alone(tmp_path):
     assert "1 failed, 1 passed" in tell(tmp_path, "::test_pairs[a]", "::test_pairs[b]", EACH_ROW="1")
 
 
-def test_a_row_that_skips_fails_and_so_does_one_that_gives_up():
+def test_a_row_that_skips_or_rejects_its_example_fails():
     @each_row("end", [pytest.skip, pytest.fail, len], ["skips", "fails", "raises"])
     def ends(end):
         end("now")
@@ -75,7 +75,7 @@ def test_many_failures_are_named_and_some_shown():
     assert len(raised.value.exceptions) == SHOWN_MAX
 
 
-def test_rows_have_names_of_their_own():
+def test_rows_have_unique_names():
     with pytest.raises(AssertionError, match="name of its own"):
         each_row("number", [1, 2], ["one", "one"])
 

@@ -11,7 +11,7 @@ ABOVE_SELECT = 1500
 
 @pytest.fixture
 def pair():
-    """The ends of a connection, the first of a number that `select` refuses."""
+    """The ends of a connection; the first has a descriptor number that `select` rejects."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], 2 * ABOVE_SELECT), before[1]))
     low, other = socket.socketpair()
@@ -20,7 +20,7 @@ def pair():
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_what_can_be_read_is_waited_for_and_so_is_the_end(pair):
+def test_it_waits_for_data_and_for_the_end(pair):
     file, other = pair
     assert not wait_readable(file, 0.01)
     assert not wait_readable(file, -1)

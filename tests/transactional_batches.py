@@ -1,4 +1,4 @@
-"""Batches of transactions, appended to a log as a produce request does it."""
+"""Transactional batches, appended to a log like by a produce request."""
 
 from pipeline_broker.records.check import as_stored, check_batch
 from pipeline_broker.records.errors import RecordError

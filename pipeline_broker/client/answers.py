@@ -1,7 +1,6 @@
 """Match the elements of a response with the keys of its request.
 
-A response that omits a requested key, or has it twice, is an error: the outcome of the request is unknown.
-Elements
+A response that omits a requested key, or has it twice, is an error: the outcome of the request is unknown. Elements
 with other keys are ignored.
 """
 

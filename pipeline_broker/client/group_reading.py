@@ -46,8 +46,7 @@ class GroupReading:
     """A group member that passes records to a sink.
 
     It commits an offset only after the sink has taken the records before it, and at the end of each generation. So the
-    next
-    member may read some records again, but none is lost.
+    next member may read some records again, but none is lost.
 
     Args:
         cluster: the cluster of the group.

@@ -42,10 +42,8 @@ class Link:
     """A connection with negotiated versions.
 
     Requests leave in the order of the calls, and responses arrive in that order, as Kafka guarantees. A response with
-    an
-    unknown correlation id breaks the link. The tasks `run_reader` and `run_writer` never raise: the callers of `ask`
-    and
-    `send` get the error.
+    an unknown correlation id breaks the link. The tasks `run_reader` and `run_writer` never raise: the callers of `ask`
+    and `send` get the error.
 
     Args:
         connection: an authenticated connection.

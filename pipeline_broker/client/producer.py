@@ -1,8 +1,7 @@
 """A producer for one topic.
 
 The outbox decides the order of batches. The producer sends them like Kafka's Sender and InFlightRequests: a request has
-a
-batch of every ready partition, and a leader may have several requests in flight.
+a batch of every ready partition, and a leader may have several requests in flight.
 """
 
 from __future__ import annotations
@@ -94,8 +93,7 @@ class Producer:
     """A producer; use `producing` to open one.
 
     Retries continue until no request has succeeded for the cluster's timeout. After an error that no retry can solve,
-    `flush`
-    and `wait_for_capacity` raise it.
+    `flush` and `wait_for_capacity` raise it.
 
     Attributes:
         partitions: the number of partitions of the topic.
@@ -263,8 +261,7 @@ class Producer:
         """Return a connection to a leader, and the partitions that may be written over it.
 
         Waits until no batch is in flight over an earlier connection: after a reconnect those batches are in the outbox
-        again,
-        and must be sent first.
+        again, and must be sent first.
         """
         while True:
             link = await self._cluster.link(leader.node)

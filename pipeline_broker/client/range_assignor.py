@@ -15,8 +15,7 @@ def assign_ranges(
     """Return the partitions of each member.
 
     Each topic is divided into ranges, in the order of partitions and member ids. If they do not divide evenly, the
-    first members
-    get one partition more.
+    first members get one partition more.
 
     Args:
         subscriptions: the topics of each member, by its id.

@@ -1,8 +1,7 @@
 """Records as JSON lines, lossless: `produce --json` accepts what `consume --json` prints.
 
 Bytes that are not UTF-8 are in `key_base64`, `value_base64` and, in a header, `name_base64`, instead of `key`, `value`
-and
-`name`.
+and `name`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A transaction of a producer (KIP-98), which one process may begin and another end.
 
 It uses the requests of clients before KIP-890, where the end of a transaction keeps the producer's epoch. So any
-process that
-knows id and epoch can repeat the end, until the next transaction of the transactional id begins.
+process that knows id and epoch can repeat the end, until the next transaction of the transactional id begins.
 """
 
 from __future__ import annotations

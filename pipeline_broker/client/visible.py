@@ -1,8 +1,7 @@
 """The records of a Fetch response that an application may see.
 
 Hides control records, and under READ_COMMITTED records of aborted transactions, like Kafka's CompletedFetch: the
-response
-lists producers with the first offset of their aborted transactions, and an abort marker ends each.
+response lists producers with the first offset of their aborted transactions, and an abort marker ends each.
 """
 
 from __future__ import annotations

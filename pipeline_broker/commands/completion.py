@@ -1,13 +1,11 @@
 r"""`pipeline-broker completion`: shell completion of commands, options and names.
 
 The scripts run the program itself, with click's protocol for each shell. Bash's script is click's own. Those for zsh
-and
-fish replace click's scripts. click's fish script splits descriptions at commas and completes nothing after `--option=`;
-its zsh script replaces the whole word there.
+and fish replace click's scripts. click's fish script splits descriptions at commas and completes nothing after
+`--option=`; its zsh script replaces the whole word there.
 
 A candidate is of a kind: plain, file or dir. zsh receives three lines: kind, value and description. Without a
-description
-the line is `_`; with one, colons in the value are escaped. fish receives `kind,value\tdescription`.
+description the line is `_`; with one, colons in the value are escaped. fish receives `kind,value\tdescription`.
 """
 
 from __future__ import annotations

@@ -163,10 +163,8 @@ def load(address: tuple[str, int], as_json: bool, histogram: Path | None, **give
     """Send requests to the Kafka broker at ADDRESS (HOST:PORT), and print throughput and latency.
 
     Without --rate the load is a closed loop: a connection sends its next request after an answer. With --rate it is an
-    open
-    loop: requests are sent at scheduled times, whatever the broker does, and their latency counts from these times. The
-    exit
-    code is 1 if a request fails, or the broker cannot be reached or closes a connection.
+    open loop: requests are sent at scheduled times, whatever the broker does, and their latency counts from these
+    times. The exit code is 1 if a request fails, or the broker cannot be reached or closes a connection.
     """
     from pipeline_broker.client.errors import ClientError, with_hint  # noqa: PLC0415 - imported only when used
 

@@ -28,8 +28,7 @@ class EndSignals:
     """Handlers of SIGTERM and SIGINT for the times when the event loop does not receive them: startup and shutdown.
 
     During startup a signal terminates the process at once. During shutdown it is ignored, so a second SIGTERM does not
-    change
-    the exit code or leave files open. A standby that has not served yet exits with 0.
+    change the exit code or leave files open. A standby that has not served yet exits with 0.
     """
 
     NUMBERS = (signal.SIGTERM, signal.SIGINT)

@@ -2,8 +2,7 @@
 
 If a broker runs on the data directory, it does the work. Otherwise this process does it, under the same lock, with the
 settings of the options. Without such options the broker's settings are unknown. Then a topic is skipped if a setting
-that
-deletes its records is neither its own nor stored in the directory for all brokers.
+that deletes its records is neither its own nor stored in the directory for all brokers.
 
 Exit codes: 0 done, or nothing to do. 1 the work failed, or a running broker refused it. 2 no such directory or, without
 a

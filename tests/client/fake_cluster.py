@@ -1,4 +1,4 @@
-"""Brokers in memory, of which each leads some partitions of one topic; leaders move and links break when told so."""
+"""In-memory brokers that lead the partitions of one topic; a test moves leaders and breaks links."""
 
 import functools
 import struct
@@ -30,15 +30,18 @@ SERVED = (0, 1, 2, 3, 9, 10, 16, 18, 22)
 
 
 class HangUp(Exception):
-    """The connection is closed instead of an answer."""
+    """Raised by a hook to close the connection instead of answering."""
 
 
 @attrs.define
 class FakeCluster:
-    """`leaders` gives the node of each partition; hooks are called with (node, request) before an API is answered.
+    """Brokers for a client under test.
 
-    `answers` are called with a request instead, also those of APIs that are not served otherwise.
-    `around_append` is called with (append, node, partition, batch) and gives the answer to a produced batch.
+    Attributes:
+        leaders: the leader of each partition.
+        hooks: called with (node, request) before an API is answered.
+        answers: called with a request in place of the API, also for APIs without an implementation here.
+        around_append: called with (append, node, partition, batch); returns the response to a produced batch.
     """
 
     leaders: dict[int, int | None]
@@ -182,13 +185,13 @@ class FakeCluster:
         return ListGroupsResponse(groups=[group])
 
     def stored(self, partition):
-        """The headers of the batches of a partition."""
+        """Return the headers of the batches of a partition."""
         return [header for batch in self.logs.get(partition, []) for header, _ in iterate_batches(batch)]
 
 
 @asynccontextmanager
 async def serving(cluster):
-    """Have every node listen; gives the address of the first."""
+    """Make every node listen; yields the address of the first."""
     async with trio.open_nursery() as nursery:
         for node in range(1, cluster.nodes + 1):
             serve = functools.partial(cluster.serve, node)

@@ -1,4 +1,4 @@
-"""Whatever a strange cluster answers, what was asked for is in the answer, or the command fails with one line."""
+"""Responses that do not match their requests: the client returns the requested elements, or fails with one line."""
 
 import pytest
 from hypothesis import given
@@ -68,14 +68,13 @@ ASKED = {
 
 
 def producers(count=1, topic=TOPIC):
-    """Answers DescribeProducers with producers whose transactions all began at one offset."""
+    """Answer DescribeProducers with producers that all have a transaction at one offset."""
     states = [DescribeProducersResponse.ProducerState(5 + each, 0, 3, 1, -1, START) for each in range(count)]
     partition = DescribeProducersResponse.PartitionResponse(0, 0, None, states)
     return lambda _: DescribeProducersResponse(topics=[DescribeProducersResponse.TopicResponse(topic, [partition])])
 
 
 def written(request):
-    """Answers that all markers are written."""
     result = WriteTxnMarkersResponse.WritableTxnMarkerResult
     topic = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
     partition = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
@@ -85,7 +84,6 @@ def written(request):
 
 
 async def asked(fake, ask, timeout_s=TIMEOUT_S):
-    """What one question to a cluster gives."""
     try:
         async with serving(fake) as address, connected([address], timeout_s) as cluster:
             return await ask(cluster)
@@ -95,7 +93,7 @@ async def asked(fake, ask, timeout_s=TIMEOUT_S):
 
 @pytest.mark.trio
 @pytest.mark.parametrize("key", ASKED, ids=lambda key: key.name)
-async def test_an_answer_that_leaves_out_what_was_asked_for_is_no_success(key):
+async def test_a_response_that_omits_a_requested_key_is_an_error(key):
     response = message_classes(key)[1]
     fake = FakeCluster({0: 1}, nodes=1, coordinator=1)
     fake.answers = {ApiKey.DESCRIBE_PRODUCERS: producers(), key: lambda _: response()}
@@ -105,7 +103,7 @@ async def test_an_answer_that_leaves_out_what_was_asked_for_is_no_success(key):
 
 
 @pytest.mark.trio
-async def test_an_answer_about_something_else_is_none():
+async def test_a_response_with_other_keys_is_an_error():
     fake = FakeCluster({0: 1}, nodes=1, answers={ApiKey.DESCRIBE_PRODUCERS: producers(topic="other")})
     with pytest.raises(ClientError, match=f"omits {TOPIC}-0"):
         await asked(fake, ASKED[ApiKey.DESCRIBE_PRODUCERS])
@@ -121,7 +119,7 @@ async def test_a_transaction_that_is_described_twice_is_an_error():
 
 
 @pytest.mark.trio
-async def test_of_two_producers_with_one_transaction_none_is_aborted():
+async def test_two_producers_with_the_same_start_offset_are_not_aborted():
     fake = FakeCluster({0: 1}, nodes=1)
     fake.answers = {ApiKey.DESCRIBE_PRODUCERS: producers(2), ApiKey.WRITE_TXN_MARKERS: written}
     with pytest.raises(ClientError, match="names 2 producers"):
@@ -130,8 +128,8 @@ async def test_of_two_producers_with_one_transaction_none_is_aborted():
 
 
 @pytest.mark.trio
-async def test_the_marker_of_a_producer_that_no_coordinator_has_ended_has_the_epoch_0():
-    """As TransactionsCommand sends it: brokers refuse a smaller one."""
+async def test_a_producer_without_an_earlier_marker_is_aborted_with_epoch_0():
+    """Like TransactionsCommand: brokers reject a negative epoch."""
     epochs = []
 
     def write(request):
@@ -146,7 +144,7 @@ async def test_the_marker_of_a_producer_that_no_coordinator_has_ended_has_the_ep
 
 @pytest.mark.trio
 @pytest.mark.parametrize("comes_back", [True, False])
-async def test_a_marker_waits_for_a_leader_that_goes_after_the_producers_were_described(comes_back):
+async def test_a_marker_waits_for_a_leader_that_is_lost_after_describe_producers(comes_back):
     fake = FakeCluster({0: 1}, nodes=1)
     fake.answers = {ApiKey.DESCRIBE_PRODUCERS: producers(), ApiKey.WRITE_TXN_MARKERS: written}
     fake.hooks[ApiKey.DESCRIBE_PRODUCERS] = lambda *_: fake.leaders.update({0: None})
@@ -164,7 +162,7 @@ async def test_a_marker_waits_for_a_leader_that_goes_after_the_producers_were_de
 @pytest.mark.trio
 @pytest.mark.parametrize("place", [BEGINNING, END, Place(offset=0), Place(before_end=1), Place(time=1)], ids=str)
 @pytest.mark.parametrize(("start", "end"), [(-5, -1), (-5, 100), (0, -1)])
-async def test_offsets_below_zero_never_become_a_deletion(place, start, end):
+async def test_negative_offsets_never_become_a_deletion(place, start, end):
     def answer(request):
         (topic,) = request.topics
         offsets = [start if it.timestamp == -2 else end if it.timestamp == -1 else -1 for it in topic.partitions]
@@ -177,7 +175,7 @@ async def test_offsets_below_zero_never_become_a_deletion(place, start, end):
 
 
 @pytest.mark.trio
-async def test_partitions_that_were_not_asked_for_are_ignored():
+async def test_partitions_that_were_not_requested_are_ignored():
     def answer(request):
         numbers = [it.partition_index for it in request.topics[0].partitions]
         found = [ListOffsetsResponse.ListOffsetsPartitionResponse(it, 0, -1, 5) for it in (*numbers, 7)]
@@ -189,7 +187,7 @@ async def test_partitions_that_were_not_asked_for_are_ignored():
 
 
 @given(st.lists(st.integers(0, 5), unique=True), st.lists(st.tuples(st.integers(0, 5), st.integers())))
-def test_all_that_was_asked_for_is_answered_once_or_refused(wanted, found):
+def test_every_requested_key_is_answered_once_or_an_error(wanted, found):
     counts = [sum(key == each for key, _ in found) for each in wanted]
     try:
         answered = answers_to(wanted, found, str)

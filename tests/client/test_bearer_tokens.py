@@ -1,4 +1,4 @@
-"""Tokens of OAUTHBEARER: where they come from, when a new one is asked for, what is refused, what is never shown."""
+"""OAUTHBEARER tokens: sources, renewal, rejection, and secrets that are never printed."""
 
 import os
 import socket
@@ -48,9 +48,7 @@ def failure(source):
 
 
 @attrs.frozen
-class InputRecord:
-    """A source of one token."""
-
+class StaticTokens:
     text: str
 
     def token(self):
@@ -66,25 +64,25 @@ def knows(expected):
     return validate
 
 
-def test_a_token_is_shown_as_the_server_wants_it():
-    assert talk(Bearer(InputRecord("a.b-c_d==")), OAuthBearerServer(knows("a.b-c_d=="))) == "ada"
+def test_our_server_accepts_the_token():
+    assert talk(Bearer(StaticTokens("a.b-c_d==")), OAuthBearerServer(knows("a.b-c_d=="))) == "ada"
 
 
-def test_extensions_go_along():
+def test_extensions_are_sent():
     bearer = read_bearer({URL: "file:///t", "sasl.oauthbearer.extensions": "cluster=lkc-1, pool=p 2"})
-    shown = next(attrs.evolve(bearer, source=InputRecord("t")).converse())
+    shown = next(attrs.evolve(bearer, source=StaticTokens("t")).converse())
     assert shown == b"n,,\x01auth=Bearer t\x01cluster=lkc-1\x01pool=p 2\x01\x01"
-    assert talk(attrs.evolve(bearer, source=InputRecord("t")), OAuthBearerServer(knows("t"))) == "ada"
+    assert talk(attrs.evolve(bearer, source=StaticTokens("t")), OAuthBearerServer(knows("t"))) == "ada"
 
 
-def test_a_refusal_is_acknowledged_and_ends_the_conversation():
+def test_a_rejection_is_acknowledged_and_ends_the_exchange():
     server = OAuthBearerServer(knows("good"))
     with pytest.raises(AuthenticationFailedError):
-        talk(Bearer(InputRecord("bad")), server)
+        talk(Bearer(StaticTokens("bad")), server)
 
 
-def test_a_broker_that_goes_on_after_a_refusal_is_not_believed():
-    conversation = Bearer(InputRecord("t")).converse()
+def test_a_broker_that_continues_after_a_rejection_is_an_error():
+    conversation = Bearer(StaticTokens("t")).converse()
     next(conversation)
     assert conversation.send(b'{"status":"invalid_token"}') == b"\x01"
     with pytest.raises(ClientError, match=r"the broker rejects the token: invalid_token$"):
@@ -102,23 +100,23 @@ def test_a_file_is_read_each_time(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"two words", b"a\x01auth=b", b"\xff"])
-def test_a_file_that_holds_no_token_is_named_and_not_shown(tmp_path, content):
+def test_a_file_without_a_token_is_named_and_not_printed(tmp_path, content):
     (tmp_path / "t").write_bytes(content)
     assert failure(TokenFile(tmp_path / "t")) == f"{tmp_path}/t has no valid token"
 
 
-def test_a_file_that_is_too_long_for_a_token_or_no_file_is_not_read(tmp_path):
+def test_a_file_that_is_too_large_or_not_regular_is_not_read(tmp_path):
     (tmp_path / "t").write_bytes(b"a" * (TOKEN_BYTES_MAX + 1))
     os.mkfifo(tmp_path / "pipe")
     for name, reason in (("t", "it has 65537 bytes, and 65536 are allowed"), ("pipe", "it is not a regular file")):
         assert failure(TokenFile(tmp_path / name)) == f"the token in {tmp_path / name} cannot be read: {reason}"
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     assert failure(TokenFile(tmp_path / "t")) == f"the token in {tmp_path}/t cannot be read: No such file or directory"
 
 
-def test_a_provider_is_asked_once_for_all_connections(identity):
+def test_all_connections_share_one_request_to_the_provider(identity):
     source = read_bearer(credentials(identity.url, scope="a b")).source
     found = []
     threads = [threading.Thread(target=lambda: found.append(source.token())) for _ in range(4)]
@@ -132,7 +130,7 @@ def test_a_provider_is_asked_once_for_all_connections(identity):
 
 
 @pytest.mark.parametrize("life_s", [0, None, "soon", float("nan")])
-def test_a_token_that_is_over_is_replaced_and_so_is_one_of_which_nothing_is_known(identity, life_s):
+def test_an_expired_token_is_replaced_and_so_is_one_of_unknown_lifetime(identity, life_s):
     identity.life_s = life_s
     source = read_bearer(credentials(identity.url)).source
     assert source.token()
@@ -140,8 +138,8 @@ def test_a_token_that_is_over_is_replaced_and_so_is_one_of_which_nothing_is_know
     assert [asked.form for asked in identity.asked] == 2 * [{"grant_type": ["client_credentials"]}]
 
 
-def test_a_token_serves_for_four_fifths_of_its_life_which_began_when_it_was_asked_for(identity, monkeypatch):
-    """However late the answer came: the provider may have made it at once."""
+def test_a_token_is_used_for_four_fifths_of_its_lifetime_since_the_request(identity, monkeypatch):
+    """The provider may have issued the token at the time of the request, however late its response arrived."""
     now = [1000.0]
     monkeypatch.setattr(bearer_tokens, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
@@ -158,7 +156,7 @@ def test_a_token_serves_for_four_fifths_of_its_life_which_began_when_it_was_aske
 
 
 @pytest.mark.parametrize("status", [200, 503])
-def test_a_provider_that_stops_within_its_answer_is_one_line(monkeypatch, status):
+def test_a_truncated_response_of_the_provider_is_one_line(monkeypatch, status):
     monkeypatch.setattr(bearer_tokens, "PROVIDER_SECONDS_MAX", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/token"
@@ -195,18 +193,18 @@ def test_a_provider_that_stops_within_its_answer_is_one_line(monkeypatch, status
         ((200, {"access_token": "two words"}), "has no valid token"),
     ],
 )  # fmt: skip
-def test_what_a_provider_answers_instead_of_a_token_is_one_line_and_nobody_is_followed(identity, answer, words):
+def test_a_response_without_a_token_is_one_line_and_no_redirect_is_followed(identity, answer, words):
     identity.answers.append(answer)
     assert failure(read_bearer(credentials(identity.url)).source) == f"{identity.url} {words}"
     assert [asked.path for asked in identity.asked] == ["/token"]
 
 
-def test_a_provider_that_is_not_there_is_one_line():
+def test_an_unreachable_provider_is_one_line():
     line = failure(read_bearer(credentials("http://127.0.0.1:1/token")).source)
     assert line == "http://127.0.0.1:1/token gave no token: Connection refused"
 
 
-def test_a_provider_is_verified(tmp_path):
+def test_the_certificate_of_a_provider_is_verified(tmp_path):
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "authority.pem")
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
@@ -236,7 +234,7 @@ def test_a_provider_is_verified(tmp_path):
         ({URL: "file:///t", "security.protocol": "plaintext"}, "needs security.protocol=sasl_plaintext"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_one_line(properties, refusal):
+def test_an_invalid_property_is_one_line(properties, refusal):
     with pytest.raises(ClientError) as caught:
         read_security({**SASL, **properties})
     assert refusal in str(caught.value)

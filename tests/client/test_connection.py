@@ -1,4 +1,4 @@
-"""How a connection of a client ends."""
+"""The end of a client connection: FIN or RST."""
 
 import socket
 
@@ -9,7 +9,7 @@ from pipeline_broker.client.connection import connect
 
 
 def ended_by(before_close):
-    """What the other side reads after a connection has sent a byte that nobody has read, and has closed."""
+    """Return the other side's view of the end of a connection that closes with unread data."""
 
     async def main(port):
         async with connect("127.0.0.1", port) as connection:
@@ -28,6 +28,6 @@ def test_it_closes_in_order():
     assert ended_by(lambda _: None) == [b"x", b""]
 
 
-def test_it_resets_where_it_is_told_to():
+def test_it_resets_if_requested():
     with pytest.raises(ConnectionResetError):
         ended_by(lambda connection: connection.reset_on_close())

@@ -1,4 +1,4 @@
-"""A member of a classic group: how it joins again, and what tells it that the group has gone on without it."""
+"""A classic group member: rejoining, and errors that mean that the group has moved on."""
 
 import pytest
 import trio
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.trio
 
 
 class Coordinator:
-    """Lets members in, each with another id; `codes` are what it answers to other requests first, by their APIs."""
+    """Accepts members with a new id each; `codes` are the first error codes of other requests, by API."""
 
     def __init__(self, codes):
         self.codes = {key: list(some) for key, some in codes.items()}
@@ -65,7 +65,7 @@ class Coordinator:
     ],
     ids=lambda it: getattr(it, "name", ""),
 )
-async def test_it_joins_again_as_who_it_was_unless_nobody_knows_it_any_more(code, joined_as):
+async def test_it_rejoins_with_its_id_unless_the_coordinator_has_forgotten_it(code, joined_as):
     coordinator = Coordinator({ApiKey.SYNC_GROUP: [code]})
     async with serving(coordinator.fake) as address, connected([address], TIMEOUT_S) as cluster:
         member = GroupMember(cluster, "g", [TOPIC])
@@ -74,29 +74,29 @@ async def test_it_joins_again_as_who_it_was_unless_nobody_knows_it_any_more(code
     assert (member.member, member.generation) == ("member-1" if joined_as[1] else "member-2", 2)
 
 
-async def go_on(mock_clock):
-    """Let it be time for the next heartbeat whenever nothing else happens."""
+async def advance_when_idle(mock_clock):
+    """Advance the clock to the next heartbeat when all tasks are idle."""
     while True:
         await trio.testing.wait_all_tasks_blocked(0.01)
         mock_clock.jump(HEARTBEAT_S)
 
 
 @pytest.mark.parametrize("code", GONE_ON, ids=lambda code: code.name)
-async def test_it_stays_until_the_group_goes_on_without_it_and_commits_nothing_then(mock_clock, code):
+async def test_it_stays_until_the_group_moves_on_and_then_commits_nothing(mock_clock, code):
     coordinator = Coordinator({ApiKey.HEARTBEAT: [ErrorCode.NONE, code], ApiKey.OFFSET_COMMIT: [ErrorCode.NONE, code]})
     mock_clock.rate = 1
     async with serving(coordinator.fake) as address, connected([address], PATIENCE_S) as cluster:
         member = GroupMember(cluster, "g", [TOPIC])
         await member.join()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(go_on, mock_clock)
+            nursery.start_soon(advance_when_idle, mock_clock)
             await member.stay()
             nursery.cancel_scope.cancel()
         assert coordinator.fake.asked[1, ApiKey.HEARTBEAT] == 2
         assert [await member.commit({(TOPIC, 0): 1}) for _ in range(2)] == [True, False]
 
 
-async def test_what_the_coordinator_refuses_otherwise_is_an_error():
+async def test_other_errors_of_the_coordinator_are_raised():
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     coordinator = Coordinator({ApiKey.SYNC_GROUP: [code], ApiKey.OFFSET_COMMIT: [code]})
     async with serving(coordinator.fake) as address, connected([address], TIMEOUT_S) as cluster:

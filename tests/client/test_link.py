@@ -1,9 +1,9 @@
-"""One connection to a broker: why it broke."""
+"""The reason for which a link is broken."""
 
 from pipeline_broker.client.link import Link
 
 
-def test_a_connection_tells_what_broke_it_first():
+def test_a_link_keeps_the_first_reason_of_its_failure():
     link = Link(None, "host:9092")
     for why in ("the broker closed the connection", "the probe is done"):
         link.fail(why)

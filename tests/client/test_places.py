@@ -1,4 +1,4 @@
-"""What a person writes for a place in a topic."""
+"""The PLACE syntax of the command line."""
 
 from datetime import datetime
 
@@ -34,6 +34,6 @@ def test_places(text, place):
 
 
 @pytest.mark.parametrize("text", ["", "start", "1.5", "--5", "9" * 30, "@", "@yesterday", "@-5", "@-5y", "@2026-13-01"])
-def test_what_is_no_place_is_refused(text):
+def test_an_invalid_place_is_rejected(text):
     with pytest.raises(ValueError, match=r"is not a (place|time): give "):
         read_place(text, NOW_MS)

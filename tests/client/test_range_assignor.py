@@ -1,17 +1,15 @@
-"""The range assignor."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.client.range_assignor import assign_ranges
 
 
-def test_the_first_members_get_one_more_in_every_topic():
+def test_the_first_members_get_one_partition_more_in_every_topic():
     found = assign_ranges({"b": ["t", "u"], "a": ["u", "t"]}, {"t": 3, "u": 3})
     assert found == {"a": [("t", 0), ("t", 1), ("u", 0), ("u", 1)], "b": [("t", 2), ("u", 2)]}
 
 
-def test_a_topic_that_is_not_there_is_nobodys():
+def test_an_unknown_topic_is_not_assigned():
     assert assign_ranges({"a": ["t"]}, {}) == {"a": []}
 
 
@@ -19,7 +17,7 @@ def test_a_topic_that_is_not_there_is_nobodys():
     st.dictionaries(st.text("abc", min_size=1, max_size=3), st.lists(st.sampled_from("tuv"), unique=True), min_size=1),
     st.dictionaries(st.sampled_from("tuv"), st.integers(0, 9)),
 )
-def test_every_partition_that_somebody_wants_has_one_owner_who_wants_it(subscriptions, partitions):
+def test_every_subscribed_partition_has_one_subscriber_as_owner(subscriptions, partitions):
     found = assign_ranges(subscriptions, partitions)
     owned = [(partition, member) for member, given in found.items() for partition in given]
     wanted = {topic for topics in subscriptions.values() for topic in topics}

@@ -1,4 +1,4 @@
-"""What `consume` prints of a record."""
+"""Output formats of `consume`."""
 
 import json
 
@@ -30,22 +30,22 @@ def test_formats(text, full, empty):
 
 
 @pytest.mark.parametrize("text", ["%q", "%", "a%", "%%%", r"\q"])
-def test_a_format_that_is_none_is_refused(text):
+def test_an_invalid_format_is_rejected(text):
     with pytest.raises(ValueError):
         format_printer(text)
 
 
-def test_bytes_stay_as_they_are_unless_a_terminal_shows_them():
+def test_bytes_are_escaped_only_for_a_terminal():
     record = RECORD._replace(value=b"\x1b[31m\xff")
     assert format_printer("%s")(("t", 0), record, False) == b"\x1b[31m\xff"
     assert format_printer("%s", show=escape_for_terminal)(("t", 0), record, False) == rb"\x1b[31m\xff"
 
 
-def test_text_is_shown_with_its_lines_and_tabulators():
+def test_line_feeds_and_tabs_are_not_escaped():
     assert escape_for_terminal("ä\tb\nc\u202e".encode()) == "ä\tb\nc\\u202e".encode()
 
 
-def test_json_is_one_line_with_all_there_is():
+def test_json_is_one_line_with_all_fields():
     line = json_line(("t", 3), RECORD._replace(value=b"a\nb"), True)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1

@@ -1,4 +1,4 @@
-"""Records as lines of JSON and back."""
+"""Records as JSON lines, in both directions."""
 
 import json
 
@@ -23,14 +23,14 @@ names = (st.binary(max_size=5) | st.text(max_size=5).map(str.encode)).map(
     st.integers(-(2**63), 2**63 - 1),
     st.booleans(),
 )
-def test_what_is_printed_is_read_as_the_same_record(key, value, headers, timestamp, is_append_time):
+def test_a_printed_record_is_read_as_the_same_record(key, value, headers, timestamp, is_append_time):
     shown = record_object("t", 3, Record(7, timestamp, key, value, headers, -1), is_append_time=is_append_time)
     found = read_record(json.dumps(shown).encode())
     assert (found.key, found.value, found.headers, found.partition) == (key, value, headers, 3)
     assert found.timestamp_ms == timestamp
 
 
-def test_bytes_that_are_no_text_are_base64_under_another_name():
+def test_bytes_that_are_not_utf8_are_base64_under_another_name():
     shown = record_object("t", 0, Record(0, 1, b"\xff\x00", b"text", (("h", b"\xfe"),), -1), is_append_time=False)
     assert shown["key_base64"] == "/wA="
     assert "key" not in shown
@@ -54,7 +54,7 @@ def test_values_of_every_kind(line, value):
     assert read_record(line.encode()).value == value
 
 
-def test_names_of_headers_that_are_no_text_are_base64_too():
+def test_names_of_headers_that_are_not_utf8_are_base64_too():
     shown = record_object("t", 0, Record(0, -5000, None, None, (("b\udcfcro", b"1"),), -1), is_append_time=False)
     assert shown["headers"] == [{"name_base64": "Yvxybw==", "value": "1"}]
     assert shown["timestamp"] == -5000
@@ -64,7 +64,7 @@ def test_headers_may_be_an_object():
     assert read_record(b'{"value": "", "headers": {"a": "1", "b": null}}').headers == (("a", b"1"), ("b", None))
 
 
-def test_a_record_without_a_time_has_that_of_now():
+def test_a_record_without_a_timestamp_gets_the_current_time():
     assert read_record(b'{"value": "v"}').record(99).timestamp == 99
     assert read_record(b'{"value": "v", "timestamp": 5}').record(99).timestamp == 5
 
@@ -97,6 +97,6 @@ def test_a_record_without_a_time_has_that_of_now():
         (b'{"value": "", "timestamp": 1.5}', "timestamp is not a number"),
     ],
 )
-def test_what_is_no_record_is_refused(line, message):
+def test_an_invalid_record_is_rejected(line, message):
     with pytest.raises(RecordFormError, match=message):
         read_record(line)

@@ -1,4 +1,4 @@
-"""Input cut into records."""
+"""Input of `produce`, split into records."""
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ def pieces_of(data, delimiter, sizes):
     st.sampled_from([b"\n", b";", b"ab", b"aba"]),
     st.lists(st.integers(1, 10), max_size=10),
 )
-def test_it_does_not_matter_how_the_input_comes(data, delimiter, sizes):
+def test_the_result_does_not_depend_on_the_chunks_of_the_input(data, delimiter, sizes):
     expected = data.split(delimiter)
     if not expected[-1]:
         expected.pop()
@@ -31,13 +31,13 @@ def test_it_does_not_matter_how_the_input_comes(data, delimiter, sizes):
     assert pieces_of(data, delimiter, [1] * len(data)) == expected
 
 
-def test_without_a_delimiter_all_is_one_record_also_where_there_is_nothing():
+def test_without_a_delimiter_the_input_is_one_record_even_if_empty():
     assert pieces_of(b"a\nb\n", None, [1, 1]) == [b"a\nb\n"]
     assert pieces_of(b"", None, []) == [b""]
 
 
 @pytest.mark.parametrize("delimiter", [b"\n", b";;", None])
-def test_a_record_has_a_largest_size(monkeypatch, delimiter):
+def test_a_record_has_a_maximum_size(monkeypatch, delimiter):
     monkeypatch.setattr(record_lines, "LINE_BYTES_MAX", 10)
     splitter = LineSplitter(delimiter)
     splitter.feed(b"x" * 10)
@@ -45,7 +45,7 @@ def test_a_record_has_a_largest_size(monkeypatch, delimiter):
         splitter.feed(b"x")
 
 
-def test_a_key_stands_in_front_of_the_first_delimiter():
+def test_the_key_ends_at_the_first_delimiter():
     form = LineForm(key_delimiter=b":", has_tombstones=True)
     assert (form.read(b"k:v:w").key, form.read(b"k:v:w").value) == (b"k", b"v:w")
     assert form.read(b"k:").value is None
@@ -54,7 +54,7 @@ def test_a_key_stands_in_front_of_the_first_delimiter():
         form.read(b"kv")
 
 
-def test_key_and_headers_for_all_come_with_every_record():
+def test_common_key_and_headers_apply_to_every_record():
     assert LineForm(key=b"k", headers=(("a", b"1"),)).read(b"v").headers == (("a", b"1"),)
     form = LineForm(is_json=True, key=b"k", headers=(("a", b"1"),))
     found = form.read(b'{"value": "v", "headers": {"b": "2"}}')
@@ -77,6 +77,6 @@ def test_escapes_are_bytes(text, found):
 
 
 @pytest.mark.parametrize("text", [r"\q", "\\", r"\x", r"\xzz", r"\x1"])
-def test_an_escape_that_is_none_is_refused(text):
+def test_an_unknown_escape_is_rejected(text):
     with pytest.raises(ValueError):
         unescape(text)

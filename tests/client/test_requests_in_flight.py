@@ -1,4 +1,4 @@
-"""A producer with several requests to a leader in flight: records keep their order whatever happens to the requests."""
+"""A producer with several requests in flight to a leader: records keep their order in spite of faults."""
 
 from random import Random
 
@@ -27,7 +27,7 @@ FAULTS = ("none", "none", "none", "refused", "lost before", "lost after", "moved
 
 
 async def write(fake, options, *, partitions=1, rounds=ROUNDS):
-    """Write one record to each partition in each round, as fast as the scheduler lets go of each request."""
+    """Write one record to each partition per round, with scheduling points between."""
     delivered = []
     async with (
         serving(fake) as address,
@@ -42,7 +42,7 @@ async def write(fake, options, *, partitions=1, rounds=ROUNDS):
             await producer.wait_for_capacity()
             await trio.lowlevel.checkpoint()
             if not turn:
-                await producer.flush()  # the connections to the leaders are open from now on
+                await producer.flush()  # the connections to the leaders are open now
     return delivered
 
 
@@ -57,7 +57,7 @@ def values(fake, partition):
 
 @pytest.fixture
 def most_in_flight(monkeypatch):
-    """The most requests of a producer that waited for an answer, in a list."""
+    """Return a list that receives the largest number of unanswered requests."""
     most = [0]
     take = Outbox.take
 
@@ -72,7 +72,7 @@ def most_in_flight(monkeypatch):
 
 @pytest.mark.trio
 @pytest.mark.parametrize("in_flight_max", [1, 3, 5])
-async def test_as_many_requests_as_allowed_wait_for_an_answer(in_flight_max, most_in_flight):
+async def test_as_many_requests_as_allowed_are_in_flight(in_flight_max, most_in_flight):
     fake = FakeCluster({0: 1}, answer_turns=100)
     await write(fake, ProducerOptions(in_flight_max=in_flight_max))
     assert most_in_flight == [in_flight_max]
@@ -80,14 +80,14 @@ async def test_as_many_requests_as_allowed_wait_for_an_answer(in_flight_max, mos
 
 
 @pytest.mark.trio
-async def test_without_idempotence_a_partition_waits_for_its_answer(most_in_flight):
+async def test_without_idempotence_a_partition_has_one_batch_in_flight(most_in_flight):
     fake = FakeCluster({0: 1}, answer_turns=100)
     await write(fake, ProducerOptions(is_idempotent=False))
     assert most_in_flight == [1]
 
 
 class Faults:
-    """Drawn faults of arriving batches, and the set of those that happened."""
+    """Faults that Hypothesis draws for arriving batches, and the set of those that happened."""
 
     def __init__(self, fake, random, happened):
         self.fake, self.random, self.happened = fake, random, happened

@@ -1,4 +1,4 @@
-"""A cluster of several brokers: who is asked for what, and what happens when that changes or breaks."""
+"""Routing in a cluster of several brokers: leaders, coordinators, and failures of both."""
 
 import functools
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.trio
 
 
 async def produce(address, partitions, rounds=3, *, timeout_s=TIMEOUT_S, options=None):
-    """Two records to each partition in each of some rounds; what was delivered."""
+    """Write two records to each partition per round; returns the delivered records."""
     delivered = []
     async with connected([address], timeout_s) as cluster:
         arguments = cluster, TOPIC, options or ProducerOptions(), lambda batch, at: delivered.append((batch, at))
@@ -40,7 +40,6 @@ async def produce(address, partitions, rounds=3, *, timeout_s=TIMEOUT_S, options
 
 
 async def consume(address, partitions, warn=lambda _: None):
-    """The values of all partitions."""
     values = {}
 
     async def take(partition, batch):
@@ -88,7 +87,7 @@ async def test_a_reader_follows_a_leader_that_moves():
     assert [len(values[partition]) for partition in range(2)] == [6, 6]
 
 
-async def test_what_is_deleted_meanwhile_is_passed_over_with_a_warning():
+async def test_records_that_are_deleted_while_reading_are_skipped_with_a_warning():
     fake = FakeCluster({0: 1})
     warnings = []
     async with serving(fake) as address:
@@ -99,7 +98,7 @@ async def test_what_is_deleted_meanwhile_is_passed_over_with_a_warning():
     assert warnings == ["t-0: offsets 0 to 3 are deleted"]
 
 
-async def test_a_batch_whose_answer_is_lost_is_stored_once():
+async def test_a_batch_with_a_lost_response_is_stored_once():
     lost = []
 
     def append_and_hang_up(append, *batch):
@@ -117,7 +116,7 @@ async def test_a_batch_whose_answer_is_lost_is_stored_once():
     assert values[0] == [b"1", b"2", b"3", b"4", b"5", b"6"]
 
 
-async def test_a_partition_without_a_leader_is_waited_for():
+async def test_the_client_waits_for_a_missing_leader():
     fake = FakeCluster({0: None})
     seen = []
 
@@ -132,7 +131,7 @@ async def test_a_partition_without_a_leader_is_waited_for():
     assert fake.ends[0] == 2
 
 
-async def test_what_never_gets_better_is_an_error_after_the_timeout():
+async def test_a_lasting_error_is_raised_after_the_timeout():
     fake = FakeCluster({0: None})
     async with serving(fake) as address:
         with pytest.raises(ExceptionGroup) as caught:
@@ -140,8 +139,8 @@ async def test_what_never_gets_better_is_an_error_after_the_timeout():
     assert caught.group_contains(ClientError, match="nothing could be written to t for 0.3 s: .*LEADER_NOT_AVAILABLE")
 
 
-async def test_the_time_in_which_nothing_was_to_be_written_does_not_count(mock_clock):
-    """A first refusal behind a pause is no reason to give up."""
+async def test_idle_time_does_not_count_towards_the_timeout(mock_clock):
+    """A first error after an idle period must be retried."""
     mock_clock.rate = 1
     refusals = []
 
@@ -162,8 +161,8 @@ async def test_the_time_in_which_nothing_was_to_be_written_does_not_count(mock_c
     assert fake.ends[0] == 2
 
 
-async def test_the_time_in_which_what_was_read_is_printed_does_not_count(mock_clock):
-    """A pager that is looked at for long, and then a connection that broke meanwhile, are no reason to give up."""
+async def test_time_in_the_sink_does_not_count_towards_the_timeout(mock_clock):
+    """A connection that broke while a pager blocked the output must be retried."""
     mock_clock.rate = 1
     fake, values, breaks = FakeCluster({0: 1}), [], []
 
@@ -185,7 +184,7 @@ async def test_the_time_in_which_what_was_read_is_printed_does_not_count(mock_cl
     assert values == [b"1", b"2", b"3", b"4", b"5", b"6"]
 
 
-async def test_a_batch_that_is_too_large_goes_in_halves_with_its_sequence_numbers():
+async def test_a_batch_that_is_too_large_is_sent_in_halves_with_its_sequence_numbers():
     def refuse_large(append, node, partition, batch):
         return (ErrorCode.MESSAGE_TOO_LARGE, -1) if len(batch) > 200 else append(node, partition, batch)
 
@@ -209,7 +208,7 @@ async def test_a_single_record_that_is_too_large_is_an_error():
     assert caught.group_contains(ClientError, match=r"record 1 for t-0: .* \(MESSAGE_TOO_LARGE\)")
 
 
-async def test_what_is_not_acknowledged_is_bounded(monkeypatch):
+async def test_unacknowledged_bytes_are_bounded(monkeypatch):
     monkeypatch.setattr(producer_module, "UNACKNOWLEDGED_BYTES_MAX", 10_000)
     fake = FakeCluster({0: 1})
     sizes = []
@@ -226,7 +225,7 @@ async def test_what_is_not_acknowledged_is_bounded(monkeypatch):
     assert 9_000 < max(sizes) < 12_000
 
 
-async def test_a_coordinator_that_moved_is_looked_for_again():
+async def test_a_coordinator_that_moved_is_found_again():
     fake = FakeCluster({0: 1}, coordinator=1)
     asked = []
 
@@ -241,7 +240,7 @@ async def test_a_coordinator_that_moved_is_looked_for_again():
     assert found[TOPIC, 0].offset == 5
 
 
-async def test_a_coordinator_that_died_is_looked_for_again():
+async def test_a_coordinator_that_died_is_found_again():
     fake = FakeCluster({0: 1}, coordinator=2)
     asked = []
 
@@ -258,7 +257,7 @@ async def test_a_coordinator_that_died_is_looked_for_again():
     assert found[TOPIC, 0].offset == 5
 
 
-async def test_a_coordinator_on_a_broker_that_came_later_is_found():
+async def test_a_coordinator_on_a_new_broker_is_found():
     fake = FakeCluster({0: 1}, coordinator=2)
     async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
         port = fake.ports.pop(2)
@@ -268,7 +267,7 @@ async def test_a_coordinator_on_a_broker_that_came_later_is_found():
     assert found[TOPIC, 0].offset == 5
 
 
-async def test_offsets_of_transactions_that_are_about_to_be_committed_are_waited_for_unless_they_are_only_shown():
+async def test_committed_offsets_wait_for_pending_transactions_unless_only_shown():
     fake = FakeCluster({0: 1}, coordinator=1)
     asked = []
     fake.hooks[ApiKey.OFFSET_FETCH] = lambda _, request: asked.append(request.require_stable)
@@ -278,7 +277,7 @@ async def test_offsets_of_transactions_that_are_about_to_be_committed_are_waited
     assert asked == [True, False]
 
 
-async def test_whoever_asks_a_broker_at_the_same_time_shares_a_connection():
+async def test_concurrent_requests_to_a_broker_share_a_connection():
     fake = FakeCluster({0: 1})
     async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
         await cluster.refresh(None)
@@ -288,14 +287,14 @@ async def test_whoever_asks_a_broker_at_the_same_time_shares_a_connection():
     assert fake.asked[2, ApiKey.API_VERSIONS] == 1
 
 
-async def test_groups_are_asked_of_every_broker():
+async def test_every_broker_lists_its_groups():
     fake = FakeCluster({0: 1}, nodes=3)
     async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
         found = await list_groups(cluster)
     assert [(it.group, it.coordinator, it.type) for it in found] == [(f"of-{it}", it, "classic") for it in (1, 2, 3)]
 
 
-async def test_a_topic_that_is_missing_is_no_reason_to_wait():
+async def test_an_unknown_topic_fails_at_once():
     fake = FakeCluster({0: 1})
     async with serving(fake) as address:
         with pytest.raises(ExceptionGroup) as caught, trio.fail_after(2):
@@ -304,7 +303,7 @@ async def test_a_topic_that_is_missing_is_no_reason_to_wait():
     assert caught.group_contains(NoSuchTopic, match="topics create other")
 
 
-async def test_one_of_several_addresses_is_enough_and_all_are_named_when_none_answers():
+async def test_one_reachable_address_is_enough_and_otherwise_all_are_named():
     fake = FakeCluster({0: 1})
     async with serving(fake) as address:
         async with connected([("127.0.0.1", 1), address], TIMEOUT_S) as cluster:
@@ -317,7 +316,7 @@ async def test_one_of_several_addresses_is_enough_and_all_are_named_when_none_an
     )
 
 
-async def test_a_broker_that_stays_silent_is_an_error_after_the_timeout():
+async def test_a_silent_broker_is_an_error_after_the_timeout():
     async def stay_silent(_stream):
         await trio.sleep_forever()
 

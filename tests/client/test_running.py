@@ -1,4 +1,4 @@
-"""What a command is told of a program that failed in several tasks at once."""
+"""The exception that stands for an exception group of concurrent tasks."""
 
 import pytest
 
@@ -22,16 +22,16 @@ def failing(*errors):
         ([ValueError("a mistake of ours"), ClientError("lost")], ClientError),
     ],
 )
-def test_an_interrupt_goes_over_a_reader_that_has_gone_and_that_over_what_the_cluster_does_not_do(errors, told):
+def test_an_interrupt_comes_before_a_closed_pipe_before_a_client_error(errors, told):
     with pytest.raises(told):
         run_client(failing(*errors))
 
 
-def test_the_first_of_several_errors_is_told():
+def test_the_first_of_several_errors_is_raised():
     with pytest.raises(ClientError, match="first"):
         run_client(failing(ClientError("first"), ClientError("second")))
 
 
-def test_a_mistake_of_ours_is_not_hidden():
+def test_a_programming_error_is_not_hidden():
     with pytest.raises(BaseExceptionGroup):
         run_client(failing(ValueError("a mistake of ours")))

@@ -1,4 +1,4 @@
-"""A connection that encrypts gives what the other side sent, however it is cut, and says how it ended."""
+"""A TLS connection returns the sent bytes, however they are split, and reports how it ended."""
 
 import functools
 import socket
@@ -21,7 +21,7 @@ LARGE = bytes(range(256)) * 4096  # more than a socket's buffer and than one rea
 
 
 class SlicedStream(trio.abc.Stream):
-    """Sends and receives a few bytes at a time."""
+    """A stream that sends and receives a few bytes at a time."""
 
     def __init__(self, stream, size):
         self._stream, self._size = stream, size
@@ -42,7 +42,7 @@ class SlicedStream(trio.abc.Stream):
 
 @pytest.fixture(scope="module")
 def contexts():
-    """Of the client and of the broker."""
+    """The TLS contexts of the client and of the broker."""
     authority = trustme.CA()
     client = ssl.create_default_context()
     authority.configure_trust(client)
@@ -52,7 +52,7 @@ def contexts():
 
 
 def talk(contexts, serve, drive, *, host=HOST, size=1 << 16):
-    """Run both ends of a connection; the result of the client's."""
+    """Run both ends of a connection; return the result of the client."""
 
     async def main():
         ours, theirs = socket.socketpair()
@@ -92,7 +92,7 @@ async def receive(connection, count):
 
 
 @pytest.mark.parametrize(("size", "sent"), [(1, b"a request"), (7, LARGE[:5000]), (1 << 16, LARGE)])
-def test_what_is_sent_comes_back_however_it_is_cut(contexts, size, sent):
+def test_bytes_arrive_unchanged_however_they_are_split(contexts, size, sent):
     async def drive(connection):
         await connection.shake_hands()
         connection.send_nowait(sent)
@@ -111,7 +111,7 @@ def test_many_small_messages_keep_their_order(contexts):
     assert talk(contexts, echo, drive) == b"".join(b"%03d" % number for number in range(500))
 
 
-def test_what_came_before_the_end_is_given_and_the_end_is_told(contexts):
+def test_bytes_before_the_end_are_returned_before_the_end_is_reported(contexts):
     async def serve(stream):
         await stream.send_all(b"last words")
         await stream.aclose()
@@ -125,7 +125,7 @@ def test_what_came_before_the_end_is_given_and_the_end_is_told(contexts):
     talk(contexts, serve, drive)
 
 
-def test_what_came_before_tls_broke_is_given_and_the_break_is_told(contexts):
+def test_bytes_before_a_tls_error_are_returned_before_the_error(contexts):
     async def serve(stream):
         await stream.send_all(b"last words")
         await stream.transport_stream.send_all(b"no record of TLS")
@@ -140,7 +140,7 @@ def test_what_came_before_tls_broke_is_given_and_the_break_is_told(contexts):
     talk(contexts, serve, drive)
 
 
-def test_a_broker_of_another_name_is_refused(contexts):
+def test_a_certificate_for_another_host_is_rejected(contexts):
     async def serve(stream):
         with pytest.raises(trio.BrokenResourceError):
             await stream.do_handshake()
@@ -153,7 +153,7 @@ def test_a_broker_of_another_name_is_refused(contexts):
     talk(contexts, serve, drive, host="other.example")
 
 
-def test_a_broker_that_does_not_speak_tls_is_one_line(contexts):
+def test_a_broker_without_tls_is_one_line(contexts):
     async def serve(stream):
         await stream.transport_stream.send_all(b"\0\0\0\x0a0123456789")
 
@@ -165,7 +165,7 @@ def test_a_broker_that_does_not_speak_tls_is_one_line(contexts):
 
 
 def offering(drive, error_code, *mechanisms):
-    """Run a client of a broker that answers the first question with these mechanisms, and no other one."""
+    """Run a client against a broker that answers the SASL handshake with these mechanisms, and nothing else."""
 
     async def serve(stream):
         async with stream:
@@ -174,7 +174,7 @@ def offering(drive, error_code, *mechanisms):
             answer = request[8:12] + struct.pack(">hi", error_code, len(mechanisms)) + offered
             await stream.send_all(struct.pack(">i", len(answer)) + answer)
             asked = await stream.receive_some()
-            assert asked == b"", "the client goes on"
+            assert asked == b"", "the client continues"
 
     async def main():
         with trio.fail_after(30):
@@ -188,7 +188,7 @@ def offering(drive, error_code, *mechanisms):
 
 
 def test_a_mechanism_that_the_broker_does_not_offer_is_not_tried():
-    """What proves a password would go to whoever has answered."""
+    """Otherwise any server that answers could receive the proof of a password."""
 
     async def drive(host, port):
         security = ClientSecurity(mechanism="PLAIN", username="ada", password="secret")
@@ -200,7 +200,7 @@ def test_a_mechanism_that_the_broker_does_not_offer_is_not_tried():
     offering(drive, 33, b"SCRAM-SHA-256", b"GSSAPI")
 
 
-def test_whoever_is_cancelled_does_not_wait_for_a_token():
+def test_a_cancelled_task_does_not_wait_for_a_token():
     is_wanted, was_given = threading.Event(), threading.Event()
     is_asked = trio.Event()
 

@@ -1,4 +1,4 @@
-"""TLS and SASL of the load client: what its properties mean, what is refused, conversations with our own servers."""
+"""TLS and SASL of the client: properties, errors, and exchanges with our own server code."""
 
 import pytest
 import trustme
@@ -20,7 +20,7 @@ from tests.measure.load.conversations import talk
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "ada", "sasl.password": "secret"}
 
 
-def test_nothing_said_is_plaintext():
+def test_the_default_is_plaintext():
     assert read_security({}) == read_security({"security.protocol": "plaintext"}) == PLAINTEXT
 
 
@@ -30,7 +30,7 @@ def test_the_names_are_those_of_librdkafka_and_case_does_not_matter():
     assert "secret" not in repr(found)
 
 
-def test_a_broker_is_verified_unless_it_is_said_otherwise(tmp_path):
+def test_a_broker_is_verified_by_default(tmp_path):
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     tls = {"security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "ca.pem")}
@@ -63,7 +63,7 @@ def test_a_broker_is_verified_unless_it_is_said_otherwise(tmp_path):
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(properties, refusal):
+def test_an_invalid_property_is_one_line(properties, refusal):
     with pytest.raises(ClientError) as caught:
         read_security(properties)
     assert refusal in str(caught.value)
@@ -71,7 +71,7 @@ def test_what_is_wrong_is_one_line(properties, refusal):
 
 
 @pytest.mark.parametrize("name", ["ssl.ca.location", "ssl.certificate.location"])
-def test_a_file_that_holds_no_certificate_is_named(name, tmp_path):
+def test_a_file_without_a_certificate_is_named(name, tmp_path):
     (tmp_path / "empty.pem").write_text("not a certificate\n")
     with pytest.raises(ClientError, match=r"empty\.pem"):
         read_security({"security.protocol": "ssl", name: str(tmp_path / "empty.pem")})
@@ -92,14 +92,14 @@ def test_scram_proves_a_password_to_our_own_server(name, password, mechanism_nam
     assert talk(ClientSecurity(None, mechanism_name, name, password), server) == name
 
 
-def test_a_wrong_password_is_refused_by_our_own_server():
+def test_our_own_server_rejects_a_wrong_password():
     mechanism = SCRAM_MECHANISMS["SCRAM-SHA-256"]
     server = ScramServer(mechanism, lambda _: credential(mechanism, "right"))
     with pytest.raises(AuthenticationFailedError):
         talk(ClientSecurity(None, mechanism.name, "ada", "wrong"), server)
 
 
-def test_plain_says_name_and_password():
+def test_plain_sends_name_and_password():
     assert talk(ClientSecurity(None, "PLAIN", "ada", "secret"), PlainServer(PlainUsers({"ada": "secret"}))) == "ada"
 
 
@@ -108,14 +108,14 @@ def test_plain_says_name_and_password():
     [b"", b"r=,s=AAAA,i=4096", b"r=other,s=AAAA,i=4096", b"NONCEmore,s=AAAA,i=1", b"r=NONCEmore,s=!,i=4096",
      b"r=NONCEmore,s=AAAA,i=999999999", b"r=NONCEmore,s=AAAA,i=64"],
 )  # fmt: skip
-def test_a_first_message_that_cannot_be_trusted_ends_the_conversation(server_first):
+def test_an_implausible_first_message_ends_the_exchange(server_first):
     conversation = ClientSecurity(None, "SCRAM-SHA-256", "ada", "secret").converse()
     nonce = next(conversation).partition(b"r=")[2]
     with pytest.raises(ClientError):
         conversation.send(server_first.replace(b"NONCE", nonce))
 
 
-def test_a_broker_that_does_not_know_the_password_is_not_believed():
+def test_a_broker_that_does_not_know_the_password_is_rejected():
     conversation = ClientSecurity(None, "SCRAM-SHA-256", "ada", "secret").converse()
     nonce = next(conversation).partition(b"r=")[2]
     conversation.send(b"r=%bmore,s=AAAA,i=4096" % nonce)

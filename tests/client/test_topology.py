@@ -1,4 +1,4 @@
-"""What a topology says of partitions that are not there: the same line, whoever asked."""
+"""Unknown partitions and leaders of a topology."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def topology(count, *, leader=1, error_code=0):
 
 
 @pytest.mark.parametrize(("count", "has"), [(0, "none"), (1, "only 0"), (2, "0 to 1"), (10, "0 to 9")])
-def test_a_partition_that_is_not_there_is_one_line_that_says_which_there_are(count, has):
+def test_an_unknown_partition_is_one_line_with_the_known_ones(count, has):
     asked = topology(count)
     for ask in (asked.topic("t").partition, lambda number: asked.leader("t", number)):
         with pytest.raises(NoSuchPartition) as caught:
@@ -21,13 +21,13 @@ def test_a_partition_that_is_not_there_is_one_line_that_says_which_there_are(cou
     assert isinstance(caught.value, ClientError)
 
 
-def test_a_leader_that_is_no_broker_is_none():
+def test_a_leader_that_is_not_a_known_broker_is_none():
     assert topology(1).leader("t", 0) == 1
     assert topology(1, leader=7).leader("t", 0) is None
     with pytest.raises(NoSuchTopic):
         topology(1).leader("other", 0)
 
 
-def test_partitions_are_those_of_topics_that_can_be_seen():
+def test_topics_with_an_error_have_no_partitions():
     assert topology(2).partitions(["t", "other"]) == [("t", 0), ("t", 1)]
     assert topology(2, error_code=29).partitions(["t"]) == []

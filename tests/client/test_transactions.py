@@ -1,4 +1,4 @@
-"""Which transactions hang, and the marker that ends one, in a cluster whose coordinator says what a test wants."""
+"""Hanging transactions and their markers, in a cluster with a scripted coordinator."""
 
 import pytest
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.trio
 
 
 class Transactions:
-    """One producer with an open transaction in partitions 0 and 1, of which a coordinator knows `known`, if any."""
+    """A producer with an open transaction in partitions 0 and 1. Its coordinator knows the partitions `known`."""
 
     def __init__(self, known=None):
         self.known = known
@@ -76,14 +76,14 @@ async def test_a_transaction_hangs_in_each_partition_in_which_its_coordinator_do
     assert [(it.producer.partition, it.transactional_id) for it in found] == hanging
 
 
-async def test_a_transaction_whose_last_batch_is_young_does_not_hang():
+async def test_a_transaction_with_a_recent_batch_does_not_hang():
     transactions = Transactions()
     async with serving(transactions.fake) as address, connected([address], TIMEOUT_S) as cluster:
         assert await find_hanging(cluster, [TOPIC], [], LAST_MS) == []
 
 
 @pytest.mark.parametrize("partition", [0, 1])
-async def test_the_marker_is_for_the_partition_that_was_named_and_has_the_epoch_of_the_one_before_it(partition):
+async def test_a_marker_is_for_the_named_partition_and_has_the_epoch_of_the_previous_marker(partition):
     transactions = Transactions()
     async with serving(transactions.fake) as address, connected([address], TIMEOUT_S) as cluster:
         assert (await abort_transaction(cluster, TOPIC, partition, START)).producer_id == PRODUCER

@@ -1,4 +1,4 @@
-"""Which records of a fetched partition an application sees."""
+"""The visible records of a fetched partition."""
 
 import pytest
 
@@ -36,12 +36,12 @@ def test_the_first_batch_may_begin_earlier_and_the_last_end_later():
     assert values(data, 1, 4) == ([b"b", b"c", b"d"], 5)
 
 
-def test_a_batch_that_is_cut_off_is_left_for_the_next_answer():
+def test_a_truncated_batch_is_left_for_the_next_fetch():
     data = batch(0, b"a") + batch(1, b"b")
     assert values(data[:-1]) == ([b"a"], 1)
 
 
-def test_markers_are_passed_over_and_aborted_transactions_left_out():
+def test_markers_and_aborted_transactions_are_hidden():
     data = (
         batch(0, b"lost", producer=1)
         + batch(1, b"kept", producer=2)

@@ -1,4 +1,4 @@
-"""What shells complete: what the program answers them, and, where they are installed, what they make of it."""
+"""Shell completion: the program's answers, and the completions of installed shells."""
 
 import os
 import pty
@@ -36,7 +36,7 @@ zle -N zle-line-init
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """Of a shell that finds the program, and a broker with a topic and a group."""
+    """The environment of a shell with the program on its PATH, and a broker with a topic and a group."""
     folder = tmp_path_factory.mktemp("shell")
     program = folder / "pipeline-broker"
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pipeline_broker "$@"\n')
@@ -56,7 +56,7 @@ def environment(tmp_path_factory):
 
 
 def asked(shell, words, number):
-    """What the program answers to a shell's script."""
+    """Return the program's answer to a shell's script."""
     variables = {"_PIPELINE_BROKER_COMPLETE": f"{shell}_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
     result = CliRunner().invoke(main, [], prog_name="pipeline-broker", env=variables)
     assert result.exit_code == 0, result.output
@@ -69,7 +69,7 @@ def script(shell):
     return result.stdout
 
 
-def test_fish_is_told_each_command_and_its_whole_line():
+def test_fish_gets_each_command_with_its_whole_description():
     answer = asked("fish", "pipeline-broker ", "")
     told = dict(line.removeprefix("plain,").split("\t") for line in answer)
     assert told == {name: line for name, (_, line) in COMMANDS.items()}
@@ -77,7 +77,7 @@ def test_fish_is_told_each_command_and_its_whole_line():
     assert "string split --max 1 ," in script("fish"), "a description may have commas"
 
 
-def test_zsh_is_told_the_kind_the_value_and_the_description_of_each():
+def test_zsh_gets_kind_value_and_description_of_each_command():
     answer = asked("zsh", "pipeline-broker ser", 1)
     assert answer == ["plain", "serve", COMMANDS["serve"][1]]
     assert asked("zsh", "pipeline-broker serve --mode c", 3) == ["plain", "classic", "_"]
@@ -85,7 +85,7 @@ def test_zsh_is_told_the_kind_the_value_and_the_description_of_each():
     assert "for kind value description in" in script("zsh")
 
 
-def test_of_an_option_with_its_value_the_value_is_answered_so_the_scripts_keep_the_option():
+def test_for_an_option_with_a_value_only_the_value_is_completed():
     assert asked("zsh", "pipeline-broker serve --mode=cl", 2) == ["plain", "classic", "_"]
     assert asked("fish", "pipeline-broker serve --mode=cl", "--mode=cl") == ["plain,classic"]
     assert "compset -P 1 '*='" in script("zsh")
@@ -93,14 +93,14 @@ def test_of_an_option_with_its_value_the_value_is_answered_so_the_scripts_keep_t
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_there_is_a_script_for_every_shell_that_names_the_program_and_its_variable(shell):
+def test_the_script_of_every_shell_names_the_program_and_its_variable(shell):
     text = script(shell)
     assert "_PIPELINE_BROKER_COMPLETE" in text
     assert f"{shell}_complete" in text
     assert "pipeline-broker" in text
 
 
-def test_fish_completes_what_there_is(environment):
+def test_fish_completes_topics_groups_and_files(environment):
     fish = require_tool("fish")
     home = environment["HOME"]
     cases = {
@@ -128,7 +128,7 @@ def test_fish_completes_what_there_is(environment):
     assert dict(zip(cases, answers, strict=True)) == cases
 
 
-def test_zsh_completes_what_there_is(environment):
+def test_zsh_completes_topics_groups_and_files(environment):
     zsh = require_tool("zsh")
     home = Path(environment["HOME"])
     cases = {
@@ -148,7 +148,7 @@ def test_zsh_completes_what_there_is(environment):
 
 
 def on_terminal(command, environment):
-    """Run a program on a terminal of its own until it ends."""
+    """Run a program on its own terminal until it exits."""
     terminal, its = pty.openpty()
     with subprocess.Popen(command, env=environment, stdin=its, stdout=its, stderr=its, start_new_session=True) as run:
         os.close(its)

@@ -1,4 +1,4 @@
-"""`pipeline-broker load` against a broker process, in one process and in several."""
+"""`pipeline-broker load` against a broker process, with one and with several processes."""
 
 import json
 import time
@@ -62,7 +62,7 @@ def test_processes_share_the_connections_and_the_rate(broker):
     assert abs(found["requests"] - 320) <= 1, "0.8 s of 400 a second"
 
 
-def test_connections_are_dealt_evenly_and_every_moment_has_one():
+def test_connections_and_send_times_are_divided_evenly():
     parts = shared(LoadOptions("h", 1, connections=5), 3)
     assert [part.connections for part in parts] == [2, 2, 1]
     places = [part.share + index * part.shares for part in parts for index in range(part.connections)]
@@ -70,7 +70,7 @@ def test_connections_are_dealt_evenly_and_every_moment_has_one():
     assert {part.connections_together for part in parts} == {5}
 
 
-def test_what_a_broker_has_recorded_is_sent_again(broker, tmp_path):
+def test_a_recorded_trace_is_replayed(broker, tmp_path):
     address, trace = address_of(broker), broker[1]
     run(address, "--connections", "2", "--in-flight", "1", "--rate", "50")
     recorded = tmp_path / "requests.ring"
@@ -100,7 +100,7 @@ def test_a_histogram_is_written(broker, tmp_path):
         (["--think-time", "soon"], "is not a time"),
     ],
 )
-def test_what_cannot_be_run_is_one_line(broker, arguments, message):
+def test_an_invalid_option_is_one_line(broker, arguments, message):
     result = CliRunner().invoke(load, [address_of(broker), "--seconds", "0.3", *arguments])
     assert result.exit_code in {1, 2}
     assert message in result.output

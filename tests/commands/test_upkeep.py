@@ -1,4 +1,4 @@
-"""`pipeline-broker compact` and `retain`, on a running broker and on the directory of one that does not run."""
+"""`pipeline-broker compact` and `retain`, with and without a running broker."""
 
 import time
 
@@ -33,7 +33,7 @@ def produce(broker, topic, timestamp=0):
 
 
 def consumed(broker, topic):
-    """Offsets and keys that a consumer finds, and where the log starts and ends."""
+    """Return the offsets and keys that a consumer reads, the log start and the end."""
     consumer = ck.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "enable.partition.eof": True})
     low, high = consumer.get_watermark_offsets(ck.TopicPartition(topic, 0), timeout=WAIT_SECONDS)
     consumer.assign([ck.TopicPartition(topic, 0, low)])
@@ -57,7 +57,7 @@ def test_a_running_broker_compacts_on_command(broker_process):
     assert [offset for offset, _ in found][-KEYS:] == list(range(RECORDS - KEYS, RECORDS))
 
 
-def test_a_running_broker_lets_old_records_go_on_command(broker_process):
+def test_a_running_broker_deletes_old_records_on_command(broker_process):
     broker = broker_process()
     create(broker, "old", retention_ms="1000")
     produce(broker, "old", timestamp=1_600_000_000_000)
@@ -67,7 +67,7 @@ def test_a_running_broker_lets_old_records_go_on_command(broker_process):
 
 
 OLD_MS = 30 * 24 * 3_600_000
-"""How old records are that the defaults let go; librdkafka's clock is the machine's."""
+"""Age of records that the default retention deletes. librdkafka uses the machine's clock."""
 SETTINGS = {"compact": "log.cleaner.min.compaction.lag.ms", "retain": "log.retention.ms"}
 KEPT = {"compact": str(100 * OLD_MS), "retain": "-1"}
 GONE = {"compact": "0", "retain": "1000"}
@@ -76,7 +76,7 @@ ADVICE = "Give --config or --set as for serve."
 
 
 def old_records(broker_process, topic="t", settings=(), **config):
-    """The directory of a broker that has stopped, with records in it that are 30 days old."""
+    """The directory of a stopped broker, with records that are 30 days old."""
     broker = broker_process(settings=settings)
     create(broker, topic, **config)
     produce(broker, topic, timestamp=int(time.time() * 1000) - OLD_MS)
@@ -84,7 +84,7 @@ def old_records(broker_process, topic="t", settings=(), **config):
 
 
 def kept_in(broker_process, data, topic="t", settings=()):
-    """How many records a consumer finds after the next start."""
+    """Return the number of records that a consumer reads after the next start."""
     broker = broker_process(data=data, settings=settings)
     found = len(consumed(broker, topic)[2])
     broker.stop()
@@ -92,7 +92,7 @@ def kept_in(broker_process, data, topic="t", settings=()):
 
 
 @pytest.mark.parametrize("command", ["compact", "retain"])
-def test_where_no_broker_runs_the_command_does_what_the_topics_own_settings_decide(broker_process, command):
+def test_without_a_running_broker_the_topics_own_settings_decide(broker_process, command):
     broker = old_records(
         broker_process,
         cleanup_policy="compact,delete",
@@ -111,7 +111,7 @@ def test_where_no_broker_runs_the_command_does_what_the_topics_own_settings_deci
 
 @pytest.mark.parametrize("command", ["compact", "retain"])
 @pytest.mark.parametrize("lets_go", [False, True])
-def test_where_no_broker_runs_the_command_acts_as_one_with_its_settings_would(
+def test_without_a_running_broker_the_command_acts_like_a_broker_with_its_settings(
     broker_process, tmp_path, command, lets_go
 ):
     setting = f"{SETTINGS[command]}={(GONE if lets_go else KEPT)[command]}"
@@ -130,7 +130,7 @@ def test_where_no_broker_runs_the_command_acts_as_one_with_its_settings_would(
 
 
 @pytest.mark.parametrize("command", ["compact", "retain"])
-def test_without_the_brokers_settings_nothing_goes_that_it_keeps_for_ever(broker_process, command):
+def test_without_the_brokers_settings_no_record_is_deleted_that_it_would_keep(broker_process, command):
     settings = (
         f"{SETTINGS[command]}={KEPT[command]}",
         "log.segment.bytes=1048576",
@@ -149,7 +149,7 @@ def test_without_the_brokers_settings_nothing_goes_that_it_keeps_for_ever(broker
     assert kept_in(broker_process, broker.data, settings=settings) == RECORDS
 
 
-def test_a_topic_that_is_left_alone_does_not_keep_the_others_from_being_done(broker_process):
+def test_a_skipped_topic_does_not_stop_the_others(broker_process):
     broker = old_records(broker_process, "kept", cleanup_policy="delete")
     create(broker, "gone", cleanup_policy="delete", retention_ms="1000")
     produce(broker, "gone", timestamp=int(time.time() * 1000) - OLD_MS)
@@ -162,12 +162,12 @@ def test_a_topic_that_is_left_alone_does_not_keep_the_others_from_being_done(bro
 
 
 def alter_broker(broker, whom, setting):
-    """A setting that the data directory keeps, for one broker or by --default for all."""
+    """Store a broker setting in the data directory, for one broker or with --default for all."""
     code, output = run("config", "set", "-b", broker.bootstrap, "broker", whom, setting)
     assert code == 0, output
 
 
-def test_what_is_stored_for_all_brokers_decides_unless_it_is_stored_for_one_of_them(broker_process):
+def test_settings_stored_for_all_brokers_decide_unless_stored_for_one_broker(broker_process):
     broker = old_records(broker_process, settings=("log.retention.ms=-1",), cleanup_policy="delete")
     alter_broker(broker, "--default", "log.retention.ms=1000")
     broker.stop()

@@ -41,8 +41,7 @@ def config() -> None:
     """Show and change settings and quotas of any Kafka cluster.
 
     KIND is one of topic, broker, group, client-metrics and broker-logger, which have settings, or one of user, client
-    and ip,
-    which have quotas.
+    and ip, which have quotas.
     """
 
 

@@ -78,10 +78,8 @@ def consume(reach: Reach, topics: Sequence[str], **given: Any) -> None:
     """Print the records of TOPICS.
 
     Reads up to the current end of each partition, and stops. With --follow, the default of --from end, it waits for
-    more
-    records. A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970, or -5m for five minutes ago.
-    On a
-    terminal, bytes that are not text are escaped; elsewhere they are printed unchanged.
+    more records. A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970, or -5m for five minutes
+    ago. On a terminal, bytes that are not text are escaped; elsewhere they are printed unchanged.
     """
     for one, other in _CONTRADICTIONS:
         if given[one] not in _NOT_GIVEN and given[other] not in _NOT_GIVEN:

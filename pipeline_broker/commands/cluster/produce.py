@@ -122,8 +122,7 @@ def produce(
 
     A key chooses the partition like Java's clients do. With --json a line has "key", "value" (or "key_base64",
     "value_base64"), "headers", "partition" and "timestamp". Only the value is required; null is a tombstone. The
-    command ends
-    when all records are acknowledged.
+    command ends when all records are acknowledged.
     """
     if as_json and (key_delimiter is not None or tombstones or whole):
         raise click.UsageError("--json contradicts --key-delimiter, --tombstones and --whole: leave these out")

@@ -1,4 +1,4 @@
-"""A broker in this process, and the command line as a person calls it."""
+"""A broker in this process, and the command line."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ SETTINGS = {"num.partitions": 2}
 
 @attrs.frozen
 class Called:
-    """How a command ended and what it printed."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -54,7 +54,7 @@ def broker(request):
 
 @pytest.fixture(scope="module")
 def one_broker():
-    """For what the mode has nothing to do with."""
+    """A broker for tests that do not depend on the mode."""
     with EmbeddedBroker(settings=SETTINGS) as embedded:
         yield embedded
 
@@ -74,5 +74,5 @@ _NUMBERS = itertools.count()
 
 @pytest.fixture
 def name():
-    """A name that no other test has."""
+    """A unique name."""
     return f"name-{next(_NUMBERS)}"

@@ -1,4 +1,4 @@
-"""`pipeline-broker acls` against a broker with an authorizer; confluent-kafka says which rules there are."""
+"""`pipeline-broker acls` against a broker with an authorizer; confluent-kafka lists the rules."""
 
 import pytest
 from confluent_kafka.admin import (
@@ -36,7 +36,7 @@ def call(guarded):
 
 
 def rules(broker):
-    """All rules, as another client reads them."""
+    """Return all rules, as another client lists them."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     every = AclBindingFilter(
         ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
@@ -89,12 +89,12 @@ def on(kind, name, operation, principal="User:ada", host="*", pattern="LITERAL",
         ),
     ],
 )
-def test_what_is_added_is_what_another_client_sees(call, guarded, arguments, expected):
+def test_another_client_sees_the_added_rules(call, guarded, arguments, expected):
     added = call("acls", "add", *arguments, "--json").json
     assert rules(guarded) == expected == {tuple(row.values()) for row in added}
 
 
-def test_rules_are_listed_by_what_they_are_about(call):
+def test_rules_are_listed_by_resource_and_principal(call):
     call("acls", "add", "--allow-principal", "User:ada", "--topic", "orders", "--operation", "read")
     call("acls", "add", "--allow-principal", "User:bob", "--group", "billing")
     prefixed = ["--topic", "ord", "--resource-pattern-type", "prefixed"]
@@ -114,7 +114,7 @@ def test_rules_are_listed_by_what_they_are_about(call):
     assert line.split() == ["GROUP", "billing", "LITERAL", "User:bob", "*", "ALL", "ALLOW"]
 
 
-def test_only_what_is_described_is_deleted(call, guarded):
+def test_only_matching_rules_are_deleted(call, guarded):
     call("acls", "add", "--allow-principal", "User:ada", "--topic", "t", "--operation", "read", "--operation", "write")
     deleted = call("acls", "delete", "--topic", "t", "--operation", "write", "--json").json
     assert [row["operation"] for row in deleted] == ["WRITE"]
@@ -138,7 +138,7 @@ def test_only_what_is_described_is_deleted(call, guarded):
         (["list", "--operation", "fly"], "'fly' is not one of"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(call, arguments, message):
+def test_an_invalid_command_is_one_line(call, arguments, message):
     called = call("acls", *arguments, code=2)
     assert message in called.err
     assert called.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""What options and arguments mean that several commands have."""
+"""Arguments that several commands share."""
 
 import click
 import pytest
@@ -18,11 +18,11 @@ from pipeline_broker.commands.cluster.arguments import partitions_by_topic
         (["a:7,7"], {"a": [7]}),
     ],
 )
-def test_a_topic_that_is_named_several_times_has_all_of_the_partitions(texts, chosen):
+def test_partitions_of_a_repeated_topic_are_combined(texts, chosen):
     assert partitions_by_topic(texts, "TOPIC") == chosen
 
 
 @pytest.mark.parametrize("text", ["", ":", ":0", "a:", "a:,", "a:x", "a:-1", "a:0:1", "a:2147483648", "a:\u0663"])
-def test_what_names_no_partitions_is_refused_and_not_taken_for_all(text):
+def test_an_empty_list_of_partitions_is_rejected_and_does_not_mean_all(text):
     with pytest.raises(click.UsageError, match=r"--topic: .* is not of the form TOPIC or TOPIC:0,1"):
         partitions_by_topic(["b", text], "--topic")

@@ -1,4 +1,4 @@
-"""Commands for a cluster that wants tokens: properties of librdkafka and of Java's clients open it."""
+"""Commands against a cluster with OAUTHBEARER, with properties of librdkafka and of Java clients."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -58,7 +58,7 @@ def options(properties):
 
 
 @pytest.mark.parametrize("properties_of", [of_librdkafka, of_java, of_newer_java])
-def test_credentials_open_it_and_the_file_is_that_of_other_clients(guarded, identity, properties_of, name, tmp_path):
+def test_client_credentials_in_a_file_of_other_clients_work(guarded, identity, properties_of, name, tmp_path):
     path = tmp_path / "client.properties"
     path.write_text("".join(f"{key}={value}\n" for key, value in properties_of(identity).items()))
     guarded("produce", name, "-F", path, data=b"one\n")
@@ -66,18 +66,18 @@ def test_credentials_open_it_and_the_file_is_that_of_other_clients(guarded, iden
 
 
 @pytest.mark.clients
-def test_librdkafka_takes_the_same_properties(guarded, identity):
+def test_librdkafka_accepts_the_same_properties(guarded, identity):
     admin = AdminClient({"bootstrap.servers": guarded.address, **of_librdkafka(identity)})
     assert admin.list_topics(timeout=SECONDS_MAX).brokers
 
 
-def test_a_token_in_a_file_opens_it(guarded, tmp_path):
+def test_a_token_in_a_file_works(guarded, tmp_path):
     path = tmp_path / "token"
     path.write_text(bearer() + "\n")
     guarded("topics", "list", *options(SASL | {URL: path.as_uri()}))
 
 
-def test_a_token_that_the_broker_does_not_take_is_one_line(guarded, tmp_path):
+def test_a_token_that_the_broker_rejects_is_one_line(guarded, tmp_path):
     path = tmp_path / "token"
     path.write_text(bearer(-100))
     called = guarded("topics", "list", *options(SASL | {URL: path.as_uri()}), code=1)
@@ -85,21 +85,21 @@ def test_a_token_that_the_broker_does_not_take_is_one_line(guarded, tmp_path):
     assert called.err == f"Error: the token by OAUTHBEARER: {words}\n"
 
 
-def test_credentials_that_the_provider_does_not_take_are_one_line(guarded, identity):
+def test_credentials_that_the_provider_rejects_are_one_line(guarded, identity):
     called = guarded("topics", "list", *options(of_librdkafka(identity, "wrong-secret")), code=1)
     words = "gave no token: 401 Unauthorized: invalid_client: who are you?"
     assert called.err == f"Error: {identity.url} {words}\n"
 
 
-def test_a_callback_handler_of_somebody_else_is_refused(guarded, identity):
+def test_a_custom_callback_handler_is_rejected(guarded, identity):
     properties = of_java(identity) | {"sasl.login.callback.handler.class": "com.example.Handler"}
     called = guarded("topics", "list", *options(properties), code=2)
     assert f"may only be {PACKAGE}.OAuthBearerLoginCallbackHandler" in called.err
     assert called.err.count("\n") == 1
 
 
-def test_each_connection_begins_with_a_token_that_is_valid_then(identity, name, tmp_path, monkeypatch):
-    """A broker ends the session of a token that is over by closing the connection, as the fault does here."""
+def test_each_connection_begins_with_a_currently_valid_token(identity, name, tmp_path, monkeypatch):
+    """A broker closes the connection when the token expires; a fault rule does so here."""
     monkeypatch.setattr(identity, "life_s", 0)
     with EmbeddedBroker(settings=bearer_settings(tmp_path)) as broker:
         call, asked = CommandLine(broker.bootstrap_servers), len(identity.asked)

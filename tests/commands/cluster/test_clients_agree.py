@@ -1,4 +1,4 @@
-"""What the commands write is what unmodified clients read, and the other way round."""
+"""The commands and unmodified clients read each other's records."""
 
 import asyncio
 import base64
@@ -12,7 +12,7 @@ KEYS = [b"", b"a", b"ab", b"abc", b"abcd", b"\xff\x00\x80", *(b"key-%d" % number
 PARTITIONS = 7
 
 
-def test_confluent_kafka_reads_what_was_written(call_mode, broker, name):
+def test_confluent_kafka_reads_our_records(call_mode, broker, name):
     lines = [
         {
             "key": "k",
@@ -36,7 +36,7 @@ def test_confluent_kafka_reads_what_was_written(call_mode, broker, name):
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_confluent_kafka_writes_is_read(call, one_broker, name, codec):
+def test_we_read_records_of_confluent_kafka(call, one_broker, name, codec):
     producer = confluent_kafka.Producer({"bootstrap.servers": one_broker.bootstrap_servers, "compression.type": codec})
     for number in range(100):
         producer.produce(name, f"{number}" * 50, str(number), 0, headers=[("n", str(number))], timestamp=1000 + number)
@@ -49,14 +49,14 @@ def test_what_confluent_kafka_writes_is_read(call, one_broker, name, codec):
 
 
 def partitions_of(call, topic):
-    """The partition of each key, as it is stored."""
+    """Return the stored partition of each key."""
     rows = [json.loads(line) for line in call("consume", topic, "--json").lines]
     return {row.get("key", row.get("key_base64")): row["partition"] for row in rows}
 
 
 @pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")  # by kafka-python, at import
 def test_keys_land_where_other_clients_put_them(call, one_broker, name):
-    """librdkafka as Java's clients, kafka-python and aiokafka by themselves."""
+    """librdkafka with the partitioner of Java's clients, kafka-python and aiokafka with their defaults."""
     import kafka
 
     topics = [f"{name}-{number}" for number in range(4)]

@@ -25,7 +25,7 @@ def test_led_partitions_are_counted(call, name):
     assert after["leads"] == before["leads"] + 5
 
 
-def test_log_directories_are_shown_with_what_partitions_take(call, one_broker, name):
+def test_log_directories_are_shown_with_the_sizes_of_partitions(call, one_broker, name):
     one_broker.create_topic(name, partitions=2)
     one_broker.produce(name, "x" * 1000, partition=1)
     (directory,) = call("cluster", "log-dirs", "--broker", 1, "--topic", name, "--json").json
@@ -39,7 +39,7 @@ def test_log_directories_are_shown_with_what_partitions_take(call, one_broker, n
     assert any(line.split()[1:3] == [name, "1"] for line in lines)
 
 
-def test_a_broker_or_topic_that_is_not_there_is_one_line(call):
+def test_an_unknown_broker_or_topic_is_one_line(call):
     assert "unknown topic 'nowhere'" in call("cluster", "log-dirs", "--topic", "nowhere", code=1).err
     called = call("cluster", "log-dirs", "--broker", 9, code=1)
     assert called.err == "Error: unknown broker 9: the cluster has 1\n"

@@ -21,7 +21,7 @@ def settings(called):
         ("ip", ["127.0.0.9"], "connection_creation_rate", "10"),
     ],
 )
-def test_settings_are_set_shown_and_taken_away(call, name, kind, subject, setting, value):
+def test_settings_are_set_shown_and_deleted(call, name, kind, subject, setting, value):
     subject = [it.replace("NAME", name) for it in subject]
     if kind == "topic":
         call("topics", "create", name)
@@ -34,7 +34,7 @@ def test_settings_are_set_shown_and_taken_away(call, name, kind, subject, settin
     assert found.get(setting) != value
 
 
-def test_what_nobody_has_set_is_shown_when_it_is_asked_for(call, name):
+def test_default_values_are_shown_on_request(call, name):
     call("topics", "create", name)
     assert call("config", "get", "topic", name, "--json").json == {"kind": "topic", "name": name, "settings": []}
     shown = call("config", "get", "topic", name, "--all", "--json")
@@ -43,7 +43,7 @@ def test_what_nobody_has_set_is_shown_when_it_is_asked_for(call, name):
     assert (heading.split(), line.split()) == (["NAME", "VALUE", "SOURCE"], ["cleanup.policy", "delete", "default"])
 
 
-def test_what_is_secret_is_not_shown(call):
+def test_secret_values_are_not_shown(call):
     call("config", "set", "broker", "1", "listener.name.plaintext.ssl.keystore.password=hidden")
     called = call("config", "get", "broker", "1")
     assert "hidden" not in called.out
@@ -76,7 +76,7 @@ def test_several_settings_change_together_or_not_at_all(call, name):
         (["get", "tpic", "t"], 2, "'KIND': 'tpic' is not one of"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(call, arguments, code, message):
+def test_an_error_is_one_line(call, arguments, code, message):
     called = call("config", *arguments, code=code)
     assert called.err.startswith("Error: ")
     assert message in called.err

@@ -9,7 +9,7 @@ from pipeline_broker.records.batch import NewRecord, build_batch
 
 
 def fill(broker, topic, count, *, partitions=2):
-    """Values 0, 1, ..., one to each partition in turn, with the number as time."""
+    """Write values 0, 1, ..., with the number as timestamp, to the partitions in turn."""
     broker.create_topic(topic, partitions=partitions)
     for number in range(count):
         broker.produce(topic, str(number), key=f"k{number}", partition=number % partitions, timestamp=1000 + number)
@@ -57,7 +57,7 @@ def test_several_topics_are_read_together(call, one_broker, name):
     )
 
 
-def test_what_is_printed_as_json_can_be_written_again(call, one_broker, name):
+def test_printed_json_can_be_written_again(call, one_broker, name):
     lines = (
         b'{"value":"a","headers":[{"name":"h","value":null}],"timestamp":5,"partition":1}\n'
         b'{"key_base64":"/w==","value":null}\n'
@@ -71,12 +71,12 @@ def test_what_is_printed_as_json_can_be_written_again(call, one_broker, name):
     ]
 
 
-def test_keys_nulls_and_bytes_that_are_no_text(call, name):
+def test_keys_nulls_and_bytes_that_are_not_text(call, name):
     call("produce", name, "-K", ":", "-Z", "-p", 0, data=b"a:\xff\x1b\nb:\n")
     assert call("consume", name, "-K", "%=", "--null", "NONE").raw == b"a%=\xff\x1b\nb%=NONE\n"
 
 
-def test_aborted_records_are_left_out_unless_they_are_asked_for(call, one_broker, name):
+def test_aborted_records_are_hidden_by_default(call, one_broker, name):
     import confluent_kafka
 
     producer = confluent_kafka.Producer(
@@ -92,7 +92,7 @@ def test_aborted_records_are_left_out_unless_they_are_asked_for(call, one_broker
     assert call("consume", name, "--isolation", "read_uncommitted").lines == ["lost", "kept"]
 
 
-def test_following_goes_on_until_there_are_enough(call, one_broker, name):
+def test_following_ends_after_the_count(call, one_broker, name):
     fill(one_broker, name, 2)
 
     def write():
@@ -107,7 +107,7 @@ def test_following_goes_on_until_there_are_enough(call, one_broker, name):
     assert sorted(lines) == ["0", "1", "2", "3", "4"]
 
 
-def test_from_the_end_it_follows_by_itself(call, one_broker, name):
+def test_from_the_end_it_follows_by_default(call, one_broker, name):
     fill(one_broker, name, 2)
     writer = threading.Thread(target=lambda: (one_broker.wait_fetching(name), one_broker.produce(name, "new")))
     writer.start()
@@ -115,7 +115,7 @@ def test_from_the_end_it_follows_by_itself(call, one_broker, name):
     writer.join()
 
 
-def test_a_group_goes_on_where_it_was_also_within_a_batch(call_mode, broker, name):
+def test_a_group_continues_at_its_offset_even_inside_a_batch(call_mode, broker, name):
     broker.create_topic(name, partitions=1)
     call_mode("produce", name, data=b"\n".join(b"%d" % number for number in range(10)))
     assert call_mode("consume", name, "-g", name, "-c", 4).lines == ["0", "1", "2", "3"]
@@ -126,7 +126,7 @@ def test_a_group_goes_on_where_it_was_also_within_a_batch(call_mode, broker, nam
     assert call_mode("consume", name, "-g", name).lines == []
 
 
-def test_a_new_group_begins_where_it_is_told(call, one_broker, name):
+def test_a_new_group_begins_at_the_given_place(call, one_broker, name):
     fill(one_broker, name, 3, partitions=1)
     assert call("consume", name, "-g", name, "-o", "end", "--exit").lines == []
     one_broker.produce(name, "new")
@@ -155,7 +155,7 @@ def test_a_new_group_begins_where_it_is_told(call, one_broker, name):
         ([], 2, "Missing argument 'TOPIC...'"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(call, one_broker, name, arguments, code, message):
+def test_an_error_is_one_line(call, one_broker, name, arguments, code, message):
     fill(one_broker, name, 2)
     called = call("consume", *[name if it == "TOPIC" else it for it in arguments], code=code)
     assert called.err.startswith("Error: ")
@@ -163,7 +163,7 @@ def test_what_cannot_be_done_is_one_line(call, one_broker, name, arguments, code
     assert (called.err.count("\n"), called.out) == (1, "")
 
 
-def test_records_that_are_compressed_well_are_read(call, name):
+def test_highly_compressed_records_are_read(call, name):
     call("produce", name, "-z", "zstd", data=b"x" * 900_000 + b"\n")
     assert len(call("consume", name).out) == 900_001
     assert len(build_batch([NewRecord(b"x" * 900_000)], compression=4)) < 1000

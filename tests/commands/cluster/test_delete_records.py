@@ -28,7 +28,7 @@ def starts(call, topic):
         ("TOPIC", "earliest", [0, 0]),
     ],
 )
-def test_what_lies_before_a_place_is_shown_and_goes_when_told(call_mode, broker, name, what, before, expected):
+def test_records_before_a_place_are_shown_and_deleted_on_request(call_mode, broker, name, what, before, expected):
     fill(broker, name)
     command = ["delete-records", what.replace("TOPIC", name), "--before", before]
     planned = call_mode(*command)
@@ -40,7 +40,7 @@ def test_what_lies_before_a_place_is_shown_and_goes_when_told(call_mode, broker,
     assert starts(call_mode, name) == expected
 
 
-def test_records_that_are_gone_are_not_counted_again(call, one_broker, name):
+def test_deleted_records_are_not_counted_again(call, one_broker, name):
     fill(one_broker, name)
     call("delete-records", name, "--before", "2", "--execute")
     call("delete-records", name, "--before", "1", "--execute")
@@ -59,7 +59,7 @@ def test_records_that_are_gone_are_not_counted_again(call, one_broker, name):
         (["__consumer_offsets", "--before", "latest", "--execute"], 1, "__consumer_offsets"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(call, name, arguments, code, message):
+def test_an_error_is_one_line(call, name, arguments, code, message):
     call("topics", "create", name)
     called = call("delete-records", *(it.replace("NAME", name) for it in arguments), code=code)
     assert message in called.err

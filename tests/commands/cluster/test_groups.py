@@ -1,4 +1,4 @@
-"""`pipeline-broker groups` against a broker, with groups of unmodified clients in it."""
+"""`pipeline-broker groups` against a broker with groups of unmodified clients."""
 
 import contextlib
 import threading
@@ -17,7 +17,7 @@ MEMBER = "AAECAwQFBgcICQoLDA0ODw"
 
 @contextlib.contextmanager
 def consuming(broker, topic, group, **settings):
-    """A consumer of confluent-kafka that has its partitions."""
+    """Run a consumer of confluent-kafka with assigned partitions."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "client.id": "reader", **settings}
     )
@@ -77,7 +77,7 @@ def test_members_with_their_partitions_and_lag(call_mode, broker, name, protocol
         (["--to", "earliest", "--topic", "TOPIC:0", "--topic", "TOPIC:1"], {0: 0, 1: 0}),
     ],
 )
-def test_a_reset_is_shown_and_done_when_it_is_wanted(call, one_broker, name, arguments, plan):
+def test_a_reset_is_shown_and_executed_on_request(call, one_broker, name, arguments, plan):
     fill(one_broker, name, 7)
     arguments = [it.replace("TOPIC", name) for it in arguments]
     call("consume", name, "-g", name)
@@ -95,7 +95,7 @@ def test_a_reset_is_shown_and_done_when_it_is_wanted(call, one_broker, name, arg
     assert one_broker.offsets(name) == {**before, **{(name, it): to for it, to in plan.items()}}
 
 
-def test_a_reset_makes_a_group_that_is_not_there(call, one_broker, name):
+def test_a_reset_creates_an_unknown_group(call, one_broker, name):
     fill(one_broker, name, 7)
     call("groups", "reset-offsets", name, "--topic", name, "--to", "2", "--execute")
     assert one_broker.offsets(name) == {(name, 0): 2, (name, 1): 2}
@@ -188,7 +188,7 @@ def test_a_share_group_is_described_and_not_reset(call, one_broker, name):
         (["describe"], 2, "Missing argument 'GROUP...'"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(call, arguments, code, message):
+def test_an_error_is_one_line(call, arguments, code, message):
     called = call("groups", *arguments, code=code)
     assert called.err.startswith("Error: ")
     assert message in called.err

@@ -1,4 +1,4 @@
-"""`consume --follow` on topics that get partitions meanwhile: nothing of these is left out, also by a group."""
+"""`consume --follow` on topics with partitions that are added later: no record is skipped, also by a group."""
 
 import threading
 
@@ -25,14 +25,14 @@ def grow(broker, topic, count):
 
 
 def while_it_is_read(broker, topic, work):
-    """A thread that works once a reader of the topic is at its end."""
+    """Run a function in a thread once a reader of the topic has reached the end."""
     thread = threading.Thread(target=lambda: (broker.wait_fetching(topic), work()))
     thread.start()
     return thread
 
 
 @pytest.mark.parametrize(("start", "group"), [("beginning", False), ("end", False), ("end", True)])
-def test_what_is_written_to_an_added_partition_is_read_from_its_beginning(call, one_broker, name, start, group):
+def test_an_added_partition_is_read_from_its_beginning(call, one_broker, name, start, group):
     one_broker.create_topic(name, partitions=1)
 
     def work():
@@ -51,7 +51,7 @@ def test_what_is_written_to_an_added_partition_is_read_from_its_beginning(call, 
         assert one_broker.offsets(name) == {(name, 1): 1, (name, 2): 1}
 
 
-def test_who_names_a_partition_gets_no_other(call, one_broker, name):
+def test_with_a_named_partition_no_other_is_read(call, one_broker, name):
     one_broker.create_topic(name, partitions=1)
 
     def work():
@@ -68,8 +68,8 @@ def test_who_names_a_partition_gets_no_other(call, one_broker, name):
     writer.join()
 
 
-def test_a_member_that_does_not_lead_the_group_is_given_added_partitions_too(call, one_broker, name):
-    """The leader, another client, divides anew; this command only follows."""
+def test_a_member_that_is_not_the_leader_gets_added_partitions_too(call, one_broker, name):
+    """The leader, another client, reassigns; this command only follows."""
     one_broker.create_topic(name, partitions=2)
     leader = group_reader(one_broker, name)
     stop = threading.Event()

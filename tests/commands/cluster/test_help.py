@@ -12,7 +12,7 @@ SUBJECTS = {name: command for name, command in FOUND.items() if isinstance(comma
 
 
 def without_blanks(text):
-    """Whatever lines it is broken into, at a hyphen too."""
+    """Remove all line breaks, also those at a hyphen."""
     return "".join(text.split())
 
 
@@ -21,7 +21,7 @@ def test_there_are_subjects():
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)
-def test_a_subject_tells_of_each_command_in_a_whole_sentence(subject):
+def test_a_subject_describes_each_command_in_a_whole_sentence(subject):
     shown = CliRunner().invoke(main, [subject, "--help"], terminal_width=80).output
     told = without_blanks(shown.split("Commands:")[1].split("Examples:")[0])
     for name, command in SUBJECTS[subject].commands.items():
@@ -30,7 +30,7 @@ def test_a_subject_tells_of_each_command_in_a_whole_sentence(subject):
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)
-def test_a_subject_names_its_commands_where_one_is_not_there_or_none_is_given(subject):
+def test_a_subject_lists_its_commands_for_an_unknown_or_missing_command(subject):
     names = sorted(SUBJECTS[subject].commands)
     wrong = CliRunner().invoke(main, [subject, "absent"])
     assert wrong.exit_code == 2

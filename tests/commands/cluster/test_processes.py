@@ -1,4 +1,4 @@
-"""The commands as processes: pipes that break, Ctrl-C, terminals, shells that complete, and what an import costs."""
+"""Commands as processes: closed pipes, Ctrl-C, terminals, shell completion, and the cost of imports."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ def environment(one_broker):
 @contextlib.contextmanager
 def started(environment, *arguments, **streams):
     process = subprocess.Popen(
-        ["env", "--default-signal=INT", *PROGRAM, *arguments],  # who runs the tests may ignore it
+        ["env", "--default-signal=INT", *PROGRAM, *arguments],  # the parent of the tests may ignore it
         env=environment,
         stderr=subprocess.PIPE,
         **{"stdout": subprocess.PIPE, "stdin": subprocess.DEVNULL, **streams},
@@ -40,7 +40,7 @@ def started(environment, *arguments, **streams):
         process.communicate()
 
 
-def test_a_reader_that_has_enough_ends_it_quietly(call, environment, name):
+def test_a_closed_pipe_ends_it_silently(call, environment, name):
     call("produce", name, data=b"x" * 100 + b"\n" + b"line\n" * 100_000)
     with started(environment, "consume", name, "--follow") as process:
         assert process.stdout.readline()
@@ -53,7 +53,7 @@ def test_a_reader_that_has_enough_ends_it_quietly(call, environment, name):
     ("number", "group"),
     [(signal.SIGINT, []), (signal.SIGINT, ["-g", "interrupted"]), (signal.SIGTERM, ["-g", "interrupted"])],
 )
-def test_a_signal_ends_a_reader_after_what_it_has_read_is_committed(call, one_broker, environment, name, group, number):
+def test_a_signal_ends_a_group_member_after_its_commit(call, one_broker, environment, name, group, number):
     group = [it.replace("interrupted", name) for it in group]
     call("produce", name, "-p", 0, data=b"one\n")
     with started(environment, "consume", name, "--follow", *group) as process:
@@ -76,7 +76,7 @@ def test_ctrl_c_ends_a_writer_that_waits_for_input(one_broker, environment, name
         assert process.stderr.read() == b""
 
 
-def test_lines_are_written_as_they_come(one_broker, environment, name):
+def test_lines_are_written_as_they_arrive(one_broker, environment, name):
     with started(environment, "produce", name, "--offsets", "-p", "0", stdin=subprocess.PIPE) as process:
         for number in range(3):
             process.stdin.write(b"line\n")
@@ -87,7 +87,7 @@ def test_lines_are_written_as_they_come(one_broker, environment, name):
 
 
 def on_terminal(environment, *arguments):
-    """What a command prints on a terminal, its exit code, and what goes into a file that is its standard output."""
+    """Return a command's output on a terminal, its exit code, and its standard output in a file."""
     ours, theirs = pty.openpty()
     with started(environment, *arguments, stdout=theirs, stdin=theirs) as process:
         os.close(theirs)
@@ -114,7 +114,7 @@ def test_headings_are_bold_on_a_terminal_unless_no_color_is_set(call, environmen
 
 
 @pytest.mark.parametrize("no_color", [{}, {"NO_COLOR": "1"}])
-def test_long_work_on_a_file_shows_how_far_it_is_on_a_terminal(call, environment, name, tmp_path, no_color):
+def test_a_long_write_of_a_file_shows_progress_on_a_terminal(call, environment, name, tmp_path, no_color):
     (tmp_path / "lines").write_bytes(b"line\n" * 20_000)
     ours, theirs = pty.openpty()
     process = subprocess.run(
@@ -132,7 +132,7 @@ def test_long_work_on_a_file_shows_how_far_it_is_on_a_terminal(call, environment
     assert (b"\x1b[3" in shown) == (not no_color)
 
 
-def test_long_work_is_silent_without_a_terminal(environment, name, tmp_path):
+def test_a_long_write_is_silent_without_a_terminal(environment, name, tmp_path):
     (tmp_path / "lines").write_bytes(b"line\n" * 20_000)
     command = [*PROGRAM, "produce", name, str(tmp_path / "lines")]
     silent = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=SECONDS_MAX)
@@ -141,7 +141,7 @@ def test_long_work_is_silent_without_a_terminal(environment, name, tmp_path):
 
 @pytest.fixture
 def program(environment, tmp_path):
-    """`pipeline-broker` on the path of a shell."""
+    """Put `pipeline-broker` on the PATH of a shell."""
     file = tmp_path / "pipeline-broker"
     file.write_text(f'#!/bin/sh\nexec {sys.executable} -m pipeline_broker "$@"\n')
     file.chmod(0o755)
@@ -151,7 +151,7 @@ def program(environment, tmp_path):
 
 
 def completed(program, environment, words):
-    """What bash offers for the last of some words behind the program's name."""
+    """Return bash's completions of the last word."""
     script = (
         'source "$SCRIPT"\n'
         'COMP_WORDS=(pipeline-broker "$@")\nCOMP_CWORD=$#\n'

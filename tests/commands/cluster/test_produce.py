@@ -38,7 +38,7 @@ def test_every_codec_and_every_kind_of_acknowledgement(call, one_broker, name, c
     assert [it.value for it in one_broker.records(name)] == [b"x" * 500, b"y"]
 
 
-def test_json_lines_say_it_all(call, one_broker, name):
+def test_json_lines_have_all_fields(call, one_broker, name):
     lines = (
         b'{"value": "a", "key": "k", "headers": {"h": "1"}, "partition": 1, "timestamp": 1234}\n'
         b'\n{"value_base64": "/w==", "partition": 1, "topic": "other", "offset": 7}\n'
@@ -53,7 +53,7 @@ def test_json_lines_say_it_all(call, one_broker, name):
     assert one_broker.records(name)[0].timestamp == 1234
 
 
-def test_where_each_record_is_is_printed_when_asked_for(call, name):
+def test_offsets_are_printed_on_request(call, name):
     assert sorted(call("produce", name, "--offsets", "-p", 1, data=b"a\nb\n").lines) == ["1\t1\t0", "2\t1\t1"]
     assert call("produce", name, "--offsets", "-p", 1, "--json", data=b'{"value": ""}').json == {
         "record": 1, "partition": 1, "offset": 2,
@@ -76,7 +76,7 @@ def test_records_end_where_the_delimiter_says(call, one_broker, name):
     assert [it.value for it in one_broker.records(name)] == [b"a\nb", b"c\0d"]
 
 
-def test_more_than_fits_into_memory_at_once_arrives_in_order(call_mode, broker, name, monkeypatch):
+def test_input_beyond_the_memory_limit_arrives_in_order(call_mode, broker, name, monkeypatch):
     monkeypatch.setattr("pipeline_broker.client.producer.UNACKNOWLEDGED_BYTES_MAX", 100_000)
     lines = [b"k%d:%d" % (number % 7, number) for number in range(30_000)]
     call_mode("produce", name, "-K", ":", "-z", "zstd", data=b"\n".join(lines))
@@ -105,7 +105,7 @@ def test_batches_are_halved_until_the_topic_takes_them(call, one_broker, name):
     assert [int(it.value) for it in one_broker.records(name)] == list(range(50))
 
 
-def test_what_a_broker_refuses_for_a_moment_is_sent_again(call, one_broker, name):
+def test_retriable_errors_are_retried(call, one_broker, name):
     call("topics", "create", name, "--partitions", 1)
     one_broker.faults.when("Produce", topic=name, every=2).error("NOT_LEADER_OR_FOLLOWER")
     for number in range(4):
@@ -114,7 +114,7 @@ def test_what_a_broker_refuses_for_a_moment_is_sent_again(call, one_broker, name
     assert [int(it.value) for it in one_broker.records(name)] == list(range(4))
 
 
-def test_a_line_that_is_no_record_is_named_and_what_came_before_is_written(call, one_broker, name):
+def test_an_invalid_line_is_named_and_earlier_lines_are_written(call, one_broker, name):
     called = call("produce", name, "--json", code=1, data=b'{"value": "a"}\n{"vlaue": "b"}\n')
     assert called.err.startswith("Error: line 2: unknown field 'vlaue'")
     assert "all lines before it are written" in called.err
@@ -135,7 +135,7 @@ def test_a_line_that_is_no_record_is_named_and_what_came_before_is_written(call,
         (["-z", "brotli"], b"", 2, "'brotli' is not one of"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(call, name, arguments, data, code, message):
+def test_an_error_is_one_line(call, name, arguments, data, code, message):
     called = call("produce", name, *arguments, code=code, data=data)
     assert called.err.startswith("Error: ")
     assert message in called.err
@@ -148,8 +148,8 @@ def test_a_record_that_is_too_large_is_named(call, name):
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
-def test_a_full_disk_is_told_to_who_meets_it_first_and_to_who_comes_later(name, mode):
-    """The one waits for room and gets no answer, the other is refused at once; with room both are served."""
+def test_a_full_disk_is_reported_to_the_first_writer_and_to_later_ones(name, mode):
+    """The first write waits for space without a response, later ones are rejected; with space all succeed."""
     with EmbeddedBroker(mode=mode) as broker:
         call = CommandLine(broker.bootstrap_servers)
         call("produce", name, "--no-idempotent", data=b"before\n")
@@ -169,7 +169,7 @@ def test_a_full_disk_is_told_to_who_meets_it_first_and_to_who_comes_later(name, 
     assert values == [b"before", b"first", b"after"]
 
 
-def test_a_disk_that_hangs_is_told(name):
+def test_a_hanging_disk_is_reported(name):
     with EmbeddedBroker() as broker:
         call = CommandLine(broker.bootstrap_servers)
         call("produce", name, data=b"before\n")
@@ -187,7 +187,7 @@ def test_a_disk_that_hangs_is_told(name):
         (("ApiVersions", {"nth": 2}), ", and accepts no other connection"),
     ],
 )
-def test_a_broker_that_answers_nothing_any_more_is_told(name, monkeypatch, also, told):
+def test_a_silent_broker_is_reported(name, monkeypatch, also, told):
     monkeypatch.setattr(cluster, "PROBE_S_MAX", 0.3)
     with EmbeddedBroker() as broker:
         call = CommandLine(broker.bootstrap_servers)
@@ -199,6 +199,6 @@ def test_a_broker_that_answers_nothing_any_more_is_told(name, monkeypatch, also,
     assert silent.endswith(f"did not answer ProduceRequest within 0.5 s{told}\n")
 
 
-def test_nothing_is_written_for_no_input(call, one_broker, name):
+def test_empty_input_writes_no_record(call, one_broker, name):
     call("produce", name)
     assert one_broker.records(name) == []

@@ -1,4 +1,4 @@
-"""A bar shows what was done, also where that comes in amounts too small to be drawn one by one."""
+"""A progress bar shows the completed amount, also if it grows in steps too small to draw each."""
 
 import io
 import sys
@@ -16,14 +16,14 @@ class Terminal(io.StringIO):
 
 
 def open_terminal(monkeypatch):
-    """In place of standard error, from here to the end of the test: pytest's own is put there before each."""
+    """Replace standard error until the end of the test; pytest sets its own before each test."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(sys, "stderr", Terminal())
     return sys.stderr
 
 
-def test_a_bar_is_drawn_now_and_then_and_has_all_that_was_done_until_then(monkeypatch):
+def test_a_bar_is_drawn_at_intervals_with_the_total_so_far(monkeypatch):
     terminal = open_terminal(monkeypatch)
     now_s = [1000.0]
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
@@ -39,7 +39,7 @@ def test_a_bar_is_drawn_now_and_then_and_has_all_that_was_done_until_then(monkey
 
 
 @pytest.mark.parametrize(("total", "is_shown"), [(None, True), (0, True), (90, False)])
-def test_nothing_is_drawn_where_the_end_is_not_known_or_nobody_wants_to_see_it(monkeypatch, total, is_shown):
+def test_no_bar_without_a_known_total_or_if_it_is_not_wanted(monkeypatch, total, is_shown):
     terminal = open_terminal(monkeypatch)
     with metered("writing", total, is_shown=is_shown) as meter:
         meter.advance(10)

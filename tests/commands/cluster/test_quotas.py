@@ -14,7 +14,7 @@ import pytest
         (["--ip-defaults"], {"ip": None}, "connection_creation_rate", "1000", 1000.0),
     ],
 )
-def test_quotas_are_set_listed_and_taken_away(call, name, entity, words, quota, value, shown):
+def test_quotas_are_set_listed_and_deleted(call, name, entity, words, quota, value, shown):
     entity = [it.replace("NAME", name) for it in entity]
     words = {kind: it and it.replace("NAME", name) for kind, it in words.items()}
     call("quotas", "set", *entity, f"{quota}={value}")
@@ -52,7 +52,7 @@ def test_the_quotas_of_a_user_include_those_of_its_clients(call, name):
         (["delete", "--user", "nobody-has-this-name"], 1, "has no quota"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(call, arguments, code, message):
+def test_an_error_is_one_line(call, arguments, code, message):
     called = call("quotas", *arguments, code=code)
     assert message in called.err
     assert called.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Where a cluster is and how it is spoken to: addresses, properties, TLS and SASL."""
+"""Options that reach a cluster: addresses, properties, TLS and SASL."""
 
 import pytest
 
@@ -50,12 +50,12 @@ def written(folder, properties):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_file_of_either_kind_opens_a_secured_broker(secured, authority, mechanism, name, tmp_path):
+def test_a_properties_file_of_either_kind_works_with_a_secured_broker(secured, authority, mechanism, name, tmp_path):
     secured("produce", name, "-F", written(tmp_path, librdkafka(authority, mechanism)), data=b"one\n")
     assert secured("consume", name, "-F", written(tmp_path, java(authority, mechanism))).lines == ["one"]
 
 
-def test_single_properties_go_over_the_file_and_the_environment_names_it(secured, authority, name, tmp_path):
+def test_single_properties_override_the_file_that_the_environment_names(secured, authority, name, tmp_path):
     variables = {"PIPELINE_BROKER_COMMAND_CONFIG": str(written(tmp_path, librdkafka(authority, password="wrong")))}
     called = secured("topics", "list", code=1, environment=variables)
     assert "SASL_AUTHENTICATION_FAILED: check sasl.username and sasl.password" in called.err
@@ -63,18 +63,18 @@ def test_single_properties_go_over_the_file_and_the_environment_names_it(secured
     secured("topics", "create", name, "-X", "sasl.password=secret", environment=variables)
 
 
-def test_a_broker_that_cannot_be_verified_is_not_spoken_to(secured, authority):
+def test_a_broker_with_an_unverified_certificate_is_rejected(secured, authority):
     called = secured("topics", "list", "-X", "security.protocol=ssl", code=1)
     assert "name its certificate authority with ssl.ca.location" in called.err
     assert called.err.count("\n") == 1
 
 
-def test_plaintext_to_a_broker_that_wants_tls_is_one_line(secured):
+def test_plaintext_to_a_tls_listener_is_one_line(secured):
     called = secured("topics", "list", code=1)
     assert called.err == f"Error: {secured.address}: the broker closed the connection: is security.protocol right?\n"
 
 
-def test_an_address_comes_from_the_option_the_environment_the_file_or_is_the_usual_one(one_broker, name, tmp_path):
+def test_an_address_comes_from_the_option_the_environment_the_file_or_the_default(one_broker, name, tmp_path):
     here, nowhere = one_broker.bootstrap_servers, "127.0.0.1:1"
     file = written(tmp_path, {"bootstrap.servers": here})
     CommandLine(nowhere)("topics", "list", "-b", f"{nowhere},{here}")
@@ -99,7 +99,7 @@ def test_an_address_comes_from_the_option_the_environment_the_file_or_is_the_usu
         (["-F", "/nowhere/client.properties"], 2, "cannot read /nowhere/client.properties"),
     ],
 )
-def test_what_cannot_be_reached_is_one_line(call, arguments, code, message):
+def test_an_error_is_one_line(call, arguments, code, message):
     called = call("topics", "list", *arguments, code=code)
     assert called.err.startswith("Error: ")
     assert message in called.err

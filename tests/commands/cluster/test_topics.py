@@ -30,7 +30,7 @@ def test_a_topic_is_created_described_altered_and_deleted(call_mode, name):
     assert name not in call_mode("topics", "list").lines
 
 
-def test_without_a_number_a_topic_has_as_many_partitions_as_the_broker_says(call, name):
+def test_without_a_number_a_topic_has_the_default_number_of_partitions(call, name):
     assert call("topics", "create", name, "--json").json == {"topic": name, "created": True}
     (topic,) = call("topics", "describe", name, "--json").json
     assert len(topic["partitions"]) == 2
@@ -47,7 +47,7 @@ def test_a_list_is_filtered_by_patterns(call, name):
     assert line.split()[:3] == [f"{name}-a", "2", "1"]
 
 
-def test_topics_of_the_broker_itself_are_listed_when_asked_for(call, name):
+def test_internal_topics_are_listed_on_request(call, name):
     call("produce", name, data=b"x\n")
     call("consume", name, "--group", name)
     assert "__consumer_offsets" not in call("topics", "list").lines
@@ -63,7 +63,7 @@ def test_a_description_for_people_has_a_heading_and_a_line_for_each_partition(ca
     assert [line.split() for line in partitions] == [["0", "1", "1", "1", "0", "0"], ["1", "1", "1", "1", "0", "2"]]
 
 
-def test_what_is_there_or_not_is_no_error_when_it_may_be_so(call, name):
+def test_if_exists_and_if_not_exists_ignore_the_error(call, name):
     assert call("topics", "delete", name, "--if-exists", "--json").json == [{"topic": name, "deleted": False}]
     call("topics", "create", name)
     assert call("topics", "create", name, "--if-not-exists").out == f"{name} exists\n"
@@ -84,7 +84,7 @@ def test_what_is_there_or_not_is_no_error_when_it_may_be_so(call, name):
         (["create"], 2, "Missing argument 'TOPIC'"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(call, arguments, code, message):
+def test_an_error_is_one_line(call, arguments, code, message):
     called = call("topics", *arguments, code=code)
     assert called.err.startswith("Error: ")
     assert message in called.err

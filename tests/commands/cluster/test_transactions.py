@@ -1,4 +1,4 @@
-"""`pipeline-broker transactions` against a broker, with transactions of confluent-kafka and some that hang."""
+"""`pipeline-broker transactions` against a broker with transactions of confluent-kafka, some of them hanging."""
 
 import time
 
@@ -19,7 +19,7 @@ LONG_AGO_MS = 1000
 
 @pytest.fixture(scope="module", params=["classic", "pipelined"])
 def trusting(request):
-    """A broker that lets a transaction begin that no coordinator knows, as brokers before KIP-890 did."""
+    """A broker that accepts writes of transactions that no coordinator knows, like brokers before KIP-890."""
     settings = {"num.partitions": 2, "transaction.partition.verification.enable": "false"}
     with EmbeddedBroker(mode=request.param, settings=settings) as embedded:
         yield embedded
@@ -32,7 +32,7 @@ def call(trusting):
 
 @pytest.fixture
 def transaction(trusting, name):
-    """A transaction that is under way in partition 1 of a topic of its name."""
+    """An open transaction in partition 1 of a topic with its name."""
     trusting.create_topic(name, partitions=2)
     producer = confluent_kafka.Producer({"bootstrap.servers": trusting.bootstrap_servers, "transactional.id": name})
     producer.init_transactions(20)
@@ -44,7 +44,7 @@ def transaction(trusting, name):
 
 
 def hang(broker, topic, at_ms=LONG_AGO_MS):
-    """Begin a transaction that nobody will end."""
+    """Begin a transaction that no coordinator will end."""
     broker.create_topic(topic, partitions=2)
     batch = build_batch(
         [NewRecord(b"hanging", timestamp=at_ms)],
@@ -61,7 +61,7 @@ def hang(broker, topic, at_ms=LONG_AGO_MS):
     assert answer.responses[0].partition_responses[0].error_code == 0
 
 
-def test_a_transaction_under_way_is_listed_and_described(call, transaction, name):
+def test_an_open_transaction_is_listed_and_described(call, transaction, name):
     assert transaction is not None
     (listed,) = call("transactions", "list", "--state", "Ongoing", "--json").json
     assert (listed["transactional_id"], listed["state"], listed["coordinator"]) == (name, "Ongoing", 1)
@@ -80,7 +80,7 @@ def test_a_transaction_that_its_coordinator_knows_does_not_hang(call, transactio
     assert call("transactions", "find-hanging", "--max-transaction-timeout", 0, "--json").json == []
 
 
-def test_a_hanging_transaction_is_found_and_ended(call, trusting, name):
+def test_a_hanging_transaction_is_found_and_aborted(call, trusting, name):
     hang(trusting, name)
     trusting.produce(name, "behind", partition=0)
     (found,) = call("transactions", "find-hanging", "--topic", name, "--json").json
@@ -93,7 +93,7 @@ def test_a_hanging_transaction_is_found_and_ended(call, trusting, name):
     assert call("consume", name, "--format", "%s").out == "behind"
 
 
-def test_a_transaction_is_not_hanging_before_its_time(call, trusting, name):
+def test_a_transaction_does_not_hang_before_the_timeout(call, trusting, name):
     hang(trusting, name, time.time_ns() // 1_000_000)
     assert call("transactions", "find-hanging", "--topic", name, "--json").json == []
     assert len(call("transactions", "find-hanging", "--max-transaction-timeout", 0, "--json").json) == 1
@@ -111,7 +111,7 @@ def test_a_transaction_is_not_hanging_before_its_time(call, trusting, name):
         (["abort", "NAME", "0"], 2, "Missing option '--start-offset'"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(call, name, arguments, code, message):
+def test_an_error_is_one_line(call, name, arguments, code, message):
     call("topics", "create", name)
     called = call("transactions", *(it.replace("NAME", name) for it in arguments), code=code)
     assert message.replace("NAME", name) in called.err

@@ -1,4 +1,4 @@
-"""`pipeline-broker users` against a broker where users log in with SCRAM."""
+"""`pipeline-broker users` against a broker with SCRAM."""
 
 import time
 from contextlib import suppress
@@ -30,7 +30,7 @@ def call(guarded):
 
 
 def may_log_in(broker, user, password, mechanism):
-    """Whether librdkafka is let in."""
+    """Return whether librdkafka can authenticate."""
     refused = []
     admin = AdminClient(
         {
@@ -54,7 +54,7 @@ def may_log_in(broker, user, password, mechanism):
     raise AssertionError(refused)
 
 
-def test_a_user_logs_in_with_the_password_that_was_set(call, guarded, name):
+def test_a_user_logs_in_with_the_new_password(call, guarded, name):
     shown = call("users", "set", name, data=b"secret\n")
     assert shown.out == f"set the password of {name} for SCRAM-SHA-256 and SCRAM-SHA-512\n"
     assert may_log_in(guarded, name, "secret", "SCRAM-SHA-256")
@@ -65,7 +65,7 @@ def test_a_user_logs_in_with_the_password_that_was_set(call, guarded, name):
     assert may_log_in(guarded, name, "secret", "SCRAM-SHA-256")
 
 
-def test_users_are_listed_with_what_they_have(call, name, tmp_path):
+def test_users_are_listed_with_their_mechanisms(call, name, tmp_path):
     (tmp_path / "password").write_text("secret\nnot this\n")
     file = ["--password-file", tmp_path / "password"]
     call("users", "set", name, *file, "--mechanism", "SCRAM-SHA-256", "--iterations", "8192")
@@ -75,7 +75,7 @@ def test_users_are_listed_with_what_they_have(call, name, tmp_path):
     assert name in call("users", "list").out
 
 
-def test_a_deleted_user_does_not_log_in(call, guarded, name):
+def test_a_deleted_user_cannot_log_in(call, guarded, name):
     call("users", "set", name, data=b"secret")
     assert call("users", "delete", name, "--mechanism", "SCRAM-SHA-256", "--json").json["deleted"] == ["SCRAM-SHA-256"]
     assert not may_log_in(guarded, name, "secret", "SCRAM-SHA-256")
@@ -95,7 +95,7 @@ def test_a_deleted_user_does_not_log_in(call, guarded, name):
         (["delete", "ada", "--mechanism", "SCRAM-SHA-256"], b"", 1, "has no password for this mechanism"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(call, arguments, data, code, message):
+def test_an_error_is_one_line(call, arguments, data, code, message):
     called = call("users", *arguments, data=data, code=code)
     assert message in called.err
     assert called.err.count("\n") == 1
