@@ -70,7 +70,7 @@ class Link:
     async def negotiate(self) -> None:
         """Fetch the versions of the broker. Call it before any other request."""
         answer = await self._send(HELLO, ApiVersionsResponse, _API_VERSIONS_VERSION)()
-        check(answer.error_code, f"{self.address} does not say which versions it has")
+        check(answer.error_code, f"{self.address} rejects ApiVersions")
         self._ranges = {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
 
     def has_api(self, api_key: int) -> bool:

@@ -157,7 +157,7 @@ def _given_command() -> str:
     help="With --rounds auto: stop after this time, such as 1800s.  [default: 600s]",
 )
 @click.option(
-    "--seed", type=click.IntRange(0, 1 << 53), help="Seed for the order of the runs.  [default: random, and printed]"
+    "--seed", type=click.IntRange(0, 1 << 53), help="Seed for the order of the runs.  [default: drawn, and printed]"
 )
 @click.option("--modes", type=Modes(), default=COMPARED_MODES, help="Sides A and B.  [default: classic,pipelined]")
 @click.option(

@@ -130,7 +130,7 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
     "--warmup",
     "warmup_s",
     type=Duration("s"),
-    help="Time at the start that is not measured.  [default: a tenth of --seconds, at most 1s]",
+    help="Time at the start that is not measured.  [default: a tenth, at most 1s]",
 )
 @_option("--topic", default="load", help="Topic; created if missing.")
 @_option("--partitions", type=click.IntRange(1, 10_000), default=4, help="Number of its partitions to use.")

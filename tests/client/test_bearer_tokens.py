@@ -220,7 +220,7 @@ def test_the_certificate_of_a_provider_is_verified(tmp_path):
 @pytest.mark.parametrize(
     ("properties", "refusal"),
     [
-        ({}, f"OAUTHBEARER needs {URL}: https://HOST/PATH of a token endpoint, or file:///PATH of a token"),
+        ({}, f"OAUTHBEARER needs {URL}: give https://HOST/PATH of a token endpoint, or file:///PATH of a token"),
         ({URL: "ftp://x/y"}, f"OAUTHBEARER needs {URL}"),
         ({URL: "file://elsewhere/x"}, f"OAUTHBEARER needs {URL}"),
         ({URL: "https://idp/t"}, "needs sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"),

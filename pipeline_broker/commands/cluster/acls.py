@@ -153,10 +153,10 @@ def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
     "--deny-principal", "denied", multiple=True, help="Deny this principal, even if a rule allows it; repeatable."
 )
 @click.option(
-    "--allow-host", "allowed_hosts", multiple=True, help="Allow from this address only; repeatable.  [default: all]"
+    "--allow-host", "allowed_hosts", multiple=True, help="Allow from this address only; repeatable. (default: all)"
 )
 @click.option(
-    "--deny-host", "denied_hosts", multiple=True, help="Deny from this address only; repeatable.  [default: all]"
+    "--deny-host", "denied_hosts", multiple=True, help="Deny from this address only; repeatable. (default: all)"
 )
 @_operations
 @click.option(

@@ -45,9 +45,9 @@ Examples:
     "-o",
     "start",
     metavar="PLACE",
-    help="Start at beginning, end, an offset, -10 (ten before the end), or @TIME.  [default: beginning]",
+    help="Start at beginning, end, an offset, -10 (ten before the end), or @TIME. (default: beginning)",
 )
-@click.option("--until", metavar="PLACE", help="Stop before end, an offset, or @TIME.  [default: end]")
+@click.option("--until", metavar="PLACE", help="Stop before end, an offset, or @TIME. (default: end)")
 @click.option(
     "--last", type=click.IntRange(1, COUNT_MAX), help="Start this many offsets before the end of each partition."
 )

@@ -99,7 +99,7 @@ class Consumption:
     async def _read_as_member(self, cluster: Cluster, group: str) -> None:
         options = self._options
         await cluster.ready(options.topics)
-        options = GroupReadingOptions(
+        reading_options = GroupReadingOptions(
             group=group,
             topics=options.topics,
             start=options.start,
@@ -107,7 +107,7 @@ class Consumption:
             commits=options.commits,
             isolation=options.isolation,
         )
-        reading = GroupReading(cluster, options, self._print, self._warn)
+        reading = GroupReading(cluster, reading_options, self._print, self._warn)
         self._stop = reading.stop
         await reading.run()
 

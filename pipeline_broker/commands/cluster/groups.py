@@ -170,7 +170,7 @@ def delete(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
     "topics",
     multiple=True,
     metavar="TOPIC[:PARTITION,...]",
-    help="A topic, or some of its partitions; repeatable.  [default: all with committed offsets]",
+    help="A topic, or some of its partitions; repeatable. (default: all with committed offsets)",
 )
 @click.option("--to", metavar="PLACE", help="Reset to earliest, latest, an offset, -10 (ten before the end), or @TIME.")
 @click.option("--shift", type=int, help="Move committed offsets by this number; back if negative.")

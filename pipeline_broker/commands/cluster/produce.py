@@ -68,7 +68,7 @@ Examples:
     multiple=True,
     help="Header of every record, NAME=VALUE; repeatable.",
 )
-@click.option("--delimiter", "-D", type=Bytes(), help=r"Delimiter between records.  [default: \n]")
+@click.option("--delimiter", "-D", type=Bytes(), help=r"Delimiter between records. (default: \n)")
 @click.option("--whole", is_flag=True, help="Write each file, or all of standard input, as one record.")
 @click.option("--tombstones", "-Z", is_flag=True, help="Write an empty value as a tombstone.")
 @click.option(

@@ -121,7 +121,7 @@ def reaching(function: Command) -> Command:
             "-b",
             type=Addresses(),
             envvar=_ENVIRONMENT + "BOOTSTRAP_SERVER",
-            help=f"One or more brokers of the cluster.  [default: {BOOTSTRAP_DEFAULT}]",
+            help=f"One or more brokers of the cluster. (default: {BOOTSTRAP_DEFAULT})",
         ),
         click.option(
             "--command-config",

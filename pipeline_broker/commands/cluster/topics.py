@@ -132,9 +132,9 @@ def _heading(topic: dict[str, Any]) -> str:
 
 @topics.command(cls=ClientCommand)
 @_topic
-@click.option("--partitions", type=click.IntRange(1, 1_000_000), help="Number of partitions.  [default: the broker's]")
+@click.option("--partitions", type=click.IntRange(1, 1_000_000), help="Number of partitions. (default: the broker's)")
 @click.option(
-    "--replication-factor", type=click.IntRange(1, 32_767), help="Number of replicas.  [default: the broker's]"
+    "--replication-factor", type=click.IntRange(1, 32_767), help="Number of replicas. (default: the broker's)"
 )
 @_config
 @click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists.")

@@ -27,7 +27,7 @@ _mechanisms = click.option(
     "mechanisms",
     type=click.Choice(MECHANISMS, case_sensitive=False),
     multiple=True,
-    help="Only this mechanism; repeatable.  [default: both]",
+    help="Only this mechanism; repeatable. (default: both)",
 )
 
 

@@ -132,7 +132,7 @@ def test_only_matching_rules_are_deleted(call, guarded):
             "needs --topic and --group",
         ),
         (["add", "--allow-principal", "User:ada", "--producer", "--topic", "t", "--operation", "read"], "--operation"),
-        (["add", "--allow-principal", "User:ada", "--idempotent", "--topic", "t"], "--idempotent belongs"),
+        (["add", "--allow-principal", "User:ada", "--idempotent", "--topic", "t"], "--idempotent needs --producer"),
         (["add", "--allow-principal", "User:ada", "--producer", "--topic", "t", "--cluster"], "take --topic, --group"),
         (["delete"], "nothing selects the rules"),
         (["list", "--operation", "fly"], "'fly' is not one of"),
@@ -146,5 +146,5 @@ def test_an_invalid_command_is_one_line(call, arguments, message):
 
 def test_a_broker_without_an_authorizer_says_so(one_broker):
     called = CommandLine(one_broker.bootstrap_servers)("acls", "list", code=1)
-    assert "set authorizer.class.name where it is started (SECURITY_DISABLED)" in called.err
+    assert "set authorizer.class.name and restart it (SECURITY_DISABLED)" in called.err
     assert called.err.count("\n") == 1

@@ -81,7 +81,7 @@ def test_a_token_that_the_broker_rejects_is_one_line(guarded, tmp_path):
     path = tmp_path / "token"
     path.write_text(bearer(-100))
     called = guarded("topics", "list", *options(SASL | {URL: path.as_uri()}), code=1)
-    words = "the broker answered SASL_AUTHENTICATION_FAILED: check that the token is valid"
+    words = "the broker answered SASL_AUTHENTICATION_FAILED: check that the token is valid, and issued for this broker"
     assert called.err == f"Error: the token by OAUTHBEARER: {words}\n"
 
 
@@ -94,7 +94,7 @@ def test_credentials_that_the_provider_rejects_are_one_line(guarded, identity):
 def test_a_custom_callback_handler_is_rejected(guarded, identity):
     properties = of_java(identity) | {"sasl.login.callback.handler.class": "com.example.Handler"}
     called = guarded("topics", "list", *options(properties), code=2)
-    assert f"may only be {PACKAGE}.OAuthBearerLoginCallbackHandler" in called.err
+    assert f"is not supported: use {PACKAGE}.OAuthBearerLoginCallbackHandler" in called.err
     assert called.err.count("\n") == 1
 
 

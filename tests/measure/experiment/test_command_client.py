@@ -99,7 +99,7 @@ def test_what_the_broker_received_is_what_a_command_without_lines_did(tmp_path):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--client", "produce.py"], "write {bootstrap} where"),
+        (["--client", "produce.py"], "--client has no {bootstrap}: write it where"),
         (["--client", "x {bootstrap}", "--replay", "trace"], "leave one of them out"),
         (["--client", "x {bootstrap}", "--connections", "5"], "run without a grid"),
         (["--client", "x {bootstrap}", "--sweep", "docs/sweep.toml"], "leave --client out"),
