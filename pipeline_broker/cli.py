@@ -127,6 +127,7 @@ class LazyGroup(click.Group):
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
+    # `resilient_parsing` is set during shell completion.
     if not is_wanted or ctx.resilient_parsing:
         return
     from importlib import metadata  # noqa: PLC0415 - only for --version

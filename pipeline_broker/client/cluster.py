@@ -123,6 +123,7 @@ class Cluster:
 
     async def _open(self, place: int) -> Link:
         if place == _FOUND:
+            # The bootstrap brokers may be down; any known broker will do.
             known = self._topology.brokers.values() if self._topology else ()
             addresses = list(dict.fromkeys([*self._addresses, *((it.host, it.port) for it in known)]))
         else:
@@ -166,6 +167,7 @@ class Cluster:
                     await link.broken.wait()
                 nursery.cancel_scope.cancel()
             if not started:
+                # Raised by `nursery.start` in `_started`, so only the caller that opens the connection gets it.
                 raise ClientError(link.why)
 
     async def ask(
@@ -272,6 +274,7 @@ class Cluster:
         while True:
             topology = await self.refresh(topics, creates=creates)
             codes = {topology.topics[name].error_code for name in topics if name in topology.topics}
+            # Only a topic that was just created may be unknown for a moment.
             waits = _NOT_YET if creates or is_new else _NOT_YET - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
             if codes.isdisjoint(waits) or trio.current_time() > deadline:
                 for name in topics:
@@ -315,6 +318,7 @@ class Cluster:
     ) -> Response:
         """Send a request to the last known controller. A former controller answers NOT_CONTROLLER."""
         topology = self._topology or await self.refresh(())
+        # Without a known controller ask any broker; one that is not the controller answers NOT_CONTROLLER.
         node = topology.controller_id if topology.controller_id in topology.brokers else None
         return await self.ask(request, response_type, node=node, versions=versions)
 
@@ -332,6 +336,7 @@ class Cluster:
             request = FindCoordinatorRequest(key=key, key_type=key_type)
             answer = await self.ask(request, FindCoordinatorResponse, versions=_FIND_COORDINATOR_VERSIONS)
             check(answer.error_code, f"the coordinator of {_KEY_TYPES[key_type]} {key}", answer.error_message)
+            # The coordinator may run on a broker that joined after the last refresh.
             if self._topology is None or answer.node_id not in self._topology.brokers:
                 await self.refresh(())
             self._coordinators[key_type, key] = answer.node_id

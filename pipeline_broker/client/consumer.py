@@ -120,6 +120,7 @@ class Reader:
         async with trio.open_nursery() as watching:
             if self._grows:
                 watching.start_soon(self._watch)
+            # A nursery of its own, so that the watcher does not keep `run` waiting.
             async with trio.open_nursery() as nursery:
                 for node, partitions in led.items():
                     nursery.start_soon(self._read_from, node, partitions)
@@ -136,6 +137,7 @@ class Reader:
                 if not error.is_retriable:
                     raise
                 continue  # the reading tasks meet the same error, and decide when it has lasted too long
+            # From their start: all records of an added partition were written after reading began.
             self.positions.update({partition: Position(it.start) for partition, it in bounds.items()})
             self._has_grown = bool(added)
 
@@ -208,6 +210,7 @@ class Reader:
             aborted = [(it.producer_id, it.first_offset) for it in answer.aborted_transactions or ()]
         before = position.offset
         for batch in visible_batches(data, before, position.stop, aborted):
+            # Between batches only: a batch that the sink has taken must move the position.
             if self._is_stopped:
                 return
             following = await self._sink(partition, batch)

@@ -82,6 +82,7 @@ class GroupMember:
                 if error.code not in _REJOIN_ERRORS:
                     raise
                 if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
+                    # The coordinator has forgotten the member, so it joins as a new one.
                     self.member = ""
 
     async def _join(self, node: int) -> JoinGroupResponse:
@@ -128,6 +129,7 @@ class GroupMember:
         if not data:
             return []
         try:
+            # The fields of version 0 come first in all versions, after the two bytes of the version.
             assignment, _ = decode(ConsumerProtocolAssignment, 0, data, 2)
         except DecodeError as error:
             raise ClientError(f"the leader of group {self._group} sent a malformed assignment: {error}") from None

@@ -99,6 +99,7 @@ class GroupReading:
             self._cluster, positions, self._sink, isolation=self._options.isolation, warn=self._warn
         )
         self._idle = trio.Event()
+        # `stop` may have been called before the reader existed.
         if self._is_stopped:
             return True
         is_changed = False
@@ -117,6 +118,7 @@ class GroupReading:
                 await self._read(reader)
                 nursery.cancel_scope.cancel()
         finally:
+            # Shielded: the sink has taken these records, so the next member must not read them again.
             with trio.CancelScope(shield=True, deadline=trio.current_time() + LEAVE_S_MAX):
                 await self._commit(reader)
         return not is_changed

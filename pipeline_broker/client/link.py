@@ -141,6 +141,7 @@ class Link:
             raise ConnectionLost(self.why)
         correlation_id = next(self._ids)
         frame = self._frame(request, version, correlation_id)
+        # Registered before the send: if it fails, `fail` wakes this caller too.
         waiting = self._waiting[correlation_id] = _Waiting()
         try:
             self._connection.send_nowait(frame)
@@ -203,6 +204,7 @@ class Link:
             end = position + _LENGTH.size + length
             if end > size:
                 break
+            # A copy, because decoded values may refer to it after `received` is trimmed.
             answer = bytes(memoryview(received)[position + _LENGTH.size : end])
             (correlation_id,) = _LENGTH.unpack_from(answer)
             waiting = self._waiting.pop(correlation_id, None)
@@ -215,6 +217,7 @@ class Link:
 
     def fail(self, why: str) -> None:
         """Break the link, and fail all unanswered requests. The first reason stays."""
+        # Closing the connection causes further errors, which would hide the first one.
         self.why = self.why or why
         self.broken.set()
         for waiting in self._waiting.values():

@@ -177,6 +177,7 @@ class Producer:
                 found = by_partition[partition] = ([], [])
             found[0].append(record)
             found[1].append(number)
+        # After an idle period the retry timeout starts again.
         if not self._outbox.count:
             self._progress_at = trio.current_time()
         for partition, (those, their_numbers) in by_partition.items():
@@ -232,6 +233,8 @@ class Producer:
         led = self._topology.by_leader(ready)
         for node, partitions in led.items():
             leader = self._leaders.setdefault(node, _Leader(node))
+            # One task prepares requests per leader: two could take batches of a partition in one order and send them in
+            # another.
             if leader.is_sending or len(leader.in_flight) >= self._options.in_flight_max:
                 continue
             if any(self._outbox.is_ready(partition, node) for _, partition in partitions):
@@ -265,6 +268,7 @@ class Producer:
         """
         while True:
             link = await self._cluster.link(leader.node)
+            # The connection was reopened: wait until the lost batches are in the outbox again.
             if leader.in_flight and leader.link is not link:
                 await leader.settled.wait()
                 continue
@@ -272,6 +276,7 @@ class Producer:
             partitions = self._topology.by_leader(ready).get(leader.node, [])
             if self._transaction is not None:
                 await self._transaction.add(partitions)
+            # Adding to the transaction took time, in which the connection may have broken.
             if not link.is_broken:
                 return link, [partition for _, partition in partitions]
 
@@ -360,6 +365,7 @@ class Producer:
             self._fail(ClientError(f"nothing could be written to {self._topic} for {timeout_s:g} s: {why}"))
 
     def _fail(self, error: ClientError) -> None:
+        # The first error is the cause; later ones follow from it.
         if self._error is None:
             left = self._outbox.count
             self._error = ClientError(f"{error}; {left} records were not acknowledged" if left > 1 else str(error))

@@ -27,6 +27,7 @@ class TlsConnection(Connection):
     def __init__(self, raw_socket: socket.socket, context: ssl.SSLContext, host: str) -> None:
         super().__init__(raw_socket)
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        # The host serves for SNI and for the verification of the certificate.
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         self._broken = ""  # the first TLS error; OpenSSL reports it only once
 
@@ -102,6 +103,7 @@ async def _authenticate(dialogue: Dialogue, security: ClientSecurity) -> None:
     assert security.mechanism is not None
     handshake = await dialogue.ask(SaslHandshakeRequest(security.mechanism), SaslHandshakeResponse, _HANDSHAKE_VERSION)
     offered = ", ".join(handshake.mechanisms)
+    # Before the exchange starts: otherwise any server could receive a password or its proof.
     refuse(handshake.error_code, f"SASL {security.mechanism} (it offers {offered or 'nothing'})")
     remedy = (
         "check sasl.username and sasl.password"

@@ -227,6 +227,7 @@ async def find_hanging(
     for name in sorted(topics or topology.topics):
         try:
             found = await producers_of(cluster, name, partitions)
+        # With `partitions` but without `topics`, topics with fewer partitions are skipped.
         except NoSuchPartition:
             if topics:
                 raise
@@ -243,6 +244,8 @@ async def find_hanging(
     for producer in open_ones:
         transactional_id = known.get(producer.producer_id)
         place = (producer.topic, producer.partition)
+        # The open transactions of the coordinator list their partitions; a partition that is missing there gets no
+        # marker (KIP-664).
         if transactional_id is None or place not in described[transactional_id].partitions:
             hanging.append(HangingTransaction(producer, transactional_id))
     return hanging

@@ -52,6 +52,7 @@ def visible_batches(
     Raises:
         ClientError: a batch is damaged or too large.
     """
+    # In descending order, so that the next one is popped from the end.
     upcoming = sorted(aborted or (), key=lambda it: it[1], reverse=True)
     aborted_producers: set[int] = set()
     try:
@@ -64,6 +65,7 @@ def visible_batches(
                 header.is_transactional and header.producer_id in aborted_producers
             )
             if header.is_control and control_type(header, batch) == ABORT:
+                # The marker ends the aborted transaction; later batches of the producer are visible again.
                 aborted_producers.discard(header.producer_id)
             records = list(_within(header, batch, offset, stop)) if is_seen else []
             yield VisibleBatch(records, header.last_offset + 1, bool(header.attributes & APPEND_TIME_BIT))
@@ -72,6 +74,7 @@ def visible_batches(
 
 
 def _within(header: BatchHeader, batch: Buffer, offset: int, stop: int | None) -> Iterator[Record]:
+    # surrogateescape: header names that are not UTF-8 must survive unchanged.
     for record in iterate_records(batch, header, size_max=BATCH_BYTES_MAX, name_errors="surrogateescape"):
         if record.offset >= offset and (stop is None or record.offset < stop):
             yield record

@@ -213,6 +213,7 @@ def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
     assert isinstance(files, tuple)
     assert isinstance(settings, tuple)
     config = load_config(files, settings)
+    # `--set listeners=...` overrides --host and --port; `listeners` of a file does not.
     if any(setting.partition("=")[0].strip() == "listeners" for setting in settings):
         options["host"] = options["port"] = None
     try:

@@ -179,6 +179,7 @@ def _settings_of(maintenance: Maintenance, topic: Topic, broker: Broker) -> tupl
 
 
 def _refusal(maintenance: Maintenance, skipped: Mapping[str, list[str]]) -> str:
+    # A user's topic comes before internal ones.
     first, *others = sorted(skipped, key=lambda name: (name.startswith("__"), name))
     *front, last = skipped[first]
     settings, verb = (f"{', '.join(front)} and {last}", "come") if front else (last, "comes")

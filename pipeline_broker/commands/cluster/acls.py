@@ -295,6 +295,7 @@ def _bindings(
         AclBinding(
             ResourceType[kind],
             name,
+            # The cluster has a fixed name, so --resource-pattern-type does not apply to it.
             PatternType.LITERAL if kind == "CLUSTER" else PatternType[pattern.upper()],
             _principal(principal),
             host,

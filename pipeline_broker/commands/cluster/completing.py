@@ -26,6 +26,7 @@ def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str)
     async def program(cluster: Cluster) -> list[str]:
         from pipeline_broker.client.topics import list_topics  # noqa: PLC0415 - it imports Trio
 
+        # Internal topics only after a leading underscore.
         return [
             topic.name for topic in await list_topics(cluster) if incomplete.startswith("_") or not topic.is_internal
         ]

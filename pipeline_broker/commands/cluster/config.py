@@ -69,6 +69,7 @@ def get(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, is_a
 
         return await settings_of(cluster, Subject(kind, name), names)
 
+    # Named settings are shown even if they have their default value.
     rows = [
         {
             "name": it.name,

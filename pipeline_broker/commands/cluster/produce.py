@@ -169,6 +169,7 @@ def _options(acks: str, compression: str, in_flight_max: int, *, is_idempotent: 
     from pipeline_broker.client.produce_requests import ACKS_ALL, ProducerOptions  # noqa: PLC0415 - it imports Trio
     from pipeline_broker.records.compression import Compression  # noqa: PLC0415 - not for help
 
+    # As in Kafka's producer, idempotence needs acks=all.
     number = ACKS[acks]
     return ProducerOptions(
         number, Compression[compression.upper()], is_idempotent and number == ACKS_ALL, in_flight_max=in_flight_max

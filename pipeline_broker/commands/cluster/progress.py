@@ -50,6 +50,7 @@ def metered(title: str, total: float | None, *, is_bytes: bool = False, is_shown
 
     count = DownloadColumn() if is_bytes else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
+    # No refresh thread: `advance` redraws the bar, at most every DRAW_S.
     with Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True) as progress:
         task = progress.add_task(title, total=total)
         drawn_at = 0.0
