@@ -117,7 +117,6 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command. If it is unknown, suggest the most similar one."""
         if args and args[0] not in COMMANDS:
             import difflib  # noqa: PLC0415 - only for a mistyped command
 

@@ -37,5 +37,4 @@ def make_directories(path: Path) -> None:
 
 
 def is_open_to_others(directory: Path) -> bool:
-    """Return whether the group or others may list, enter or change a directory."""
     return bool(directory.stat().st_mode & OTHERS)

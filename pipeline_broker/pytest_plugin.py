@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _WrongMarkerError(Exception):
-    """An invalid `@pytest.mark.kafka`. The message is one line."""
+    pass
 
 
 def _is_ours(node: Any, name: str) -> bool:
@@ -327,7 +327,6 @@ def kafka_faults(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
 
 
 def _safe(name: str) -> str:
-    """Return a text in the characters allowed in names of topics and files."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:NAME_CHARACTERS_MAX]
 
 

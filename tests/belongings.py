@@ -68,7 +68,6 @@ def belongings():
 
 
 def children_of(process):
-    """Return the child processes of a process."""
     children = []
     for task in os.listdir(f"/proc/{process}/task"):  # a child may end at the same time
         with suppress(OSError), open(f"/proc/{process}/task/{task}/children", encoding="ascii") as file:

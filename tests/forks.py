@@ -96,7 +96,6 @@ class Parent:
         return early(variables) != early(ours)
 
     def fork(self, arguments, stderr, variables, process_group=None, folder=ROOT):
-        """Start a fork."""
         read_end, write_end = os.pipe()
         files = [f"/proc/{os.getpid()}/fd/{descriptor}" for descriptor in (write_end, stderr.fileno())]
         try:

@@ -20,7 +20,6 @@ def free_port(*offsets: int) -> int:
 
 
 def is_free(port: int) -> bool:
-    """Return whether a process may listen on a loopback port."""
     with socket.socket() as probe:
         try:
             probe.bind(("127.0.0.1", port))

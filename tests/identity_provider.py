@@ -38,8 +38,6 @@ def bearer_settings(folder):
 
 @attrs.define
 class Asked:
-    """A request of a client."""
-
     path: str
     form: dict
     proof: str

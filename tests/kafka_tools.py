@@ -35,7 +35,6 @@ def require_kafka(*programs):
 
 
 def class_path():
-    """Return Kafka's jars as a class path."""
     return f"{fetch_jars()}/*"
 
 

@@ -118,8 +118,6 @@ def run_pytest(folder, *arguments, is_fork=True):
 
 @attrs.frozen
 class Outcome:
-    """The outcome of a pytest run."""
-
     printed: str
     errors: str
     code: int

@@ -27,7 +27,6 @@ TOOLS = {
 
 
 def absent(reason):
-    """End a test because something is missing."""
     if os.environ.get("REQUIRE_TOOLS") == "1":
         pytest.fail(reason)
     pytest.skip(reason)

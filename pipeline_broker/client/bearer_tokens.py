@@ -45,8 +45,6 @@ _EXTENSION = re.compile(r"(?P<name>[A-Za-z]+)=(?P<value>[\x21-\x7e \t]*)")  # RF
 
 
 class TokenSource(Protocol):
-    """A source of bearer tokens."""
-
     def token(self) -> str:
         """Return a token that is valid now, as far as the client can know. May block, so call it in a thread.
 

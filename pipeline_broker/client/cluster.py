@@ -150,7 +150,6 @@ class Cluster:
         return link
 
     async def _run_link(self, host: str, port: int, *, task_status: trio.TaskStatus[Link]) -> None:
-        """Open a connection, report it to `task_status`, and keep it until it breaks."""
         async with connect_securely(host, port, self._security) as connection:
             link = Link(connection, f"{host}:{port}")
             started = False

@@ -50,8 +50,6 @@ Response = TypeVar("Response")
 
 @attrs.frozen(slots=True)
 class Node:
-    """A broker and the partitions of the topic that it leads."""
-
     host: str
     port: int
     partitions: tuple[int, ...]
@@ -128,11 +126,9 @@ class Control:
         return common
 
     def has_version(self, api_key: int, version: int) -> bool:
-        """Return whether the broker supports a version of an API."""
         return version in self._ranges.get(api_key, range(0))
 
     def common_version(self, api_key: int, ours: range) -> int | None:
-        """Return the newest common version of an API, or None if none exists."""
         theirs = self._ranges.get(api_key, range(0))
         return max((version for version in ours if version in theirs), default=None)
 
@@ -179,7 +175,6 @@ class Control:
             await trio.sleep(_METADATA_POLL_S)
 
     async def coordinator(self, transactional_id: str) -> tuple[str, int]:
-        """Return the address of the coordinator of a transactional id."""
         version = self.version(FindCoordinatorRequest.SCHEMA.key or 0, _FIND_COORDINATOR_VERSIONS)
         request = FindCoordinatorRequest(key=transactional_id, key_type=_TRANSACTION_KEY_TYPE)
         while True:
@@ -190,7 +185,6 @@ class Control:
             await trio.sleep(_METADATA_POLL_S)
 
     async def log_starts(self, topic: str, partitions: Sequence[int]) -> list[int]:
-        """Return the log start offsets of partitions that this broker leads."""
         wanted = [ListOffsetsRequest.ListOffsetsPartition(partition_index=it, timestamp=_EARLIEST) for it in partitions]
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(topic, wanted)])
         response = await self._ask_newest(request, ListOffsetsResponse)

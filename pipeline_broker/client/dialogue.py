@@ -55,7 +55,6 @@ class Dialogue:
 
 
 def framed(body: bytes) -> bytes:
-    """Return a request with its length prefix."""
     return _LENGTH.pack(len(body)) + body
 
 

@@ -72,7 +72,7 @@ class NoSuchTopic(ClientError):
 
 
 class NoSuchTransaction(ClientError):
-    """A transactional id that its coordinator does not know."""
+    pass
 
 
 class NoSuchPartition(ClientError):
@@ -89,7 +89,7 @@ class NoSuchPartition(ClientError):
 
 
 class NoSuchGroup(ClientError):
-    """A group that its coordinator does not know."""
+    pass
 
 
 def error_name(code: int) -> str:

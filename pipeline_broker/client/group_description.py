@@ -158,7 +158,6 @@ def _shown(found: Any, kind: str, node: int) -> dict[str, Any]:
 
 
 def _member(member: Any, protocol_type: str | None) -> dict[str, Any]:
-    """Describe a member. `protocol_type` is that of a classic group; None for other kinds."""
     if protocol_type is not None:
         instance = member.group_instance_id
         assigned = assigned_partitions(protocol_type, member.member_assignment) or {}

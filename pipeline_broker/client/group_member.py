@@ -211,7 +211,6 @@ class GroupMember:
 
 
 def _versioned(data: bytes) -> bytes:
-    """Prefix an encoded subscription or assignment with its version."""
     return _FORM_VERSION.to_bytes(2, "big") + data
 
 

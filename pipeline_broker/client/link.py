@@ -74,7 +74,6 @@ class Link:
         self._ranges = {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
 
     def has_api(self, api_key: int) -> bool:
-        """Return whether the broker supports an API in any version."""
         return api_key in self._ranges
 
     def version(self, request_type: type[Any], versions: range | None = None) -> int:

@@ -178,7 +178,6 @@ class Outbox:
         return batch
 
     def complete(self, batch: Batch) -> None:
-        """Remove an acknowledged batch."""
         self._queues[batch.partition].in_flight.remove(batch)
         self.size_bytes -= batch.size_bytes
         self.count -= batch.body.count

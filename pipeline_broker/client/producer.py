@@ -144,11 +144,9 @@ class Producer:
 
     @property
     def unacknowledged_bytes(self) -> int:
-        """The size of all unacknowledged records, as counted by `outbox.size_of`."""
         return self._outbox.size_bytes
 
     def add(self, record: NewRecord, number: int, partition: int | None = None) -> None:
-        """Queue a record; see `add_all`."""
         self.add_all((record,), (number,), (partition,))
 
     def add_all(self, records: Sequence[NewRecord], numbers: Sequence[int], partitions: Sequence[int | None]) -> None:
@@ -211,7 +209,6 @@ class Producer:
             await self._changed.wait()
 
     async def run(self, nursery: trio.Nursery) -> None:
-        """Send ready batches until cancelled or failed."""
         while self._error is None:
             self._wake = trio.Event()
             if self._is_stale:

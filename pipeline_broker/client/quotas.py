@@ -29,8 +29,6 @@ _EXACTLY, _DEFAULT = 0, 1
 
 @attrs.frozen
 class Quota:
-    """A quota of an entity."""
-
     entity: Entity
     name: str
     value: float
@@ -100,7 +98,6 @@ def quota_text(value: float) -> str:
 
 
 def entity_words(entity: Entity) -> str:
-    """Return the name of an entity for messages."""
     words = [
         f"every {kind}" if name is None else f"{kind} {name}"
         for kind, name in ((kind.removesuffix("-id"), name) for kind, name in entity.items())

@@ -32,7 +32,6 @@ def escape_for_terminal(data: bytes) -> bytes:
 
 
 def json_line(partition: TopicPartition, record: Record, is_append_time: bool) -> bytes:
-    """Format a record as a JSON object on one line."""
     shown = record_object(*partition, record, is_append_time=is_append_time)
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 

@@ -40,12 +40,10 @@ class InputRecord:
     timestamp_ms: int | None = None
 
     def record(self, now_ms: int) -> NewRecord:
-        """Return the record to write; `now_ms` is its timestamp if the input has none."""
         return NewRecord(self.value, self.key, now_ms if self.timestamp_ms is None else self.timestamp_ms, self.headers)
 
 
 def record_object(topic: str, partition: int, record: Record, *, is_append_time: bool) -> dict[str, Any]:
-    """Return a record as a JSON object."""
     return {
         "topic": topic,
         "partition": partition,

@@ -33,9 +33,8 @@ _NAMES = {mechanism.number: mechanism.name for mechanism in SCRAM_MECHANISMS.val
 
 @attrs.frozen(order=True)
 class UserCredential:
-    """A password of a user for one mechanism, with its number of hash iterations."""
-
     user: str
+    # SCRAM-SHA-256 or SCRAM-SHA-512
     mechanism: str
     iterations: int
 

@@ -82,7 +82,6 @@ class ClientSecurity:
 
     @property
     def name(self) -> str:
-        """The name of the client for messages."""
         return self.username if self.bearer is None else "the token"
 
     def converse(self) -> Conversation:

@@ -22,7 +22,6 @@ _DELETE_VERSIONS = range(1, 6)  # those with topic names instead of ids
 
 
 async def list_topics(cluster: Cluster) -> list[Topic]:
-    """Return all topics that the client may describe, sorted by name."""
     topology = await cluster.refresh(None)
     return [topology.topics[name] for name in sorted(topology.topics)]
 

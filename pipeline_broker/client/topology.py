@@ -25,8 +25,6 @@ def partition_words(partition: TopicPartition) -> str:
 
 @attrs.frozen(slots=True)
 class BrokerAddress:
-    """The advertised address of a broker."""
-
     node_id: int
     host: str
     port: int
@@ -119,7 +117,6 @@ class Topology:
 
 
 def topology_of(answer: MetadataResponse) -> Topology:
-    """Convert a Metadata response."""
     brokers = {it.node_id: BrokerAddress(it.node_id, it.host, it.port, it.rack) for it in answer.brokers}
     topics = {}
     for topic in answer.topics:

@@ -70,8 +70,6 @@ class Modes(click.ParamType[Any]):
 
 
 class Rounds(click.ParamType[Any]):
-    """An option of a number of rounds, or `auto`."""
-
     name = "rounds"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
@@ -84,7 +82,6 @@ class Rounds(click.ParamType[Any]):
 
 
 def price_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options with the prices of an object store."""
     for name, dollars in (("get", 0.4), ("put", 5.0)):
         option = click.option(
             f"--{name}-price",
@@ -277,7 +274,6 @@ def _check_own_traffic(given: dict[str, Any]) -> None:
 
 
 def _rounds(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with `budget_s` set only if the rounds are `auto`."""
     if given["rounds"] == AUTO:
         return {**given, "rounds": None, "budget_s": given["budget_s"] or AUTO_S}
     if given["budget_s"]:

@@ -81,7 +81,6 @@ def inspect(
 
 
 def _report(stored: StoredPlace, selection: Selection, *, as_json: bool) -> bool:
-    """Print all findings. Return whether any of them is damage."""
     lines = json_lines if as_json else text_lines
     is_damaged = False
     inspection = Inspection(stored, selection)

@@ -158,7 +158,6 @@ def _run_offline(
 
 
 def _unknown_settings(maintenance: Maintenance, broker: Broker, topic: str | None) -> dict[str, list[str]]:
-    """Return, by topic with records, the relevant settings that the directory does not decide."""
     found = {}
     for each in broker.topics.all():
         is_concerned = topic in {None, each.name}

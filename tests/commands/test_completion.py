@@ -56,7 +56,6 @@ def environment(tmp_path_factory):
 
 
 def asked(shell, words, number):
-    """Return the program's answer to a shell's script."""
     variables = {"_PIPELINE_BROKER_COMPLETE": f"{shell}_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
     result = CliRunner().invoke(main, [], prog_name="pipeline-broker", env=variables)
     assert result.exit_code == 0, result.output

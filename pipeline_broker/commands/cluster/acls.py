@@ -77,7 +77,6 @@ _operations = click.option(
 
 
 def _filter_options(function: Command) -> Command:
-    """Add the options of a filter, except those for resources."""
     return with_options(
         function,
         click.option(

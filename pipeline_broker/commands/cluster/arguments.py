@@ -34,7 +34,6 @@ def is_wanted(name: str, patterns: Sequence[str]) -> bool:
 
 
 def place_of(text: str, option: str) -> Place:
-    """Parse the PLACE of an option; see `read_place`."""
     from pipeline_broker.client.offsets import read_place  # noqa: PLC0415 - it imports Trio
 
     try:

@@ -21,8 +21,6 @@ TIMEOUT_S = 1.0
 
 
 def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
-    """Return the topics that begin with `incomplete`. Internal ones need a leading underscore."""
-
     async def program(cluster: Cluster) -> list[str]:
         from pipeline_broker.client.topics import list_topics  # noqa: PLC0415 - it imports Trio
 
@@ -35,8 +33,6 @@ def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
-    """Return the groups that begin with `incomplete`."""
-
     async def program(cluster: Cluster) -> list[str]:
         from pipeline_broker.client.groups import list_groups  # noqa: PLC0415 - it imports Trio
 

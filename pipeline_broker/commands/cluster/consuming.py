@@ -25,8 +25,6 @@ SIGNALLED = 128
 
 
 class Consumption:
-    """A run of the command."""
-
     def __init__(self, options: ConsumeOptions) -> None:
         self._options = options
         self._left = options.count

@@ -14,10 +14,7 @@ DRAW_S = 0.1
 
 
 class Meter(Protocol):
-    """A progress display."""
-
-    def advance(self, amount: float) -> None:
-        """Add to the completed amount."""
+    def advance(self, amount: float) -> None: ...
 
 
 class _NullMeter:

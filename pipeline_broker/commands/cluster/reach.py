@@ -169,8 +169,6 @@ def reach_of(
 
 
 class ClientCommand(click.Command):
-    """A command with the exit codes of this module."""
-
     def invoke(self, ctx: click.Context) -> Any:
         from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - not for help
 

@@ -56,5 +56,4 @@ def _is_styled() -> bool:
 
 
 def print_json(value: Any) -> None:
-    """Print a JSON document on one line."""
     click.echo(json.dumps(value, ensure_ascii=False))

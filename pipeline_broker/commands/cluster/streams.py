@@ -54,8 +54,6 @@ def _standard_input() -> RawIOBase | BinaryIO:
 
 
 class Output:
-    """Standard output for bytes."""
-
     def __init__(self) -> None:
         sys.stdout.flush()
         self._stream: BinaryIO = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)

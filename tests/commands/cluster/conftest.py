@@ -74,5 +74,4 @@ _NUMBERS = itertools.count()
 
 @pytest.fixture
 def name():
-    """A unique name."""
     return f"name-{next(_NUMBERS)}"

@@ -36,7 +36,6 @@ def call(guarded):
 
 
 def rules(broker):
-    """Return all rules, as another client lists them."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     every = AclBindingFilter(
         ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
