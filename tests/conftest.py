@@ -18,7 +18,6 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import reaper
 from tests.belongings import belongings, left_behind
 from tests.compiled import IS_COMPILED, only_pure, skip_if_compiled
 from tests.forks import PROGRAM, start_python

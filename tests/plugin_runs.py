@@ -87,7 +87,7 @@ FASTSTREAM_CLIENTS = ("kafka", "confluent")
 
 
 def faststream_test(block, client):
-    """Return the FastStream test of docs/testing.md, for one of its clients and both modes."""
+    """Return the FastStream test of docs/guides/testing.md, for one of its clients and both modes."""
     assert "faststream.kafka" in block.text
     text = block.text.replace("faststream.kafka", f"faststream.{client}").replace("billing", f"billing-{client}")
     return text + textwrap.dedent(IN_BOTH_MODES)

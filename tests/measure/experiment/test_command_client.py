@@ -102,7 +102,7 @@ def test_what_the_broker_received_is_what_a_command_without_lines_did(tmp_path):
         (["--client", "produce.py"], "--client has no {bootstrap}: write it where"),
         (["--client", "x {bootstrap}", "--replay", "trace"], "leave one of them out"),
         (["--client", "x {bootstrap}", "--connections", "5"], "run without a grid"),
-        (["--client", "x {bootstrap}", "--sweep", "docs/sweep.toml"], "leave --client out"),
+        (["--client", "x {bootstrap}", "--sweep", "docs/guides/sweep.toml"], "leave --client out"),
     ],
 )
 def test_a_command_and_other_loads_are_a_usage_error(more, said, tmp_path):

@@ -94,7 +94,7 @@ def test_the_requests_of_a_trace_reach_both_sides_in_their_rounds(tmp_path):
     ("more", "said"),
     [
         (["--in-flight", "5"], "--replay and --client run without a grid"),
-        (["--sweep", "docs/sweep.toml"], "leave --replay out"),
+        (["--sweep", "docs/guides/sweep.toml"], "leave --replay out"),
     ],
 )
 def test_a_trace_and_other_loads_are_a_usage_error(more, said, tmp_path):
