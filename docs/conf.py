@@ -7,7 +7,7 @@ from pathlib import Path
 project = "pipeline-broker"
 author = "the pipeline-broker maintainers"
 version = release = version_of("pipeline-broker")
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4  # links to headings use GitHub's anchors, so that pages read well there too
 exclude_patterns = ["build"]
@@ -15,6 +15,10 @@ html_theme = "furo"
 html_title = project
 html_copy_source = False
 nitpicky = True
+nitpick_ignore_regex = [("py:.*", ".*")]  # types of annotations have no page of their own
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+default_role = "code"  # docstrings write `name`, as in Markdown
 suppress_warnings = ["misc.highlighting_failure"]  # blocks of `console` show output beside commands
 
 DOCS = Path(__file__).resolve().parent
