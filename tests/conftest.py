@@ -18,6 +18,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import reaper
 from tests.belongings import belongings, left_behind
 from tests.compiled import IS_COMPILED, only_pure, skip_if_compiled
 from tests.forks import PROGRAM, start_python
@@ -67,8 +68,10 @@ def pytest_report_header():
     return [f"pipeline-broker is {'compiled' if IS_COMPILED else 'pure'}", f"DRAWN_SEED={os.environ['DRAWN_SEED']}"]
 
 
-def pytest_configure():
-    """Fail if compiled packages are required and the packages are pure."""
+def pytest_configure(config):
+    """Fail if compiled packages are required and the packages are pure; start the reaper once for all workers."""
+    if not hasattr(config, "workerinput") and not config.option.collectonly:
+        reaper.start()
     if os.environ.get("REQUIRE_COMPILED") and not IS_COMPILED:
         raise pytest.UsageError("the packages that are found are not compiled: make test-compiled")
 

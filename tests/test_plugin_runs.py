@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items):
 
 
 def write_suite(folder):
-    """Write the files that users run: clients, the tests of docs/guides/testing.md, examples; return the number of tests."""
+    """Write the files that users run (clients, tests of the guide, examples); return the number of tests."""
     both_modes = textwrap.dedent(IN_BOTH_MODES)
     (folder / "test_clients.py").write_text(textwrap.dedent(THREE_CLIENTS) + both_modes, encoding="utf-8")
     (block,) = blocks_run_by("tests/embedded/test_faststream.py")

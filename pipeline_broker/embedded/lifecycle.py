@@ -155,7 +155,7 @@ class Lifecycle:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to: `host:port` of the first listener."""
+        """The address for clients, `host:port` of the first listener."""
         if not self._addresses:
             raise EmbeddedBrokerError("the broker was not started: use `with EmbeddedBroker() as broker:`, or start()")
         host, port = next(iter(self._addresses.values()))
