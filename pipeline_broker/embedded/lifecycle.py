@@ -155,7 +155,7 @@ class Lifecycle:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients, `host:port` of the first listener."""
+        """The address of the first listener, as clients take it in `bootstrap.servers`."""
         if not self._addresses:
             raise EmbeddedBrokerError("the broker was not started: use `with EmbeddedBroker() as broker:`, or start()")
         host, port = next(iter(self._addresses.values()))
