@@ -4,10 +4,13 @@ Run it after a change of an API or a property: `python scripts/write_reference.p
 current. A generated part lies between `<!-- generated: NAME -->` and `<!-- end of NAME -->`.
 """
 
+import functools
 import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+import click
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs/reference"
@@ -27,9 +30,13 @@ SUBJECTS = {
 """Subjects of broker properties, each with prefixes of names; the first match counts."""
 
 
+SHARED_OPTIONS = ("--bootstrap-server", "--command-config", "--set", "--timeout")
+"""Options of every command for any cluster."""
+
+
 def row(*cells: object) -> str:
     """Return a row of a table in Markdown."""
-    return f"| {' | '.join(str(cell).replace('|', '&#124;') for cell in cells)} |"
+    return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def table(heading: tuple[str, ...], rows: Iterable[str]) -> str:
@@ -98,17 +105,62 @@ def group_settings() -> str:
     return table(("setting of a group", "default", "meaning"), rows)
 
 
+def commands() -> dict[str, click.Command]:
+    """Return each command that has options, by its title."""
+    from pipeline_broker.cli import COMMANDS, main  # noqa: PLC0415 - found by the path that main adds
+
+    found: dict[str, click.Command] = {}
+    for name in COMMANDS:
+        command = main.get_command(click.Context(main), name)
+        below = command.commands if isinstance(command, click.Group) else {}
+        found |= {f"{name} {each}": value for each, value in below.items()} or {name: command}
+    return {title: command for title, command in found.items() if options(command)}
+
+
+def options(command: click.Command, *, shared: bool = False) -> list[click.Option]:
+    """Return the options of a command, or those that all commands for any cluster share."""
+    from pipeline_broker.commands.cluster.reach import ClientCommand  # noqa: PLC0415 - see above
+
+    names = SHARED_OPTIONS if isinstance(command, ClientCommand) else ()
+    found = [each for each in command.params if isinstance(each, click.Option)]
+    return [each for each in found if (each.opts[0] in names) == shared]
+
+
+def option_table(found: list[click.Option], command: click.Command) -> str:
+    """Return a table of options; meanings are the texts of --help."""
+    context = click.Context(command)
+    rows = []
+    for option in found:
+        _, text = option.get_help_record(context) or ("", "")
+        default = re.search(r"\[default: ([^;\]]*)", text)
+        value = "" if option.is_flag else f" {option.make_metavar(context).strip('[]')}"
+        names = ", ".join(f"`{name}{value}`" for name in option.opts + option.secondary_opts)
+        meaning = re.sub(r"\s*\[[^\]]*\]$", "", option.help or "")
+        rows.append(row(names, shown(default and default[1]), meaning))
+    return table(("option", "default", "meaning"), rows)
+
+
 def shown(default: str | None) -> str:
     """Return a default as a cell."""
     return f"`{default}`" if default else ""
 
 
-PARTS: dict[str, Callable[[], str]] = {
-    "APIs": apis,
-    "settings of topics": topic_settings,
-    "settings of groups": group_settings,
-    **{subject: lambda subject=subject: broker_settings(subject) for subject in SUBJECTS},  # type: ignore[misc]  # mypy sees no default of a lambda
-}
+@functools.cache
+def parts() -> dict[str, Callable[[], str]]:
+    """Return the generated parts by name."""
+    found: dict[str, Callable[[], str]] = {
+        "APIs": apis,
+        "settings of topics": topic_settings,
+        "settings of groups": group_settings,
+    }
+    found |= {subject: functools.partial(broker_settings, subject) for subject in SUBJECTS}
+    for title, command in commands().items():
+        found[f"options of {title}"] = functools.partial(option_table, options(command), command)
+    listing = commands()["topics list"]
+    found["options of commands for any cluster"] = functools.partial(
+        option_table, options(listing, shared=True), listing
+    )
+    return found
 
 
 def current(text: str) -> str:
@@ -116,7 +168,7 @@ def current(text: str) -> str:
 
     def part(found: re.Match[str]) -> str:
         name = found["name"]
-        return f"<!-- generated: {name} -->\n{PARTS[name]()}\n<!-- end of {name} -->"
+        return f"<!-- generated: {name} -->\n{parts()[name]()}\n<!-- end of {name} -->"
 
     return PART.sub(part, text)
 

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline_broker.cli import COMMANDS, main
-from pipeline_broker.commands.cluster.reach import ClientCommand
 from tests.forks import run_command
 from tests.tables import each_row
 
@@ -20,36 +19,8 @@ DOCUMENT = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## ([\w-]+)\n(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL))
 
 
-SHARED = "Commands for any cluster"
-"""The section with the options that several commands have."""
-
-
 def command(name):
     return main.get_command(click.Context(main), name)
-
-
-def leaves():
-    """The title of the section of each command that has options of its own, and the command."""
-    for name in COMMANDS:
-        found = command(name)
-        if isinstance(found, click.Group):
-            yield from ((f"{name} {each}", below) for each, below in found.commands.items())
-        else:
-            yield name, found
-
-
-LEAVES = dict(leaves())
-
-
-def rows_of(text):
-    """The options of a table with their defaults."""
-    table = re.findall(r"^\| `(--[a-z-]+)` \| (.*?)\|", text, re.MULTILINE)
-    return [(option, default.strip(" `")) for option, default in table]
-
-
-def section(title):
-    """The text below a heading of any depth, without that of deeper ones."""
-    return re.search(rf"^##+ {re.escape(title)}\n(.*?)(?=^##|\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)[1]
 
 
 OF_SHELLS = {"|", "<", ">", ">>"}
@@ -75,19 +46,6 @@ LISTED = [shown for shown in SHOWN if shown.values[0] == ["apis"] and shown.valu
 
 def test_every_command_has_its_section():
     assert list(SECTIONS) == list(COMMANDS)
-
-
-@each_row("title", LEAVES, LEAVES)
-def test_the_table_of_a_command_has_its_options_and_their_defaults(title):
-    context = click.Context(LEAVES[title])
-    expected = []
-    for option in LEAVES[title].params:
-        if isinstance(option, click.Option):
-            default = re.search(r"\[default: ([^;\]]*)", option.get_help_record(context)[1])
-            expected.append((option.opts[0], default[1] if default else ""))
-    shared = rows_of(section(SHARED)) if isinstance(LEAVES[title], ClientCommand) else []
-    assert sorted(rows_of(section(title)) + shared) == sorted(expected)
-    assert [row for row in expected if row not in shared] == rows_of(section(title))
 
 
 @each_row("arguments, output", SHOWN)
