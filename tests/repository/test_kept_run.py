@@ -16,7 +16,7 @@ NUMBERS_MIN = 500
 
 def recomputed(folder: Path) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, KEPT / "recompute.py", folder], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, KEPT / "recompute.py", folder], capture_output=True, text=True, timeout=400, check=False
     )
 
 
