@@ -1,53 +1,54 @@
-"""What can go wrong in the log.
+"""Errors of the log, the journal and the archive.
 
-Rules of this file: it imports nothing of ours; errors that a client is answered with carry the *name* of their Kafka
-error code, as those of records do; the others end the broker's start or its service and never reach a client.
+A `LogError` becomes an error code in a response; `error_name` is its name in Kafka's protocol. The other errors stop
+startup or the broker, or are handled inside this package.
 """
 
 
 class LogError(Exception):
-    """A request to a partition log that cannot be granted."""
+    """A failed operation on a partition log."""
 
     error_name = "UNKNOWN_SERVER_ERROR"
 
 
 class OffsetOutOfRange(LogError):
-    """Below the start or above the end of the log."""
+    """An offset below the log start or above the log end."""
 
     error_name = "OFFSET_OUT_OF_RANGE"
 
 
 class InvalidProducerEpoch(LogError):
-    """A newer instance of this producer has written: this one is fenced."""
+    """The producer is fenced: a newer instance with a higher epoch has written to the partition."""
 
     error_name = "INVALID_PRODUCER_EPOCH"
 
 
 class OutOfOrderSequence(LogError):
-    """Not the batch that follows the producer's last one: an earlier batch must come (again) first."""
+    """A sequence gap: the batch does not follow the producer's last one, so an earlier batch is missing."""
 
     error_name = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 class InvalidTxnState(LogError):
-    """A batch outside of transactions, of a producer that has one open."""
+    """A non-transactional batch from a producer with an open transaction."""
 
     error_name = "INVALID_TXN_STATE"
 
 
 class TransactionCoordinatorFenced(LogError):
-    """A newer transaction coordinator has written: this one speaks for nobody any more."""
+    """A marker from a replaced transaction coordinator: a newer coordinator epoch has written to the partition."""
 
     error_name = "TRANSACTION_COORDINATOR_FENCED"
 
 
 class DamagedSegment(LogError):
-    """What a segment file holds is not what was written to it; nothing from there on is served.
+    """A segment file whose bytes differ from those written. Nothing at or after the damage is served.
 
     Attributes:
-        name: of the file in its store.
-        position: where in the file the first bad byte may be.
-        offset: of a record that was wanted and cannot be read, of the first one if that is known; -1 for none.
+        name: the file in its store.
+        position: of the first byte that may be damaged.
+        offset: the requested offset that cannot be read, or the first damaged one if known; -1 if neither is known.
+        reason: part of the message.
     """
 
     error_name = "CORRUPT_MESSAGE"
@@ -62,30 +63,30 @@ class DamagedSegment(LogError):
 
 
 class SegmentGone(LogError):
-    """The segment was deleted or replaced while it was read: what is there now must be asked for anew."""
+    """The segment was deleted or replaced during a read; the caller must look up the current segments again."""
 
-    error_name = "KAFKA_STORAGE_ERROR"  # clients try again
+    error_name = "KAFKA_STORAGE_ERROR"  # retriable, so clients fetch again and find the current segments
 
 
 class DamagedIndexError(Exception):
-    """An index file that cannot be the one that was written; it is made anew from its segment."""
+    """An index file that does not match its manifest entry. It is rebuilt from its segment."""
 
 
 class ShortFile(Exception):
-    """A file ends before the place where it is to be continued."""
+    """A file that ends before the position at which it should be continued."""
 
 
 class JournalFailed(Exception):
-    """A write or sync failed: nothing after it may be acknowledged, in this life of the broker."""
+    """A write or sync of the journal failed. The process must acknowledge nothing after it, and ends."""
 
 
 class JournalCorrupt(Exception):
-    """The journal is damaged where it was durable: starting would lose acknowledged records."""
+    """The journal is damaged below a durable position, so startup would lose acknowledged records."""
 
 
 class RecycledError(Exception):
-    """A place in the journal is gone: the archive holds what was there."""
+    """The journal position was recycled. The archive holds its records."""
 
 
 class ManifestDamaged(Exception):
-    """What the archive holds cannot be read: starting would lose acknowledged records."""
+    """The archive's manifest cannot be read, so startup would lose acknowledged records."""

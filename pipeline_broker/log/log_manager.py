@@ -1,8 +1,6 @@
-"""All partition logs of a broker, over one journal.
+"""All partition logs of a broker, as in Kafka's `LogManager`: creation, deletion, recovery and totals.
 
-Rules of this file: it knows which logs there are, not why: topics are created and deleted by whoever keeps the topics'
-records, during recovery too. Batches of a topic that is not known when they are replayed belong to a deleted one: they
-are skipped and counted.
+The state of topics decides which logs exist, also during recovery: replayed topic records call `create` and `delete`.
 """
 
 from __future__ import annotations
@@ -32,11 +30,11 @@ from pipeline_broker.records.check import DEFAULT_RULES, Rules
 
 @attrs.define
 class LogTotals:
-    """What some logs hold, or held when they were deleted; only of what is durable.
+    """Counts of durable records and batches, summed over logs.
 
     Attributes:
-        messages, size_bytes, batches: records, and their batches.
-        duplicates: batches that came again and were not appended.
+        messages: records, including deleted ones.
+        duplicates: batches that a producer sent again and that were not appended.
     """
 
     messages: int = 0
@@ -45,7 +43,6 @@ class LogTotals:
     duplicates: int = 0
 
     def add(self, log: PartitionLog) -> None:
-        """Add what a log holds."""
         self.messages += log.high_watermark
         self.size_bytes += log.appended_bytes
         self.batches += log.appended_batches
@@ -53,27 +50,27 @@ class LogTotals:
 
 
 ROLL_SEED_BYTES = 16
-LOGS_PER_STEP = 256
-"""Of those whose totals are summed: a quarter of a millisecond."""
+LOGS_PER_STEP = 256  # `totals` sums so many logs in a quarter of a millisecond
 
-#: Called for every batch replayed: its log, its header, and the batch, which must be copied to be kept.
+#: Called with the log, the header and the bytes of each replayed batch. The bytes are valid during the call only.
 OnReplayed = Callable[[PartitionLog, BatchHeader, memoryview], None]
 
 
 class LogManager:
-    """Topics and partitions -> logs.
+    """The partition logs of a broker, by topic, by topic id and by journal key.
 
     Args:
-        journal: what they are over.
-        cache_bytes_max: of batches that are kept in memory.
-        archive: what takes over from the journal.
-        randomness: where the jitter of their segments comes from, the system's unless given.
+        journal: the journal that all logs share.
+        cache_bytes_max: bytes of recent batches that the tail cache keeps in memory.
+        archive: the archive that takes over complete journal segments; None for a broker without one.
+        randomness: source of the seed for `segment.jitter.ms`; the system's randomness by default.
 
     Attributes:
-        knows_all_topics: whether every record of a topic was taken over at the start; else what the archive holds of
-            unknown partitions may be a topic's, and is kept.
-        disk_space: as the journal said at the latest look of the upkeep; None before the first one, and where the disk
-            does not tell.
+        knows_all_topics: False if recovery could not read some topic record. A partition that only the archive knows
+            may
+            then belong to that topic, so its files are kept.
+        disk_space: total and free bytes of the disk at the last check; None before the first check, or if unknown.
+        batches_replayed, batches_skipped: counts of the last recovery. Skipped batches belong to deleted topics.
     """
 
     def __init__(
@@ -92,14 +89,15 @@ class LogManager:
         self.batches_skipped = 0
         self._sources: tuple[BatchSource, ...] = (self.cache, JournalSource(journal))
         self._topics: dict[str, list[PartitionLog]] = {}
-        self._by_id: dict[bytes, list[PartitionLog]] = {}  # the same lists
-        self._by_key: dict[bytes, PartitionLog] = {}  # those that a replay has met
+        # The same list objects as in `_topics`.
+        self._by_id: dict[bytes, list[PartitionLog]] = {}
+        self._by_key: dict[bytes, PartitionLog] = {}  # a cache of `find_by_key` during recovery, empty otherwise
         self._leaving: deque[PartitionLog] = deque()
         self._deleted = LogTotals()
         self._roll_seed = (SystemRandom() if randomness is None else randomness).randbytes(ROLL_SEED_BYTES)
 
     def close(self) -> None:
-        """Give the data directory up, with no file left open; see Journal."""
+        """Close the journal and the archive, and release the data directory."""
         self.journal.close()
         if self.archive is not None:
             self.archive.close()
@@ -111,18 +109,18 @@ class LogManager:
         return sum(map(len, self._topics.values()))
 
     def find(self, topic: str, partition: int) -> PartitionLog | None:
-        """The log, if there is one."""
+        """Return the log of a partition; None if the topic is unknown or the number is out of range."""
         logs = self._topics.get(topic)
         return logs[partition] if logs is not None and 0 <= partition < len(logs) else None
 
     def find_by_key(self, key: bytes) -> PartitionLog | None:
-        """The log whose entries have this key, if there is one."""
+        """Return the log with this journal key (see `frame.entry_key`), or None."""
         topic_id, partition = split_key(key)
         logs = self._by_id.get(topic_id)
         return logs[partition] if logs is not None and 0 <= partition < len(logs) else None
 
     def partitions(self, topic: str) -> tuple[PartitionLog, ...]:
-        """The logs of a topic by partition number; none for an unknown topic."""
+        """Return the logs of a topic by partition number; empty for an unknown topic."""
         return tuple(self._topics.get(topic, ()))
 
     def create(
@@ -134,10 +132,16 @@ class LogManager:
         policies: LogPolicies = DEFAULT_POLICIES,
         made: Sequence[PartitionLog] = (),
     ) -> tuple[PartitionLog, ...]:
-        """Create a topic's logs, or more of them when it has fewer than `partition_count`.
+        """Create the missing logs of a topic and return all of its logs.
 
         Args:
-            made: logs of partitions that follow each other, made by `make`, of which those are taken that are missing.
+            topic: name.
+            topic_id: 16 bytes.
+            partition_count: logs that the topic should have. Existing logs are never removed.
+            rules: record validation of new logs.
+            policies: segment, retention and flush settings of new logs.
+            made: consecutive logs from `make`, used where their partitions are missing. Logs of another topic id are
+                ignored.
         """
         logs = self._topics.get(topic)
         if logs is None:
@@ -150,7 +154,10 @@ class LogManager:
         return tuple(logs)
 
     def make(self, topic: str, topic_id: bytes, partition: int, rules: Rules, policies: LogPolicies) -> PartitionLog:
-        """A log for `create`, which nobody finds before that: so those of a large topic can be made in turns."""
+        """Return a log for a later `create`; no lookup finds it before that.
+
+        Callers prepare large topics this way, some logs per turn of the event loop.
+        """
         log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules, policies)
         log.roll_seed = self._roll_seed + log.entry_key
         if self.archive is not None:
@@ -160,7 +167,7 @@ class LogManager:
         return log
 
     def delete(self, topic: str) -> None:
-        """Let nobody find a topic's logs; entries of theirs that are still on the way may arrive and harm nobody."""
+        """Remove a topic's logs from all lookups. Commits in flight may still complete on them."""
         logs = self._topics.pop(topic, [])
         self._flush_changed(topic, None)
         if logs:
@@ -170,23 +177,26 @@ class LogManager:
 
     @property
     def is_any_leaving(self) -> bool:
-        """Whether `forget_some` has something to do."""
+        """Whether `forget_some` has deleted logs to release."""
         return bool(self._leaving)
 
     def forget_some(self, count_max: int) -> list[PartitionLog]:
-        """Forget logs that were deleted, and return them; to let go of very many at once takes long."""
+        """Release up to `count_max` deleted logs and return them.
+
+        Releasing the memory of very many logs in one turn would block the event loop.
+        """
         gone = [self._leaving.popleft() for _ in range(min(count_max, len(self._leaving)))]
         for log in gone:
             self._deleted.add(log)
         return gone
 
     def totals(self, left_out: tuple[str, bytes] | None = None) -> Steps[dict[tuple[str, bytes], LogTotals]]:
-        """Sum the logs of each topic, by its name and id, in steps; deleted topics together have no name.
+        """Sum the logs of each topic, in steps, and return the sums by topic name and id.
 
-        Topics are those of the first step.
+        Topics are those that exist at the first step. The key `("", b"")` has the sum of deleted topics.
 
         Args:
-            left_out: name and id of a topic that is left out.
+            left_out: name and id of a topic to leave out.
         """
         deleted = attrs.evolve(self._deleted)
         leaving, topics = list(self._leaving), list(self._topics.items())
@@ -208,14 +218,14 @@ class LogManager:
         return totals
 
     def set_rules(self, topic: str, rules: Rules, policies: LogPolicies = DEFAULT_POLICIES) -> None:
-        """Change what the topic accepts, and what becomes of its files, from now on."""
+        """Change the record validation and the policies of an existing topic."""
         for log in self._topics.get(topic, ()):
             log.rules, log.policies = rules, policies
         self._flush_changed(topic, policies.flush)
 
     @property
     def topics_synced_later(self) -> int:
-        """How many topics have records that are synced later than the journal's `flush` says."""
+        """The number of topics with a weaker flush policy than the journal's default."""
         policy = self.journal.flush_policy
         return 0 if policy is None else len(policy.weaker)
 
@@ -223,10 +233,10 @@ class LogManager:
         if self.journal.flush_policy is not None:
             self.journal.flush_policy.topic_changed(topic, rules)
 
-    # What the archive asks and tells
+    # The archive's view of the logs
 
     def archive_targets(self) -> dict[bytes, ArchiveTarget]:
-        """What the archive must know of each log that there is."""
+        """Return the settings that the archiver needs, by journal key, for every log."""
         return {
             log.entry_key: ArchiveTarget(
                 log.folder,
@@ -239,8 +249,12 @@ class LogManager:
         }
 
     def show(self, edit: Edit) -> list[PartitionLog]:
-        """An edit of the archive is durable: readers see what it holds now. Returns the logs whose start has risen."""
-        assert self.archive is not None, "who has no archive has no edits of it"
+        """Apply a durable edit of the archive's manifest, so that readers see its segments.
+
+        Returns:
+            the logs whose log start offset the edit raised.
+        """
+        assert self.archive is not None, "edits exist only with an archive"
         raised = []
         for key, manifest in edit.partitions.items():
             log = self.find_by_key(key)
@@ -254,12 +268,12 @@ class LogManager:
     def recover(
         self, on_replayed: OnReplayed, now_ms: int, is_state: Callable[[PartitionLog], bool] = lambda _: False
     ) -> None:
-        """Replay what the archive holds of state, then the journal.
+        """Replay archived state records, then the journal.
 
         Args:
-            on_replayed: may create and delete topics as it finds their records.
-            now_ms: wall clock.
-            is_state: whether a log's records must be replayed from its beginning.
+            on_replayed: called for each batch. It may create and delete topics as it finds their records.
+            now_ms: wall-clock time.
+            is_state: returns whether the log's archived records must be replayed from its beginning.
         """
         logs = self._by_key
         replayed = skipped = 0
@@ -272,6 +286,8 @@ class LogManager:
             if log is None:
                 log = self.find_by_key(key)
                 if log is None:
+                    # The records that created topics are replayed too, so an unknown key belongs to a topic deleted
+                    # later.
                     skipped += 1
                     continue
                 logs[key] = log
@@ -285,7 +301,7 @@ class LogManager:
     def _replay_archived(
         self, archive: Archive, on_replayed: OnReplayed, is_state: Callable[[PartitionLog], bool]
     ) -> None:
-        """Topics come up while their records are replayed, so some logs are there only after others."""
+        """Replay in rounds: records of one state log may create the topics of further state logs."""
         done: set[PartitionLog] = set()
         while waiting := [log for log in self if log not in done and is_state(log)]:
             for log in waiting:
@@ -294,11 +310,10 @@ class LogManager:
                     on_replayed(log, header, batch)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that have been silent for so long; returns how many."""
+        """Forget producers that were silent for longer than `expiration_ms`; return their number."""
         return sum(log.producers.expire(now_ms, expiration_ms) for log in self)
 
     @staticmethod
     def on_durable(entries: list[JournalEntry]) -> None:
-        """Make a completed commit's entries visible."""
         for entry in entries:
             entry.log.on_durable(entry)

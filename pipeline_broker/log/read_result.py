@@ -1,4 +1,4 @@
-"""The results of reads from a log, and the bounds of one read."""
+"""The results of log reads, and the limits of one read."""
 
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
@@ -10,42 +10,42 @@ from pipeline_broker.files.file_system import Buffer
 T = TypeVar("T")
 
 BATCHES_PER_READ = 4096
-BYTES_PER_READ = 4 << 20  # unless a single batch is larger
-SPAN_BYTES_MAX = 1 << 20  # of one system call, unless a single batch is larger
+BYTES_PER_READ = 4 << 20  # a single larger batch is read whole: a fetch must always make progress (KIP-74)
+SPAN_BYTES_MAX = 1 << 20  # per system call; a single larger batch is read whole
 
 
 @attrs.frozen
 class ColdRead(Generic[T]):
-    """A read that must wait for the disk: call it in a thread. It touches no state of the log.
+    """A read that may wait for the disk. Call it in a thread; it touches no state of the log.
 
     Attributes:
-        work: what is called.
-        size_bytes: of the batches that it reads.
+        work: does the read.
+        size_bytes: total size of the batches to read.
     """
 
     work: Callable[[], T]
     size_bytes: int
 
     def __call__(self) -> T:
-        """Read; raises OSError when the disk cannot."""
+        """Read from the disk; raise OSError if it fails."""
         return self.work()
 
 
 @attrs.frozen
 class ReadResult:
-    """Whole batches one behind the other, or the work that gets them, or neither at the end of the log."""
+    """The whole batches that were in memory, or the cold read that gets them. Both are empty at the end of the log."""
 
     parts: list[Buffer] = attrs.field(factory=list)
     cold: ColdRead[list[Buffer]] | None = None
 
     @property
     def size_bytes(self) -> int:
-        """What was read without waiting."""
+        """The size of the batches that were read without waiting."""
         return sum(map(len, self.parts))
 
 
 class TimestampedOffset(NamedTuple):
-    """The answer to a search by time."""
+    """A record found by timestamp, as ListOffsets returns it."""
 
     timestamp: int
     offset: int

@@ -1,44 +1,44 @@
-"""What decisions about a partition's segments know of each.
-
-Rules of this file: plain facts, no files; offsets, sizes and times as Kafka's LogSegment has them. `sealed` is
-what nobody appends to any more; the segments of a log are listed from oldest to newest, without overlap, and only the
-last may be unsealed (the active one).
-"""
+"""Facts about one segment of a partition log, as retention, rolling and compaction need them."""
 
 import attrs
 
 NO_TIMESTAMP = -1
+# Index entries and the last offset delta of a batch are int32 distances from a base offset.
 RELATIVE_OFFSET_MAX = 2**31 - 1
-"""What an index entry, and a batch's last offset delta, can tell of an offset: its distance from a base, as int32."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
 class LogSegment:
-    """One segment; an empty one has its last offset one below its base."""
+    """One segment. An empty segment has `last_offset == base_offset - 1`.
+
+    Attributes:
+        first_timestamp: max timestamp of the first batch. Segments roll, and become overdue for compaction, by it.
+        max_timestamp: largest timestamp of all batches.
+        modified_ms: time of the last write; replaces `max_timestamp` if the records have no timestamps.
+        is_sealed: True if nothing is appended to it any more.
+    """
 
     base_offset: int
     last_offset: int
     size_bytes: int
     first_timestamp: int = NO_TIMESTAMP
-    """The max timestamp of the first batch, by which segments roll and logs become overdue for compaction."""
     max_timestamp: int = NO_TIMESTAMP
     modified_ms: int = NO_TIMESTAMP
-    """When it was last written to; stands in where records have no timestamps."""
     is_sealed: bool = True
 
     @property
     def is_empty(self) -> bool:
-        """Holds no batch: before the first append, or when compaction left nothing."""
+        """Whether it holds no batch: before the first append, or after compaction removed everything."""
         return self.size_bytes == 0
 
     @property
     def largest_timestamp(self) -> int:
-        """By which the segment ages; -1 where nothing is known, which is never old."""
+        """The timestamp that `retention.ms` compares; -1 if unknown, which never expires."""
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
 
 
 def segments_from(segments: tuple[LogSegment, ...], offset: int) -> tuple[LogSegment, ...]:
-    """The segment that covers the offset (the first one where none starts at or below it), and all after it."""
+    """Return the segment that covers the offset and all later ones; all segments if the first starts above it."""
     start = 0
     for number, segment in enumerate(segments):
         if segment.base_offset > offset:
@@ -48,5 +48,4 @@ def segments_from(segments: tuple[LogSegment, ...], offset: int) -> tuple[LogSeg
 
 
 def segments_below(segments: tuple[LogSegment, ...], offset: int) -> tuple[LogSegment, ...]:
-    """The segments that start below the offset."""
     return tuple(segment for segment in segments if segment.base_offset < offset)

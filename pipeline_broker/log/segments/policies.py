@@ -1,6 +1,6 @@
-"""What a topic's configuration says of the files of its logs.
+"""Topic settings about the files of a log: flush, roll, retention and compaction.
 
-Rules of this file: values only, made once per topic; what is accepted into a log is said by `records.check.Rules`.
+`records.check.Rules` has the settings about which records a log accepts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NEVER = 2**63 - 1
 
 @attrs.frozen(kw_only=True)
 class CompactionRules:
-    """What a compacted topic's configuration says."""
+    """Settings of a compacted topic."""
 
     min_cleanable_dirty_ratio: float = DIRTY_RATIO_DEFAULT
     min_compaction_lag_ms: int = 0
@@ -36,28 +36,28 @@ class CompactionRules:
 
 @attrs.frozen(kw_only=True)
 class FlushRules:
-    """When the records of a log are synced to the disk, as in Kafka's `LogConfig`.
+    """`flush.messages` and `flush.ms` of a log, as in Kafka's `LogConfig`.
 
     Attributes:
-        messages: an acknowledgement waits for a sync when so many records are not synced, its own among them; NEVER
-            where none waits.
-        ms: records are synced so many milliseconds after their acknowledgement; NEVER where they need not be.
+        messages: an acknowledgement waits for a sync once this many records are unsynced, including its own. NEVER: no
+            acknowledgement waits.
+        ms: records are synced at most this many milliseconds after their acknowledgement. NEVER: no deadline.
     """
 
     messages: int = NEVER
     ms: int = NEVER
 
     def __str__(self) -> str:
-        """What it means for a power cut."""
+        """Describe the effect of a power cut."""
         if self.messages == 1:
             return "every record is synced before it is acknowledged"
         kept = [f"{self.messages} records of a partition"] if self.messages < NEVER else []
         kept += [f"{self.ms} ms"] if self.ms < NEVER else []
-        when = f"within {' and '.join(kept)}" if kept else "when the system does so"
+        when = f"within {' and '.join(kept)}" if kept else "when the operating system writes them"
         return f"records are acknowledged first and synced {when}; a power cut loses those that are not synced"
 
     def is_weaker_than(self, other: FlushRules) -> bool:
-        """Whether a power cut may lose records that `other` would have kept."""
+        """Return whether a power cut may lose records that `other` would keep."""
         if self.messages == 1:
             return False
         return self.messages > other.messages or self.ms > other.ms
@@ -65,15 +65,13 @@ class FlushRules:
 
 @attrs.frozen(kw_only=True)
 class LogPolicies:
-    """When segments end, what is deleted, what is compacted, what is synced.
+    """All file settings of a topic, created once per topic and shared by its logs.
 
     Attributes:
-        roll: when a segment ends.
-        retention: what is deleted.
-        compaction: how records are compacted by key; None where they are not.
-        file_delete_delay_ms: how long the files of a deleted segment stay.
-        producer_expiration_ms: how long a silent producer is remembered.
-        flush: when records are synced; None: as the journal was opened with.
+        compaction: None if the topic is not compacted.
+        file_delete_delay_ms: time between the deletion of a segment and of its files.
+        producer_expiration_ms: time after which a silent producer is forgotten.
+        flush: None for the journal's default.
     """
 
     roll: RollRules = attrs.field(factory=RollRules)

@@ -1,17 +1,7 @@
-"""Which segments of a log are deleted, and when the active one is followed by a new one.
+"""Retention and rolling of segments: Kafka's rules for deleting old segments and starting new ones.
 
-Rules of this file: decisions only, time passed in; whole segments, from the oldest on, until the first that stays. The
-order is Kafka's: what lies below the log start first, then by size, then by time, each pass looking at what the
-ones before it left over. Nothing is deleted that is not below the high watermark, and a log always keeps a segment:
-when all are to go, a new active one begins first. Without the policy `delete` only the first pass is made.
-- retention.bytes: deleted while what remains is no smaller than the limit. -1 is no limit.
-- retention.ms: deleted when the largest timestamp is older than the limit, so one from the future keeps its segment and
-  all behind it. Where records have no timestamps, the last write counts. -1 is no limit.
-- A segment rolls by record time: when the first batch and the one to be appended are further apart than segment.ms.
-  Only where the first batch has no timestamp the clock decides. A compacted log rolls within max.compaction.lag.ms,
-  because what is active is never compacted. With segment.jitter.ms each segment rolls earlier, by a time of its own, so
-  that logs which began together do not all roll at once. It is drawn from a seed and the segment's base, so whoever
-  asks gets the same; a start draws another seed, as Apache Kafka draws anew.
+Retention deletes whole segments, oldest first, in the order of Kafka's `deleteOldSegments`: below the log start offset,
+then by size, then by time. Each pass stops at the first segment that it keeps, and sees only what earlier passes left.
 """
 
 from collections.abc import Callable
@@ -31,8 +21,6 @@ LAG_MS_UNLIMITED = 2**63 - 1
 
 
 class DeletionReason(Enum):
-    """Why a segment goes."""
-
     LOG_START = "below the log start offset"
     SIZE = "retention.bytes"
     TIME = "retention.ms"
@@ -40,29 +28,34 @@ class DeletionReason(Enum):
 
 @attrs.frozen(slots=True, kw_only=True)
 class RetentionRules:
-    """What a topic's configuration says of keeping."""
+    """Retention settings of a topic; -1 means unlimited.
+
+    Attributes:
+        delete: whether cleanup.policy has `delete`. A compacted log without it loses only segments below its log start.
+    """
 
     delete: bool = True
-    """Whether cleanup.policy has `delete`; a compacted log without it keeps all above its start."""
     retention_ms: int = RETENTION_MS_DEFAULT
     retention_bytes: int = UNLIMITED
 
 
 class Deletion(NamedTuple):
-    """One segment to be deleted."""
-
     segment: LogSegment
     reason: DeletionReason
 
 
 class RetentionPlan(NamedTuple):
-    """What is to be done, in this order: roll, move the log start, delete."""
+    """The actions of one retention pass, in this order: roll, raise the log start offset, delete.
+
+    Attributes:
+        log_start_offset: the log start after the deletions; never lower than before.
+        rolls_active: whether the active segment is deleted too. A new one must then begin at the log end offset first,
+            because a log always has a segment.
+    """
 
     deletions: tuple[Deletion, ...]
     log_start_offset: int
-    """Where the log starts afterwards; never lower than before."""
     rolls_active: bool
-    """Whether the active segment goes too, so that a new one must begin at the log end offset first."""
 
 
 def retention_plan(
@@ -74,21 +67,32 @@ def retention_plan(
     high_watermark: int,
     log_end_offset: int,
 ) -> RetentionPlan:
-    """Which segments of a log are deleted now."""
+    """Return which segments to delete now.
+
+    Args:
+        segments: oldest first; the last one may be active.
+        rules: of the topic.
+        now_ms: wall-clock time.
+        log_start_offset: current start of the log.
+        high_watermark: segments that reach above it are kept.
+        log_end_offset: the offset of the next record.
+    """
     left = _Left(segments, log_start_offset, high_watermark, log_end_offset)
     start_before = log_start_offset
+    # The passes below raise `left.log_start_offset`. This pass compares with the start before them, as Kafka does.
     left.delete_while(lambda _, following: following <= start_before, DeletionReason.LOG_START, needs_following=True)
     if rules.delete:
         if rules.retention_bytes >= 0:
             _delete_by_size(left, rules.retention_bytes)
         if rules.retention_ms >= 0:
+            # A record with a timestamp in the future keeps its segment, and with it all later segments.
             left.delete_while(lambda it, _: _has_expired(it, now_ms, rules.retention_ms), DeletionReason.TIME)
     rolls_active = bool(segments) and len(left.deletions) == len(segments)
     return RetentionPlan(tuple(left.deletions), left.log_start_offset, rolls_active)
 
 
 class _Left:
-    """The segments of a log while some are being taken away at its old end."""
+    """The segments that remain while a plan deletes from the oldest."""
 
     def __init__(
         self, segments: tuple[LogSegment, ...], log_start_offset: int, high_watermark: int, log_end_offset: int
@@ -105,19 +109,23 @@ class _Left:
 
     def delete_while(
         self,
-        goes: Callable[[LogSegment, int], bool],
+        expires: Callable[[LogSegment, int], bool],
         reason: DeletionReason,
         *,
         needs_following: bool = False,
     ) -> None:
-        """Take away the oldest as long as `goes(it, where the next one starts)` says so."""
+        """Delete the oldest segments as long as `expires(segment, base offset of the next one)` returns True.
+
+        With `needs_following`, the last segment stays.
+        """
         for number in range(len(self.deletions), len(self.segments)):
             segment = self.segments[number]
             is_last = number + 1 == len(self.segments)
             following = self.log_end_offset if is_last else self.segments[number + 1].base_offset
+            # Deleting an empty active segment would only replace it by another empty one.
             if is_last and (segment.is_empty or needs_following):
                 return
-            if following > self.high_watermark or not goes(segment, following):
+            if following > self.high_watermark or not expires(segment, following):
                 return
             self.deletions.append(Deletion(segment, reason))
             self.log_start_offset = max(self.log_start_offset, following)
@@ -126,14 +134,16 @@ class _Left:
 def _delete_by_size(left: _Left, retention_bytes: int) -> None:
     surplus = left.size_bytes - retention_bytes
 
-    def goes(segment: LogSegment, _: int) -> bool:
+    def expires(segment: LogSegment, _: int) -> bool:
         nonlocal surplus
+        # Delete only while the rest is no smaller than retention.bytes, so a log may exceed the limit by almost a
+        # segment.
         if segment.size_bytes > surplus:
             return False
         surplus -= segment.size_bytes
         return True
 
-    left.delete_while(goes, DeletionReason.SIZE)
+    left.delete_while(expires, DeletionReason.SIZE)
 
 
 def _has_expired(segment: LogSegment, now_ms: int, retention_ms: int) -> bool:
@@ -143,7 +153,7 @@ def _has_expired(segment: LogSegment, now_ms: int, retention_ms: int) -> bool:
 
 @attrs.frozen(slots=True, kw_only=True)
 class RollRules:
-    """What a topic's configuration says of segments."""
+    """Settings that decide when the active segment ends."""
 
     segment_bytes: int = SEGMENT_BYTES_DEFAULT
     segment_ms: int = SEGMENT_MS_DEFAULT
@@ -153,13 +163,19 @@ class RollRules:
 
     @property
     def roll_ms(self) -> int:
-        """The longest time a segment may span."""
+        """The longest time that a segment may span."""
+        # The active segment is never compacted, so a compacted log must roll within max.compaction.lag.ms.
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
 
     def jitter_ms(self, seed: bytes, base_offset: int) -> int:
-        """By how much earlier the segment with this base rolls; less than the time it may span."""
+        """Return how many milliseconds earlier the segment with this base rolls (`segment.jitter.ms`).
+
+        The value is a function of seed and base, so every caller gets the same one. It spreads the rolls of logs that
+        were
+        created together. Each broker run has another seed, as Kafka draws another value after a restart.
+        """
         bound_ms = min(self.segment_jitter_ms, self.roll_ms)
         if bound_ms <= 0:
             return 0
@@ -178,11 +194,23 @@ def should_roll(
     created_ms: int,
     jitter_ms: int = 0,
 ) -> bool:
-    """Whether the batch goes to a new segment instead of this active one."""
+    """Return whether a batch must go to a new segment instead of this active one.
+
+    Args:
+        segment: the active segment.
+        rules: of the topic.
+        now_ms: wall-clock time.
+        batch_size_bytes: size of the batch to append.
+        batch_last_offset: of the batch.
+        batch_max_timestamp: of the batch.
+        created_ms: creation time of the segment; counts only if its first batch has no timestamp.
+        jitter_ms: see `RollRules.jitter_ms`.
+    """
     if segment.size_bytes > rules.segment_bytes - batch_size_bytes:
         return True
     if not 0 <= batch_last_offset - segment.base_offset <= RELATIVE_OFFSET_MAX:
         return True
     first = segment.first_timestamp
+    # As in Kafka's `timeWaitedForRoll`: record time decides, so that replayed old records roll like the originals.
     waited_ms = batch_max_timestamp - first if first >= 0 else now_ms - created_ms
     return not segment.is_empty and waited_ms > rules.roll_ms - jitter_ms
