@@ -188,7 +188,7 @@ def fill(path: Path, load: Load) -> int:
         SEGMENTS_MAX * SEGMENT_ENTRIES_MAX // load.per_commit - 1,
     )
     append_commits(journal, logs, batch, commits, load.per_commit)
-    journal.wait_for_nobody()
+    journal.detach_archiver()
     journal._directory_lock.release()  # noqa: SLF001 - as a killed process does; nothing is closed
     return commits * load.per_commit
 

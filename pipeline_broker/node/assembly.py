@@ -51,7 +51,7 @@ class JournalStorage:
         self._journal, self._fault_files = journal, fault_files
         self.write: Callable[[Sequence[JournalEntry]], Any] = journal.write
         self.sync: Callable[[Any], None] = journal.sync
-        self.stop_waiting = journal.wait_for_nobody
+        self.stop_waiting = journal.detach_archiver
 
     @property
     def is_synced(self) -> bool:

@@ -142,7 +142,7 @@ def _open(
         segment_sealed=ports.segment_sealed,
         prepare_wanted=ports.prepare_wanted,
         sync_wanted=ports.sync_wanted,
-        nobody_waits=_nothing if store is None else store.interrupt,
+        archiver_detached=_nothing if store is None else store.interrupt,
     )
     return archive, Journal(taken, flush, segment_bytes, journal_ports)
 

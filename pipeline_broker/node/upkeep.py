@@ -129,7 +129,7 @@ class Upkeep:
             UpkeepFailedError: the disk failed, or another process has the archive.
         """
         self._sealed.begin()
-        self._journal.wait_for_archiver(sealed_segments_max(self._archiver.segments_at_once))
+        self._journal.attach_archiver(sealed_segments_max(self._archiver.segments_at_once))
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -141,7 +141,7 @@ class Upkeep:
         finally:
             self._nursery = None
             self._sealed.end()
-            self._journal.wait_for_nobody()
+            self._journal.detach_archiver()
 
     async def _compact_regularly(self) -> None:
         await trio.sleep(self._config().log_initial_task_delay_ms / 1000)

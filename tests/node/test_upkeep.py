@@ -202,7 +202,7 @@ def test_while_the_archive_has_no_room_a_writer_that_waits_for_it_says_why(monke
 
     async def main():
         async with kept(bench):
-            bench.journal.wait_for_archiver(1)
+            bench.journal.attach_archiver(1)
             bench.files.before = before
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(trio.to_thread.run_sync, bench.produce, 5)

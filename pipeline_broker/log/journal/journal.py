@@ -4,7 +4,7 @@ Rules of this file: `write` and `sync` may be called by several threads at once;
 order of the LSNs they give out, while each caller waits for its own sync. The journal fails as a whole and for good:
 after the first error of a write or a sync every further one raises JournalFailed, because the kernel forgets a failed
 write-back once it has told of it, and a second sync that succeeds proves nothing. The exception is a write that the
-system refused for want of space or of descriptors: where an archiver makes room (`wait_for_archiver`), the writer
+system refused for want of space or of descriptors: where an archiver makes room (`attach_archiver`), the writer
 waits, tries again at the same place, and says why meanwhile (`room`). The caller acknowledges commits in their order.
 
 Longer than most files: its methods share the fields that two locks guard.
@@ -68,14 +68,14 @@ class JournalPorts:
         segment_sealed: called in a writing thread when a segment is complete, and by `seal`.
         prepare_wanted: called where it is written when half of the segment is used and no spare is ready.
         sync_wanted: called where it is written when `FlushPolicy.due_ms` was set, or became shorter.
-        nobody_waits: called by `wait_for_nobody`, for what the archive waits for.
+        archiver_detached: called by `detach_archiver`, for what the archive waits for.
     """
 
     manifest_end: Callable[[], ManifestEnd | None] = ManifestEnd
     segment_sealed: Callable[[], None] = lambda: None
     prepare_wanted: Callable[[], None] = lambda: None
     sync_wanted: Callable[[], None] = lambda: None
-    nobody_waits: Callable[[], None] = lambda: None
+    archiver_detached: Callable[[], None] = lambda: None
 
 
 NO_PORTS: Final = JournalPorts()
@@ -442,16 +442,16 @@ class Journal:
         with self._write_lock:
             self.room.archive_waits(obstacle)
 
-    def wait_for_archiver(self, sealed_max: int) -> None:
+    def attach_archiver(self, sealed_max: int) -> None:
         """An archiver recycles segments from now on: a writer waits for it where so many are sealed or space is out."""
         self._sealed_max = sealed_max
 
-    def wait_for_nobody(self) -> None:
+    def detach_archiver(self) -> None:
         """Nothing is recycled any more: who waits for that goes on in further segments, who waits for space fails."""
         with self._write_lock:
             self._sealed_max = None
             self.room.notify()
-        self._ports.nobody_waits()
+        self._ports.archiver_detached()
 
     def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:
         """What a complete segment holds from an LSN on; see `recovery.sealed_entries`."""

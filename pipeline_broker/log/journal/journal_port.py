@@ -136,14 +136,14 @@ class JournalPort(JournalBytes, Protocol):
     def archive_waits(self, obstacle: OSError | None) -> None:
         """Say why nothing can be archived now; None when that has passed."""
 
-    def wait_for_archiver(self, sealed_max: int) -> None:
+    def attach_archiver(self, sealed_max: int) -> None:
         """From here on writers wait while so many complete segments wait for `recycle`, or more.
 
         Args:
             sealed_max: so many of small batches; of large ones, which a start replays sooner, it may be more.
         """
 
-    def wait_for_nobody(self) -> None:
+    def detach_archiver(self) -> None:
         """Nothing is recycled any more: who waits for that goes on, who waits for space fails."""
 
     def close(self) -> None:

@@ -411,10 +411,10 @@ class ObjectJournal:
                 self.room.open()
             self._changed.notify_all()
 
-    def wait_for_archiver(self, sealed_max: int) -> None:
+    def attach_archiver(self, sealed_max: int) -> None:
         self._sealed_max = sealed_max
 
-    def wait_for_nobody(self) -> None:
+    def detach_archiver(self) -> None:
         with self._changed:
             self._sealed_max = None
             self._changed.notify_all()
@@ -425,7 +425,7 @@ class ObjectJournal:
     def close(self) -> None:
         with self._changed:
             self._closed = True
-        self.wait_for_nobody()
+        self.detach_archiver()
         self._given_up()
         self._taken.lock.release()
 

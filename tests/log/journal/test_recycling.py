@@ -340,7 +340,7 @@ def test_a_reader_holds_the_space_until_it_has_read():
 
 def test_a_writer_waits_while_too_many_segments_are_complete():
     journal, log, _ = start(MemoryFileSystem())
-    journal.wait_for_archiver(1)
+    journal.attach_archiver(1)
     for _ in range(4):
         commit(journal, log)
     assert journal.segment_count == 2
@@ -361,7 +361,7 @@ def test_a_writer_waits_while_too_many_segments_are_complete():
 
 def test_a_writer_that_waits_for_room_is_told_of_the_end():
     journal, log, _ = start(MemoryFileSystem())
-    journal.wait_for_archiver(1)
+    journal.attach_archiver(1)
     for _ in range(4):
         commit(journal, log)
     failures = []

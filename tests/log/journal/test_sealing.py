@@ -14,12 +14,12 @@ from tests.log.journal.test_recycling import commit, entry_of, start
 def test_nothing_is_sealed_beyond_what_may_wait_nor_of_a_journal_that_has_failed_or_is_closed():
     files = MemoryFileSystem()
     journal, log, _ = start(files)
-    journal.wait_for_archiver(1)
+    journal.attach_archiver(1)
     for _ in range(2):
         commit(journal, log, b"x")
         journal.seal()
     assert (journal.sealed(), journal.segment_count) == ([(1, 1)], 2)
-    journal.wait_for_archiver(3)
+    journal.attach_archiver(3)
 
     def fail(operation, _path):
         if operation == "sync":
@@ -67,7 +67,7 @@ SEALED_MAX = 2
 @pytest.mark.parametrize(("batches", "sealed_max"), [(FEW, SEALED_MAX * LARGE_SEALED_FACTOR), (FEW + 1, SEALED_MAX)])
 def test_more_segments_may_wait_for_the_archive_where_they_hold_few_batches(batches, sealed_max):
     journal, log, _ = start(MemoryFileSystem(), segment_bytes=SEGMENT_BYTES)
-    journal.wait_for_archiver(SEALED_MAX)
+    journal.attach_archiver(SEALED_MAX)
     assert sealed_with(journal, log, batches) == list(range(1, sealed_max + 1))
 
 
@@ -75,7 +75,7 @@ def test_what_the_archive_has_taken_over_counts_no_more():
     """The last commit of the first run is in a segment that is not complete, where the second one goes on."""
     files = MemoryFileSystem()
     journal, log, _ = start(files, segment_bytes=SEGMENT_BYTES)
-    journal.wait_for_archiver(SEALED_MAX)
+    journal.attach_archiver(SEALED_MAX)
     assert sealed_with(journal, log, FEW) == list(range(1, 11))
     journal.recycle(4)
     assert sealed_with(journal, log, FEW - 2) == list(range(5, 15))
@@ -83,7 +83,7 @@ def test_what_the_archive_has_taken_over_counts_no_more():
     journal.recycle(7)
     journal.close()
     journal, log, _ = start(files, segment_bytes=SEGMENT_BYTES, archived_lsn=archived_lsn)
-    journal.wait_for_archiver(SEALED_MAX)
+    journal.attach_archiver(SEALED_MAX)
     assert sealed_with(journal, log, FEW - 2) == list(range(8, 18))
 
 

@@ -144,7 +144,7 @@ def test_a_spare_is_left_to_small_commits(monkeypatch, nowait):
 @pytest.mark.parametrize("nowait", [False, True])
 def test_a_spare_is_left_where_the_archive_has_not_taken_over_what_is_complete(nowait):
     it = Setting()
-    it.journal.wait_for_archiver(1)
+    it.journal.attach_archiver(1)
     it.commit(2000)
     it.journal.seal()
     it.commit(100)
@@ -159,7 +159,7 @@ def test_a_spare_is_left_where_the_archive_has_not_taken_over_what_is_complete(n
 def test_a_spare_is_asked_for_again_when_an_obstacle_has_passed():
     """It met the same one."""
     it = Setting()
-    it.journal.wait_for_archiver(10)
+    it.journal.attach_archiver(10)
     it.journal.room.retry_seconds = 0.001
     it.commit(2000, LEAST_BYTES, LEAST_BYTES)
     assert it.asked == [2]

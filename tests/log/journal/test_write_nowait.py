@@ -72,7 +72,7 @@ def test_it_does_nothing_where_a_new_segment_is_needed(journal_and_log):
 
 def test_it_leaves_to_a_thread_what_finds_no_room(files, journal_and_log):
     journal, log = journal_and_log
-    journal.wait_for_archiver(10)
+    journal.attach_archiver(10)
     healthy = failing(files, "write", errno.ENOSPC)
     assert journal.write_nowait([entry_of(log, b"a")]) is None
     files.before = healthy

@@ -25,7 +25,7 @@ IN_THE_JOURNAL = ("journal", SEGMENT_SUFFIX)
 def serving(files):
     """A journal of a broker that serves: its writers may wait."""
     journal, log, _ = start(files)
-    journal.wait_for_archiver(10)
+    journal.attach_archiver(10)
     journal.room.retry_seconds = RETRY_SECONDS
     return journal, log
 
@@ -114,7 +114,7 @@ def test_what_refuses_one_write_refuses_all_unless_it_passes_and_an_archiver_mak
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     if has_archiver:
-        journal.wait_for_archiver(10)
+        journal.attach_archiver(10)
     journal.room.retry_seconds = RETRY_SECONDS
     refused = []
 
@@ -183,7 +183,7 @@ def test_a_start_does_not_wait_for_room():
         commit(journal, log)
 
 
-@pytest.mark.parametrize("end", [Journal.close, Journal.wait_for_nobody])
+@pytest.mark.parametrize("end", [Journal.close, Journal.detach_archiver])
 def test_the_end_of_the_broker_ends_the_waiting(end):
     files = MemoryFileSystem()
     journal, log = serving(files)
@@ -198,16 +198,16 @@ def test_the_end_of_the_broker_ends_the_waiting(end):
 
 def test_who_makes_room_is_told_that_nobody_waits_for_it_any_more():
     told = []
-    journal, *_ = start(MemoryFileSystem(), ports=JournalPorts(nobody_waits=lambda: told.append(None)))
-    journal.wait_for_archiver(1)
+    journal, *_ = start(MemoryFileSystem(), ports=JournalPorts(archiver_detached=lambda: told.append(None)))
+    journal.attach_archiver(1)
     assert told == []
-    journal.wait_for_nobody()
+    journal.detach_archiver()
     assert told == [None]
 
 
 def test_a_writer_that_waits_for_an_archive_without_room_says_so_and_goes_on_with_it():
     journal, log = serving(MemoryFileSystem())
-    journal.wait_for_archiver(1)
+    journal.attach_archiver(1)
     for _ in range(4):
         commit(journal, log)
     journal.archive_waits(FULL)
@@ -227,7 +227,7 @@ def test_a_writer_that_waits_for_the_archive_is_told_that_a_sync_of_another_one_
     """Nothing is archived any more, so nobody else would tell it."""
     files = MemoryFileSystem()
     journal, log = serving(files)
-    journal.wait_for_archiver(1)
+    journal.attach_archiver(1)
     for _ in range(3):
         commit(journal, log)
     unsynced = journal.write([entry_of(log, VALUE)])
@@ -248,7 +248,7 @@ def test_a_writer_that_waits_for_the_archive_is_told_that_a_sync_of_another_one_
 def test_a_writer_that_waits_for_the_archive_is_told_of_the_end_before_that_waits_for_a_spare_segment():
     """Nobody would call it again once the journal is closed."""
     journal, log = serving(MemoryFileSystem())
-    journal.wait_for_archiver(1)
+    journal.attach_archiver(1)
     for _ in range(4):
         commit(journal, log)
     writer = Writer(journal, log, 1)

@@ -169,7 +169,7 @@ def test_it_says_where_its_directory_is_and_what_room_that_has():
 
 def test_who_writes_when_nobody_is_waited_for_any_more_is_told_so():
     machine = Machine(MemoryStore())
-    machine.journal.wait_for_nobody()
+    machine.journal.detach_archiver()
     for match in ("cannot be written", "failed earlier"):
         with pytest.raises(JournalFailed, match=match):
             machine.write(b"late")

@@ -453,7 +453,7 @@ def test_what_waits_for_the_store_fails_when_the_broker_ends():
 
 def test_a_writer_waits_while_too_much_waits_for_the_archive():
     machine = Machine(MemoryStore(), segment_bytes=1)
-    machine.journal.wait_for_archiver(2)
+    machine.journal.attach_archiver(2)
     machine.commit(b"1")
     machine.commit(b"2")
     thread = threading.Thread(target=machine.commit, args=(b"3",))
@@ -472,7 +472,7 @@ def test_a_writer_waits_while_too_much_waits_for_the_archive():
 
 def test_a_commit_that_becomes_durable_does_not_hide_that_the_archive_has_no_room():
     machine = Machine(MemoryStore(), segment_bytes=1)
-    machine.journal.wait_for_archiver(2)
+    machine.journal.attach_archiver(2)
     machine.commit(b"1")
     ticket = machine.write(b"2")
     thread = threading.Thread(target=machine.commit, args=(b"3",))
@@ -502,7 +502,7 @@ def test_a_writer_that_waits_for_the_archive_is_told_that_another_broker_took_ov
     """Nothing is archived any more, so nobody else would tell it."""
     store = MemoryStore()
     machine = Machine(store, segment_bytes=1)
-    machine.journal.wait_for_archiver(2)
+    machine.journal.attach_archiver(2)
     machine.commit(b"1")
     under_way, failures = machine.write(b"2"), []
 
@@ -523,10 +523,10 @@ def test_a_writer_that_waits_for_the_archive_is_told_that_another_broker_took_ov
     assert failures == ["the journal failed earlier: another broker took over as generation 2"]
 
 
-@pytest.mark.parametrize("end", [ObjectJournal.close, ObjectJournal.wait_for_nobody])
+@pytest.mark.parametrize("end", [ObjectJournal.close, ObjectJournal.detach_archiver])
 def test_a_writer_that_waits_for_the_archive_is_told_that_nobody_archives_any_more(end):
     machine = Machine(MemoryStore(), segment_bytes=1)
-    machine.journal.wait_for_archiver(1)
+    machine.journal.attach_archiver(1)
     machine.commit(b"1")
     failures = []
 

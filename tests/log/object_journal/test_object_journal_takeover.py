@@ -79,7 +79,7 @@ def test_a_store_that_does_not_say_why_a_segment_is_gone_is_an_obstacle():
     zombie.commit(b"1")
     ((number, end_lsn),) = zombie.journal.sealed()
     store.delete([slot_name(LOG, Place(1, number))])
-    zombie.journal.wait_for_nobody()
+    zombie.journal.detach_archiver()
     hiding.is_armed = True
     with pytest.raises(Obstacle, match="the broker ends"):
         list(zombie.journal.sealed_entries(number, end_lsn))
@@ -101,7 +101,7 @@ def test_a_successor_writes_at_once_however_much_of_its_predecessor_waits_for_th
     for value in (b"1", b"2", b"3"):
         first.commit(value)
     successor = Machine(store, segment_bytes=1)
-    successor.journal.wait_for_archiver(2)
+    successor.journal.attach_archiver(2)
     successor.commit(b"4")
     waiting = threading.Thread(target=successor.commit, args=(b"5",))
     waiting.start()
