@@ -221,8 +221,8 @@ async def sync_in_time(
     while policy is not None:
         await wanted.wait()
         deadline = math.inf
-        while policy.due_ms is not None:
-            deadline = min(deadline, trio.current_time() + policy.due_ms / 1000)
+        while policy.sync_within_ms is not None:
+            deadline = min(deadline, trio.current_time() + policy.sync_within_ms / 1000)
             with trio.move_on_at(deadline) as scope:
                 await wanted.wait()
             if scope.cancelled_caught:

@@ -27,11 +27,11 @@ class FlushPolicy:
 
     Args:
         flush: what counts for logs without rules of their own.
-        due: called in the writing thread when `due_ms` was set, or became shorter.
+        due: called in the writing thread when `sync_within_ms` was set, or became shorter.
 
     Attributes:
         may_sync: whether any commit may wait for a disk; once True it stays so.
-        due_ms: within how many milliseconds what was written must be synced; None where nothing is to be.
+        sync_within_ms: within how many milliseconds what was written must be synced; None where nothing is to be.
         weaker: the rules of topics that promise less than `flush`.
     """
 
@@ -41,7 +41,7 @@ class FlushPolicy:
         self._unsynced: dict[bytes, int] = {}  # records that no sync has covered, of logs that count them, by entry key
         self._counts = False  # some rules look at more than one commit; once True it stays so
         self.may_sync = flush == "always"
-        self.due_ms: int | None = None
+        self.sync_within_ms: int | None = None
         self.weaker: dict[str, FlushRules] = {}
 
     def topic_changed(self, topic: str, rules: FlushRules | None) -> None:
@@ -80,18 +80,18 @@ class FlushPolicy:
             return
         if not self._counts:
             return
-        due_ms = self.due_ms
+        sync_within_ms = self.sync_within_ms
         for entry in entries:
             rules = entry.log.policies.flush or self._default
             if rules.messages < NEVER:
                 self._count(entry, self._unsynced)
-            if rules.ms < NEVER and (due_ms is None or rules.ms < due_ms):
-                due_ms = rules.ms
-        if due_ms != self.due_ms:
-            self.due_ms = due_ms
+            if rules.ms < NEVER and (sync_within_ms is None or rules.ms < sync_within_ms):
+                sync_within_ms = rules.ms
+        if sync_within_ms != self.sync_within_ms:
+            self.sync_within_ms = sync_within_ms
             self._due()
 
     def all_synced(self) -> None:
         """Take note that all that was written until now is being synced."""
         self._unsynced.clear()
-        self.due_ms = None
+        self.sync_within_ms = None

@@ -67,7 +67,7 @@ class JournalPorts:
         manifest_end: asked by `close` where the manifest of the archive ends; None when the archive cannot be trusted.
         segment_sealed: called in a writing thread when a segment is complete, and by `seal`.
         prepare_wanted: called where it is written when half of the segment is used and no spare is ready.
-        sync_wanted: called where it is written when `FlushPolicy.due_ms` was set, or became shorter.
+        sync_wanted: called where it is written when `FlushPolicy.sync_within_ms` was set, or became shorter.
         archiver_detached: called by `detach_archiver`, for what the archive waits for.
     """
 

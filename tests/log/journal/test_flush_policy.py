@@ -21,7 +21,7 @@ def entry(log, records=1):
 class Bench:
     def __init__(self, flush, *rules):
         self.wanted = []
-        self.policy = FlushPolicy(flush, lambda: self.wanted.append(self.policy.due_ms))
+        self.policy = FlushPolicy(flush, lambda: self.wanted.append(self.policy.sync_within_ms))
         self.logs = [log_of(each, str(number).encode()) for number, each in enumerate(rules)]
         for number, each in enumerate(rules):
             self.policy.topic_changed(str(number), each)
@@ -75,7 +75,7 @@ def test_the_shortest_time_counts_and_is_told_once():
         assert not bench.commit(*counts)
     assert bench.wanted == [500, 100]
     bench.policy.all_synced()
-    assert bench.policy.due_ms is None
+    assert bench.policy.sync_within_ms is None
     bench.commit(1, 0, 0)
     assert bench.wanted == [500, 100, 500]
 
@@ -83,9 +83,9 @@ def test_the_shortest_time_counts_and_is_told_once():
 def test_a_sync_ends_the_time():
     bench = Bench("os", FlushRules(messages=2, ms=500))
     bench.commit(1)
-    assert bench.policy.due_ms == 500
+    assert bench.policy.sync_within_ms == 500
     assert bench.commit(1)
-    assert bench.policy.due_ms is None
+    assert bench.policy.sync_within_ms is None
 
 
 def test_topics_that_promise_less_than_the_journal_are_known_until_they_are_gone():
@@ -123,4 +123,4 @@ def test_no_log_has_as_many_unsynced_records_as_its_rules_say(flush, commits):
         if is_synced:
             unsynced = dict.fromkeys(kinds, 0)
         timed = [kind.ms for kind, records in unsynced.items() if records and kind.ms < NEVER]
-        assert bench.policy.due_ms == min(timed, default=None)
+        assert bench.policy.sync_within_ms == min(timed, default=None)
