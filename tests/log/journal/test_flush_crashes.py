@@ -54,18 +54,18 @@ class FlushMachine(CrashMachine):
             self.append(partition, size)
             self.write()
             self.sync_one(data)
-        self.seen["was due"] += self.journal.flush_policy.due_ms is not None
+        self.seen["was due"] += self.journal.flush_policy.sync_within_ms is not None
 
     @rule()
     def sync_written(self):
         self.journal.sync_written()
-        assert self.journal.flush_policy.due_ms is None
+        assert self.journal.flush_policy.sync_within_ms is None
         self.promised = len(self.written)
 
-    @precondition(lambda self: self.journal.flush_policy.due_ms is not None)
+    @precondition(lambda self: self.journal.flush_policy.sync_within_ms is not None)
     @rule()
     def due(self):
-        assert self.journal.flush_policy.due_ms == 1000
+        assert self.journal.flush_policy.sync_within_ms == 1000
 
     @rule(data=st.data())
     def power_cut(self, data):
