@@ -155,8 +155,9 @@ def test_a_full_disk_stops_the_writes_and_with_space_they_go_on_without_a_gap(tm
         scene.verify()
         assert scene.history.acknowledged_count > acknowledged
         stderr = scene.broker.stderr
-        assert stderr.count("nothing can be written, and writes are refused: [Errno 28] No space left on device") == 1
-        assert stderr.count("writes go on") == 1
+        refusal = "the journal cannot be written, and the broker refuses writes: [Errno 28] No space left on device"
+        assert stderr.count(refusal) == 1
+        assert stderr.count("the journal accepts writes again") == 1
         scene.broker.kill()
         scene.start()
         scene.verify()

@@ -336,7 +336,7 @@ EQUIVALENT: dict[str, str] = {
     "size_max -> len(view) <= _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= size_max": (
         "a batch that a window holds exactly is read once more, and is the same"
     ),
-    f"{LOG}/journal/segment.py is_zero_behind: size_bytes - position -> size_bytes + position": (
+    f"{LOG}/journal/segment.py is_zero_after: size_bytes - position -> size_bytes + position": (
         "how much is read at once is a bound of effort"
     ),
     f"{LOG}/archive/segment_reader.py _collect: wanted.bytes_max - run.size_bytes -> wanted.bytes_max + "

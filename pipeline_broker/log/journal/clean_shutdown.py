@@ -1,12 +1,12 @@
-"""The mark of a clean shutdown: what the next start need not repair, and what it must find.
+"""The mark of a clean shutdown: the file `clean-shutdown`, which names the ends of journal and manifest.
 
-Rules of this file: the mark is written last, when all of journal and archive is durable and nobody writes any more, and
-it is removed, durably, before the next start writes anything that it does not describe. So while it is there, the data
-directory ends where the mark says; what does not was damaged meanwhile. A mark that is cut short or changed is none,
-and the start does what it does after a crash, which is always right.
+It is written last, once journal and archive are durable and all writing has ended. The next startup removes it durably
+before it
+writes anything. So while the mark exists, journal and manifest must end where it says, and anything else is
+damage. A torn or changed mark counts as missing, and startup recovers as after a crash, which is always safe.
 
-Layout (little-endian): magic 8, CRC-32C 4 (of what follows it); of the journal: number and identity of its last
-segment 8 + 8, position and LSN behind the last frame 8 + 8; of the archive's manifest: length 8, CRC-32C 4.
+Layout (little-endian): magic 8, CRC-32C 4 (of the following fields), number and identity of the last journal segment
+8 + 8, position and LSN after its last frame 8 + 8, length 8 and CRC-32C 4 of the archive's manifest.
 """
 
 import struct
@@ -27,19 +27,19 @@ _REST = struct.Struct("<QQQQQI")
 
 
 class ManifestEnd(NamedTuple):
-    """How long the manifest is, and the checksum of all of it; nothing is said of a manifest of no bytes."""
+    """The length and the checksum of the whole manifest. Zero bytes means no claim."""
 
     size_bytes: int = 0
     crc: int = 0
 
 
 class CleanShutdown(NamedTuple):
-    """Where everything ends.
+    """The content of a mark.
 
     Attributes:
         number, identity: of the journal's last segment.
-        position, next_lsn: behind its last frame.
-        manifest: of the archive.
+        position, next_lsn: after its last frame.
+        manifest: the end of the archive's manifest.
     """
 
     number: int
@@ -50,12 +50,11 @@ class CleanShutdown(NamedTuple):
 
 
 def mark_path(data_directory: Path) -> Path:
-    """Where the mark is."""
     return data_directory / MARK_NAME
 
 
 def read_mark(files: FileSystem, data_directory: Path) -> CleanShutdown | None:
-    """The mark; None when there is none, or none that was written as a whole."""
+    """Return the mark; None if it is missing, torn or changed."""
     if MARK_NAME not in files.list_directory(data_directory):
         return None
     data = files.open(mark_path(data_directory)).read(_FIRST.size + _REST.size + 1, 0)
@@ -70,20 +69,21 @@ def read_mark(files: FileSystem, data_directory: Path) -> CleanShutdown | None:
 
 
 def write_mark(files: FileSystem, data_directory: Path, mark: CleanShutdown) -> None:
-    """Write the mark; everything that it vouches for is durable by now."""
+    """Write the mark. Everything it covers must be durable already."""
     journal = (mark.number, mark.identity, mark.position, mark.next_lsn)
     rest = _REST.pack(*journal, mark.manifest.size_bytes, mark.manifest.crc)
     if WRITING_NAME in files.list_directory(data_directory):
-        files.unlink(data_directory / WRITING_NAME)  # an attempt that was cut short
+        files.unlink(data_directory / WRITING_NAME)  # left by an interrupted attempt
     file = files.open(data_directory / WRITING_NAME, create=True)
     write_all(file, [_FIRST.pack(MAGIC, crc32c(rest)) + rest], 0)
     file.sync_data()
+    # The rename makes the mark appear as a whole.
     files.rename(data_directory / WRITING_NAME, mark_path(data_directory))
     files.sync_directory(data_directory)
 
 
 def remove_mark(files: FileSystem, data_directory: Path) -> None:
-    """Remove the mark, or what there is in its place; it does not come back when this has returned."""
+    """Remove the mark durably, if it exists."""
     if MARK_NAME in files.list_directory(data_directory):
         files.unlink(mark_path(data_directory))
         files.sync_directory(data_directory)

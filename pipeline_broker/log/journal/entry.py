@@ -1,9 +1,4 @@
-"""One record batch on its way to the disk.
-
-Rules of this file: an entry is made by `PartitionLog.append`, placed by `Journal.write`, and made visible by
-`PartitionLog.on_durable`; nobody else sets its fields. It is a plain class with slots because one is made for every
-batch produced.
-"""
+"""One record batch on its way to the journal."""
 
 from typing import Final, NamedTuple, Protocol
 
@@ -12,17 +7,17 @@ from pipeline_broker.log.segments.policies import LogPolicies
 
 Buffer = bytes | bytearray | memoryview
 
-LEADER_EPOCH: Final = 0  # one broker: leadership never changes
+LEADER_EPOCH: Final = 0  # constant, because a single broker leads every partition
 
 
 class IndexedLog(Protocol):
-    """The log of a partition, as the journal and the sources of its batches see it: it is `PartitionLog`.
+    """The part of `PartitionLog` that the journal and the batch sources use.
 
     Attributes:
-        policies: what its topic's settings say.
-        entry_key: the same, as it stands in the journal.
-        index: where its batches are in the journal.
-        tail: its entries that are in memory, by their first offset.
+        policies: file settings of the topic.
+        entry_key: topic id and partition as a journal entry stores them.
+        index: journal positions of its batches.
+        tail: entries in memory, by base offset.
     """
 
     topic: str
@@ -35,11 +30,16 @@ class IndexedLog(Protocol):
     def __hash__(self) -> int: ...
 
     def on_durable(self, entry: "JournalEntry") -> None:
-        """The entry's commit completed; called in the order of the commits."""
+        """Make a durable entry visible. Called in commit order."""
 
 
 class JournalEntry:
-    """A record batch with its offsets; what a pending produce hands to the committer."""
+    """A record batch with its offsets.
+
+    `PartitionLog.append` creates it, `Journal.write` sets its position, and `PartitionLog.on_durable` makes it visible.
+    No other code
+    sets its fields. A plain class with slots, because one is created for every batch produced.
+    """
 
     __slots__ = (
         "base_offset",
@@ -66,20 +66,24 @@ class JournalEntry:
         self.max_timestamp = max_timestamp
         self.parts = parts
         self.size_bytes = size_bytes
-        self.position = -1  # of the batch in the journal, see segment.global_position
+        self.position = -1  # global position of the batch, see segment.global_position; -1 until written
 
 
 class Appended(NamedTuple):
-    """What an append came to.
+    """The result of an append.
 
-    A duplicate has no entry: it is answered with its original's offsets. While the original is still on the way to
-    the disk (`in_flight`), that answer must wait for it. As commits complete in order, submitting a pending without
-    entries is enough: it completes behind everything submitted before it.
+    A duplicate has no entry: the producer receives the offsets of the original batch. While the original is in flight,
+    the answer
+    must wait for its commit. Commits complete in order, so a commit without entries, submitted now, completes after it.
+
+    Attributes:
+        log_append_time_ms: -1 unless the topic sets timestamps on append. For a duplicate, the original's timestamp, as
+            in Kafka.
     """
 
     entry: JournalEntry | None
     base_offset: int
     last_offset: int
-    log_append_time_ms: int  # -1 unless the topic stamps its records, or for a duplicate, as Kafka's, its timestamp
+    log_append_time_ms: int
     duplicate: bool = False
     in_flight: bool = True

@@ -1,8 +1,4 @@
-"""Which commits are synced before they are acknowledged, and how long the others may stay unsynced.
-
-Rules of this file: pure; the journal asks it where it writes, one commit at a time. The rules are Kafka's
-(`UnifiedLog.append`, `LogManager.flushDirtyLogs`), but a sync makes all partitions durable: they share one journal.
-"""
+"""Kafka's flush policy: which commits are synced before their acknowledgement, and how soon the others."""
 
 from __future__ import annotations
 
@@ -16,36 +12,41 @@ from pipeline_broker.log.segments.policies import NEVER, FlushRules
 __all__ = ["Flush", "FlushPolicy"]
 
 Flush = Literal["always", "os"]
-"""Whether a commit is durable when it is synced, or when it is written, where no setting says anything."""
+"""The default durability of commits: once synced, or once the operating system has the bytes."""
 
 RULES: Mapping[Flush, FlushRules] = MappingProxyType({"always": FlushRules(messages=1), "os": FlushRules()})
-"""What counts for a log whose topic says nothing."""
+"""Flush rules of logs whose topic has none."""
 
 
 class FlushPolicy:
-    """See the rules of the file.
+    """Decides for each commit of a journal whether it must be synced before its acknowledgement.
+
+    The rules are those of Kafka's `UnifiedLog.append` and `LogManager.flushDirtyLogs`. But all partitions share one
+    journal, so a
+    sync for one partition makes the unsynced records of all partitions durable. The journal calls it with its write
+    lock held.
 
     Args:
-        flush: what counts for logs without rules of their own.
-        due: called in the writing thread when `sync_within_ms` was set, or became shorter.
+        flush: default for logs without rules.
+        notify: called in the writing thread when `sync_within_ms` was set or became shorter.
 
     Attributes:
-        may_sync: whether any commit may wait for a disk; once True it stays so.
-        sync_within_ms: within how many milliseconds what was written must be synced; None where nothing is to be.
-        weaker: the rules of topics that promise less than `flush`.
+        may_sync: whether any commit may need a sync; once True it stays True.
+        sync_within_ms: deadline for syncing the written commits, in milliseconds; None without a deadline.
+        weaker: rules of topics that promise less than `flush`.
     """
 
-    def __init__(self, flush: Flush, due: Callable[[], None]) -> None:
+    def __init__(self, flush: Flush, notify: Callable[[], None]) -> None:
         self._default = RULES[flush]
-        self._due = due
-        self._unsynced: dict[bytes, int] = {}  # records that no sync has covered, of logs that count them, by entry key
-        self._counts = False  # some rules look at more than one commit; once True it stays so
+        self._notify = notify
+        self._unsynced: dict[bytes, int] = {}  # unsynced records by entry key, for logs with a limit of records
+        self._counts = False  # whether any topic needs counts or a deadline; once True it stays True
         self.may_sync = flush == "always"
         self.sync_within_ms: int | None = None
         self.weaker: dict[str, FlushRules] = {}
 
     def topic_changed(self, topic: str, rules: FlushRules | None) -> None:
-        """Take note of the rules of a topic; None where it is gone, or has none."""
+        """Update the rules of a topic; None if it was deleted or has no rules."""
         self.weaker.pop(topic, None)
         if rules is None:
             return
@@ -55,7 +56,7 @@ class FlushPolicy:
             self.weaker[topic] = rules
 
     def must_sync(self, entries: Sequence[JournalEntry]) -> bool:
-        """Decide whether a commit must be synced before it is acknowledged; `written` comes next."""
+        """Return whether a commit must be synced before its acknowledgement. Call `written` for it next."""
         if not self.may_sync:
             return False
         counts: dict[bytes, int] = {}
@@ -74,10 +75,11 @@ class FlushPolicy:
         return counts[key]
 
     def written(self, entries: Sequence[JournalEntry], *, is_synced: bool) -> None:
-        """Take note of a commit that was written, and whether its sync comes next."""
+        """Record that a commit was written, and whether its sync follows."""
         if is_synced:
             self.all_synced()
             return
+        # The usual case, on the hot path: no topic needs counts.
         if not self._counts:
             return
         sync_within_ms = self.sync_within_ms
@@ -89,9 +91,9 @@ class FlushPolicy:
                 sync_within_ms = rules.ms
         if sync_within_ms != self.sync_within_ms:
             self.sync_within_ms = sync_within_ms
-            self._due()
+            self._notify()
 
     def all_synced(self) -> None:
-        """Take note that all that was written until now is being synced."""
+        """Reset the counts, because a sync of all written commits begins."""
         self._unsynced.clear()
         self.sync_within_ms = None

@@ -1,13 +1,16 @@
-"""Journal frames: bytes <-> commits.
+"""Encoding and decoding of journal frames. One frame is one commit.
 
-Rules of this file: no I/O. One frame is one commit: it is valid as a whole or not there. Every length is held against
-what is left before it is used. A frame names the segment it was written for, so what an earlier life of the same disk
-space left behind is foreign, however intact.
+Layout (little-endian): magic 4, CRC-32C 4 (of all following bytes), body length 4, entry count 4, segment identity 8,
+first LSN 8, durable LSN 8, then the body. Per entry: topic id 16, partition 4, batch length 4, batch.
 
-Layout (little-endian): magic 4, CRC-32C 4 (of all that follows it), body length 4, entry count 4, segment identity 8,
-first LSN 8, durable LSN 8, then the body: per entry topic id 16, partition 4, batch length 4, batch.
-An entry's LSN is the frame's first plus its place in it. All entries below the durable LSN were synced before this
-frame was written: a damaged frame that a later one declares durable is no torn tail but damage.
+* The LSN of an entry is the frame's first LSN plus its index in the frame.
+* The identity is that of the segment the frame was written for. Intact frames of an earlier use of the same disk space
+  have
+  another one, so they are ignored.
+* All entries below the durable LSN were synced before the frame was written. If such an entry is unreadable, it was
+  damaged,
+  and is not a torn tail.
+* Every length is checked against the remaining bytes before it is used.
 """
 
 import struct
@@ -30,17 +33,15 @@ ENTRY_OVERHEAD = _ENTRY.size
 CHECKED_FROM = _SUM.size
 FRAME_HEADER_SIZE = _SUM.size + _CHECKED_HEADER.size
 BODY_SIZE_MAX = (1 << 31) - 1
-RUN_FRAMES_MAX = RUN_ENTRIES_MAX = 64  # then whoever shares the interpreter has a turn
-JOIN_BELOW_BYTES = 64 << 10  # smaller parts are copied into one buffer, larger ones are written from where they are
+RUN_FRAMES_MAX = RUN_ENTRIES_MAX = 64  # short runs, so that other threads get the interpreter in between
+JOIN_BELOW_BYTES = 64 << 10  # smaller batches are copied into one buffer; larger ones are written without copying
 
-_NEW = tuple.__new__  # straight to the tuple's constructor, for every batch
+_NEW = tuple.__new__  # faster than calling the NamedTuple; used for every batch of a recovery
 
 assert _ENTRY_KEY_SIZE + _LENGTH.size == ENTRY_OVERHEAD
 
 
 class FrameHeader(NamedTuple):
-    """The fields before the body."""
-
     magic: int
     crc: int
     body_size: int
@@ -51,11 +52,11 @@ class FrameHeader(NamedTuple):
 
 
 class StoredEntry(NamedTuple):
-    """An entry as a frame holds it."""
+    """An entry read from a frame."""
 
     key: bytes  # topic id and partition, see `entry_key`
-    place: int  # of the batch in the journal
-    batch: memoryview  # of the buffer that was read
+    place: int  # global position of the batch
+    batch: memoryview  # into the read buffer
 
 
 _HEADER = struct.Struct("<IIIIQQQ")
@@ -64,21 +65,29 @@ assert _HEADER.size == FRAME_HEADER_SIZE
 
 
 def entry_key(topic_id: bytes, partition: int) -> bytes:
-    """What an entry begins with: who the batch belongs to."""
+    """Return the first 20 bytes of an entry: topic id and partition."""
     return _ENTRY.pack(topic_id, partition, 0)[:_ENTRY_KEY_SIZE]
 
 
 def split_key(key: bytes) -> tuple[bytes, int]:
-    """The topic id and the partition."""
+    """Return the topic id and the partition of an entry key."""
     return key[:16], int.from_bytes(key[16:], "little", signed=True)
 
 
 def encode_frame(
     entries: Sequence[JournalEntry], identity: int, first_lsn: int, durable_lsn: int, position: int
 ) -> list[Buffer]:
-    """The frame in as few parts as copying only small batches allows; gives each entry its position.
+    """Encode a commit and set the positions of its entries.
 
-    `position` is that of the frame.
+    Args:
+        entries: of the commit; may be empty.
+        identity: of the segment.
+        first_lsn: of the first entry.
+        durable_lsn: all entries below it are synced.
+        position: global position of the frame.
+
+    Returns:
+        the parts of the frame. Only batches below JOIN_BELOW_BYTES are copied.
     """
     chunks: list[Buffer] = []
     small: list[Buffer] = []
@@ -98,6 +107,7 @@ def encode_frame(
     if small:
         chunks.append(b"".join(small))
     body_size = position - start
+    # The body length is unsigned in the format, but readers take 2 GiB as the limit of a plausible header.
     assert body_size <= BODY_SIZE_MAX, "a commit must stay below 2 GiB"
     checked = _CHECKED_HEADER.pack(body_size, len(entries), identity, first_lsn, durable_lsn)
     crc = crc32c(checked)
@@ -107,9 +117,9 @@ def encode_frame(
 
 
 def read_frame_header(buffer: Buffer, position: int, available: int) -> FrameHeader | None:
-    """The header at `position`, None when no frame of at most `available` bytes can start there.
+    """Return the header at `position`; None if no frame of at most `available` bytes can start there.
 
-    `available` counts from `position` and may reach beyond the buffer.
+    `available` counts from `position` and may exceed the buffer.
     """
     if available < FRAME_HEADER_SIZE or len(buffer) - position < FRAME_HEADER_SIZE:
         return None
@@ -120,16 +130,16 @@ def read_frame_header(buffer: Buffer, position: int, available: int) -> FrameHea
 
 
 def is_intact(header: FrameHeader, buffer: Buffer, position: int) -> bool:
-    """Whether the whole frame, which must lie within the buffer, matches its checksum."""
+    """Return whether the frame matches its checksum. All of it must lie in the buffer."""
     end = position + FRAME_HEADER_SIZE + header.body_size
     return crc32c(memoryview(buffer)[position + CHECKED_FROM : end]) == header.crc
 
 
 def seems_of_segment(buffer: Buffer, position: int, identity: int) -> bool:
-    """Whether bytes that are no intact frame of the segment began as one, or as the first part of one.
+    """Return whether bytes that are not an intact frame of the segment began as one, as a torn frame does.
 
-    Space that is used again holds frames of other identities, which are whole from the first that is not overwritten:
-    so who has the magic and is not whole was written for this segment, and so was who has its identity.
+    In recycled space, old frames of other identities are whole unless overwritten. So bytes with the magic that are not
+    an intact foreign frame were written for this segment, and so were bytes with its identity.
     """
     header = read_frame_header(buffer, position, len(buffer) - position)
     if header is not None and header.identity != identity and is_intact(header, buffer, position):
@@ -140,9 +150,16 @@ def seems_of_segment(buffer: Buffer, position: int, identity: int) -> bool:
 
 
 def iterate_entries(header: FrameHeader, buffer: Buffer, position: int, place: int) -> Iterator[StoredEntry]:
-    """The entries of an intact frame; raises ValueError when they do not fill it (a writer's mistake).
+    """Yield the entries of an intact frame.
 
-    `place` is where the buffer begins in the journal.
+    Args:
+        header: of the frame.
+        buffer: contains the whole frame.
+        position: of the frame in the buffer.
+        place: global position of the start of the buffer.
+
+    Raises:
+        ValueError: the entries do not fill the frame exactly. The checksum matched, so this is a bug of the writer.
     """
     start = position + FRAME_HEADER_SIZE
     entries: list[StoredEntry] = []
@@ -165,17 +182,17 @@ def _add_entries(
         start = batch + size
         add(_NEW(StoredEntry, (key, place + batch, view[batch:start])))
     if start != end:
-        raise ValueError("bytes are left behind a frame's entries")
+        raise ValueError("a frame has more bytes than its entries need")
 
 
 class FrameRun(NamedTuple):
-    """Frames that follow each other, taken together because there are many.
+    """Consecutive frames, decoded together for speed.
 
     Attributes:
-        entries: of all of them.
-        end: the position behind the last one.
-        end_lsn: the LSN behind it.
-        durable_lsn: what the last one declares durable.
+        entries: of all frames.
+        end: end position of the last frame in the buffer.
+        end_lsn: the LSN after the last entry.
+        durable_lsn: the durable LSN of the last frame.
     """
 
     entries: list[StoredEntry]
@@ -185,11 +202,21 @@ class FrameRun(NamedTuple):
 
 
 def read_run(buffer: Buffer, position: int, identity: int, lsn: int, from_lsn: int, place: int) -> FrameRun:
-    """The intact frames from a position on that lie in the buffer as a whole and follow in LSN order, or the first.
+    """Decode intact frames from a position, as long as they lie in the buffer and follow each other in LSN order.
 
-    Empty where there is none. Entries of frames in front of `from_lsn` are left out; for `place` and what is raised,
-    see `iterate_entries`. It is `read_frame_header`, `is_intact` and that in one, for a start that has millions to
-    read.
+    Combines `read_frame_header`, `is_intact` and `iterate_entries` in one loop, because recovery reads up to a million
+    frames. The run is empty if no such frame starts at the position.
+
+    Args:
+        buffer: bytes of a segment.
+        position: in the buffer.
+        identity: of the segment.
+        lsn: expected first LSN.
+        from_lsn: entries of frames below it are skipped.
+        place: global position of the start of the buffer.
+
+    Raises:
+        ValueError: as in `iterate_entries`.
     """
     entries: list[StoredEntry] = []
     view, available, durable_lsn = memoryview(buffer), len(buffer) - FRAME_HEADER_SIZE, 0

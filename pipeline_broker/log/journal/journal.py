@@ -1,11 +1,4 @@
-"""The journal: the only thing that is synced before an acknowledgement, shared by all partitions.
-
-Rules of this file: `write` and `sync` may be called by several threads at once; writes happen one at a time, in the
-order of the LSNs they give out, while each caller waits for its own sync. The journal fails as a whole and for good:
-after the first error of a write or a sync every further one raises JournalFailed, because the kernel forgets a failed
-write-back once it has told of it, and a second sync that succeeds proves nothing. The exception is a write that the
-system refused for want of space or of descriptors: where an archiver makes room (`attach_archiver`), the writer
-waits, tries again at the same place, and says why meanwhile (`room`). The caller acknowledges commits in their order.
+"""The journal of a data directory: the write-ahead log that every commit is written to before it is acknowledged.
 
 Longer than most files: its methods share the fields that two locks guard.
 """
@@ -47,28 +40,28 @@ from pipeline_broker.log.journal.writer_room import WriterRoom
 
 SEGMENT_BYTES: Final = 64 << 20
 SEGMENT_BYTES_MIN: Final = 2 * HEADER_SPACE
+# Copying a larger commit would block the event loop, so a thread writes it.
 NOWAIT_BYTES_MAX: Final = 64 << 10
-"""A larger commit is copied by a thread, which does not keep the event loop meanwhile."""
-SEGMENT_ENTRIES_MAX = 1 << 18  # a start takes microseconds for each: small ones would fill a segment with a million
+# Recovery takes microseconds per entry, and a segment of small batches could hold a million of them.
+SEGMENT_ENTRIES_MAX = 1 << 18
+# Five times as many segments may wait for the archive if their batches average LARGE_BATCH_BYTES or more. Recovery of
+# such a segment takes 0.06 s, and 3 s for one full of small batches. So a burst of a gigabyte need not wait.
 LARGE_BATCH_BYTES: Final = 64 << 10
 LARGE_SEALED_FACTOR: Final = 5
-"""Of segments whose batches are so large, so many times as many may wait for the archive: a start takes 0.06 s for one,
-and 3 s for one that is full of small batches. A burst of a gigabyte does not wait for the archive then.
-"""
 
 logger = logging.getLogger(__name__)
 
 
 @attrs.frozen(kw_only=True)
 class JournalPorts:
-    """What a journal asks of its surroundings.
+    """Callbacks of a journal. `segment_sealed`, `prepare_wanted` and `sync_wanted` run in the writing thread.
 
     Attributes:
-        manifest_end: asked by `close` where the manifest of the archive ends; None when the archive cannot be trusted.
-        segment_sealed: called in a writing thread when a segment is complete, and by `seal`.
-        prepare_wanted: called where it is written when half of the segment is used and no spare is ready.
-        sync_wanted: called where it is written when `FlushPolicy.sync_within_ms` was set, or became shorter.
-        archiver_detached: called by `detach_archiver`, for what the archive waits for.
+        manifest_end: called by `close`; returns the end of the archive's manifest, or None if it cannot be trusted.
+        segment_sealed: a segment is complete.
+        prepare_wanted: the active segment is half full and no spare is ready.
+        sync_wanted: `FlushPolicy.sync_within_ms` was set or became shorter.
+        archiver_detached: called by `detach_archiver`, to interrupt what the archiver waits for.
     """
 
     manifest_end: Callable[[], ManifestEnd | None] = ManifestEnd
@@ -82,13 +75,23 @@ NO_PORTS: Final = JournalPorts()
 
 
 class Journal:
-    """The journal of one data directory; exhaust `recover`, then write.
+    """The journal of one data directory. Exhaust `recover` before writing.
+
+    `write` and `sync` may be called by several threads at once. Writes are serialized, in LSN order; each caller waits
+    for its
+    own sync. The caller must acknowledge commits in LSN order, because a commit counts only with all commits before it.
+
+    The first failed write or sync fails the journal permanently. The kernel reports a failed write-back once and then
+    treats the
+    lost pages as clean, so a later sync that succeeds proves nothing. The exception is a write that the system refused
+    for lack of space or descriptors: with an archiver attached, the writer waits and tries again at the same position.
 
     Args:
-        taken: the directory, released by `close`.
-        flush: whether a commit is durable when it is synced, or when it is written, where no setting says anything.
-        segment_bytes: how long a file gets.
-        ports: what it asks of its surroundings.
+        taken: the locked directory; `close` releases it.
+        flush: default for logs without a flush setting: a commit is durable once synced ("always") or once written
+            ("os").
+        segment_bytes: size of a segment file.
+        ports: callbacks.
     """
 
     def __init__(
@@ -107,7 +110,7 @@ class Journal:
         self._files = files
         self._directory_lock = taken.lock
         self.clean_shutdown = taken.clean_shutdown
-        #: How many complete segments of small batches may wait for `recycle` before a writer waits; None: any number.
+        # Complete segments of small batches that may wait for `recycle` before writers wait; None for any number.
         self._sealed_max: int | None = None
         self._write_lock = threading.Lock()
         self._writer = LargeWriter()
@@ -117,20 +120,20 @@ class Journal:
         self.read_cached = self._readable.read_cached
         self.read = self._readable.read
         self.name_of = self._readable.name_of
-        self._sealed_ends: dict[int, int] = {}  # number: the LSN behind it, of complete segments, oldest first
+        self._sealed_ends: dict[int, int] = {}  # complete segments, oldest first: number to end LSN (exclusive)
         self._failure: OSError | None = None
         self._closed = False
         self._active: Segment | None = None
-        # Known when the journal is recovered.
-        self._archived_lsn: int  # of the first entry in complete segments, or a lower one
-        self._position: int
+        # Set by `_start`, at the end of recovery.
+        self._archived_lsn: int  # of the first entry in complete segments, or lower
+        self._position: int  # of the next frame in the active segment
         self._next_lsn: int
         self._segment_lsn: int  # of the first entry in the active segment
-        self._durable_lsn: int
+        self._durable_lsn: int  # all entries below it are synced
         self._unsynced = UnsyncedWrites()
         self._spare_identity: int | None = None
         self._prepare_asked = False
-        self._commit_bytes = 0.0  # of a commit, on average of the last 16 or so
+        self._commit_bytes = 0.0  # moving average over about the last 16 commits
 
     @classmethod
     def open(
@@ -142,29 +145,30 @@ class Journal:
         files: FileSystem | None = None,
         ports: JournalPorts = NO_PORTS,
     ) -> "Journal":
-        """The journal of a data directory that is taken; see TakenDirectory."""
+        """Lock a data directory and return its journal; raises like `TakenDirectory.take`."""
         return cls(TakenDirectory.take(data_directory, files or SystemFileSystem()), flush, segment_bytes, ports)
 
     @property
     def data_directory(self) -> Path:
-        """Absolute."""
+        """The absolute path of the data directory."""
         return self.directory.parent.absolute()
 
     def is_in_place(self) -> bool:
-        """Whether the data directory is still where it was taken; what is written to a removed one is lost."""
+        """Return whether the locked data directory still has its path. Writes to a removed one would be lost."""
         return self._directory_lock.is_in_place()
 
     def is_owned(self) -> bool:
-        return True  # the lock of its directory goes with the process only
+        return True  # the directory lock is held until this process ends
 
     def disk_space(self) -> tuple[int, int]:
-        """The size of the disk, and how many more bytes can be written to it; raises OSError when it cannot tell."""
+        """Return the total and the free bytes of the disk; raise OSError if they are unknown."""
         return self._files.total_bytes(self.directory), self._files.free_bytes(self.directory)
 
     def recover(self, archived_lsn: int = 0) -> Iterator[StoredEntry]:
-        """What the journal holds from this LSN on, in LSN order; writing is possible when this is exhausted.
+        """Yield all entries from `archived_lsn`, in LSN order. Writing is possible once the iterator is exhausted.
 
-        Raises JournalCorrupt, with nothing changed, when records that were durable cannot be read.
+        Raises:
+            JournalCorrupt: durable records cannot be read. The files are unchanged.
         """
         assert self._active is None, "a journal is recovered once"
         self._archived_lsn = archived_lsn
@@ -177,6 +181,7 @@ class Journal:
         )
         yield from recovery.batches()
         assert recovery.end is not None
+        # The mark must be durably removed before the first write. Otherwise a crash would look like a clean shutdown.
         remove_mark(self._files, self.directory.parent)
         self._start(recovery.end, is_synced=recovery.is_synced)
 
@@ -194,25 +199,25 @@ class Journal:
 
     @property
     def next_lsn(self) -> int:
-        """The LSN that the next entry gets."""
+        """The LSN of the next entry."""
         return self._next_lsn
 
     @property
     def segment_count(self) -> int:
-        """How many files hold frames."""
+        """The number of segment files with frames."""
         return self._active.number - self._readable.first_number + 1 if self._active is not None else 0
 
     @property
     def has_spare(self) -> bool:
-        """Whether zero-filled space waits to be used."""
+        """Whether a spare segment is ready."""
         return self._spare_identity is not None
 
     def write(self, entries: Sequence[JournalEntry]) -> Ticket:
-        """Write one commit behind all others and give its entries their positions; not durable before `sync`."""
+        """Append one commit and set the positions of its entries. It is durable only after `sync`."""
         with self._write_lock:
             if self._failure is not None or self._closed:
                 self._refuse()
-            assert self._active is not None, "recover comes before write"
+            assert self._active is not None, "exhaust recover() before writing"
             if not entries:
                 return Ticket(self._next_lsn, 0, 0, None, None)
             ticket = self._write_when_possible(entries)
@@ -222,7 +227,9 @@ class Journal:
         return ticket
 
     def write_nowait(self, entries: Sequence[JournalEntry]) -> Ticket | None:
-        """`write` for an event loop: None, with nothing done, where it might wait or needs a new segment."""
+        """Write without waiting, for the event loop. Return None, with nothing written, if it might wait or needs a new
+        segment.
+        """
         size = FRAME_HEADER_SIZE + sum(entry.size_bytes + ENTRY_OVERHEAD for entry in entries)
         if size > NOWAIT_BYTES_MAX or not self._write_lock.acquire(blocking=False):
             return None
@@ -234,6 +241,7 @@ class Journal:
             try:
                 ticket = self._write(entries)
             except OSError as error:
+                # A lack of space or descriptors is left to `write`, which waits in a thread and tries again.
                 if self._sealed_max is None or not is_passing(error):
                     self._fail(error)
                 return None
@@ -245,13 +253,12 @@ class Journal:
         return ticket
 
     def _fits(self, size: int, count: int) -> bool:
-        """Whether a commit of so many bytes and entries goes into the segment at hand."""
-        assert self._active is not None, "recover comes before write"
+        assert self._active is not None, "exhaust recover() before writing"
         has_room = self._position + size <= self.segment_bytes
         return has_room and self._next_lsn + count - self._segment_lsn <= SEGMENT_ENTRIES_MAX and not self._has_better()
 
     def _has_better(self) -> bool:
-        """Whether a spare segment is zero-filled, and this one is not."""
+        """Return whether to roll early, from a growing segment to a zero-filled spare, for its faster syncs."""
         assert self._active is not None
         return self.has_spare and not self._active.zero_filled and self._is_worth_filling() and self._may_roll()
 
@@ -262,18 +269,23 @@ class Journal:
             except OSError as error:
                 if self._sealed_max is None or not is_passing(error):
                     self._fail(error)
-                self.room.wait(error)  # when that is over for good, `_place` refuses
+                self.room.wait(error)  # if the journal was closed or failed during the wait, `_place` refuses
             else:
                 if self.room.obstacle_passed():
-                    self._prepare_asked = False  # the spare met the same obstacle
+                    self._prepare_asked = False  # preparing the spare failed for the same reason: request it again
                 return ticket
 
     def _write(self, entries: Sequence[JournalEntry]) -> Ticket:
         parts, size, segment = self._place(entries)
         first_lsn = self._next_lsn
+        # The fields change only after the write. A refused write leaves the position as it was, and the next attempt
+        # overwrites
+        # whatever part of the frame was written.
         file = segment.take_file()
         is_synced = self.flush_policy.must_sync(entries)
-        if segment.zero_filled or not is_synced:  # its pages are there, or nobody waits for the disk
+        # A large commit bypasses the page cache if it must be synced and its pages are not in the cache yet: for
+        # batches of 1 MB, more than half of the processor time went into allocating pages.
+        if segment.zero_filled or not is_synced:
             write_all(file, parts, self._position)
         else:
             self._writer.write(file, parts, size, self._position)
@@ -288,20 +300,22 @@ class Journal:
         return Ticket(first_lsn, len(entries), size, segment, file, tuple(self._unsynced.segments))
 
     def _place(self, entries: Sequence[JournalEntry]) -> tuple[list[Buffer], int, Segment]:
-        """The frame of a commit in the segment that has room for it; waits when there may be no further segment."""
+        """Encode a commit for the segment that it fits in; wait while no further segment is allowed."""
         while True:
             segment = self._active
             if self._closed or self._failure is not None:
                 self._refuse()
-            assert segment is not None, "only `close` lets go of it, which says so before"
+            assert segment is not None, "close() sets _closed before it clears the active segment"
             if self._has_better():
                 segment = self._roll()
             parts, size = self._encode(entries, segment, self._next_lsn)
+            # A commit larger than a whole segment gets a segment of its own.
             if self._fits(size, len(entries)) or self._position == HEADER_SPACE:
                 return parts, size, segment
             if self._may_roll():
                 self._roll()
             else:
+                # Waiting releases the write lock, so everything is checked again afterwards.
                 self.room.wait_for_archive()
 
     def _asks_for_spare(self) -> bool:
@@ -310,7 +324,8 @@ class Journal:
         return asks
 
     def _is_worth_filling(self) -> bool:
-        return self._commit_bytes < LARGE_WRITE_BYTES_MIN  # above, that costs more than a sync saves by it
+        # Zero-filling writes every byte twice. For large commits that costs more than the faster syncs save.
+        return self._commit_bytes < LARGE_WRITE_BYTES_MIN
 
     def _wants_spare(self) -> bool:
         entries = self._next_lsn - self._segment_lsn
@@ -318,7 +333,10 @@ class Journal:
         return is_half_full and self._is_worth_filling() and not self.has_spare
 
     def _may_roll(self) -> bool:
-        """Whether one more segment may wait for the archive."""
+        """Return whether one more complete segment may wait for the archive.
+
+        The limit bounds the number of entries that recovery has to replay.
+        """
         count, sealed_max = len(self._sealed_ends), self._sealed_max
         if sealed_max is None or count < sealed_max:
             return True
@@ -332,15 +350,18 @@ class Journal:
         return parts, sum(map(len, parts))
 
     def _roll(self) -> Segment:
-        """Go on in a new segment. Commits still unsynced in the old one keep its file and sync it themselves.
+        """Make a new segment the active one. Unsynced commits in the old one keep its file and sync it themselves.
 
-        A spare takes the place of a segment without frames: recovery takes each one for the continuation of the last.
+        A spare replaces an active segment without frames, under the same number: recovery expects each segment to
+        continue
+        the one before it.
         """
         assert self._active is not None
         is_complete = self._position > HEADER_SPACE
-        assert is_complete or self._spare_identity is not None, "an empty segment is as good as a new one"
+        assert is_complete or self._spare_identity is not None, "an empty segment is replaced only by a spare"
         number = self._active.number + is_complete
         if is_complete:
+            # Only a file of the full size can be recycled as a spare.
             self._active.fill_up(self.segment_bytes)
         if self._spare_identity is not None:
             segment = activate_spare(self._files, self.directory, number, self._spare_identity)
@@ -358,17 +379,18 @@ class Journal:
         return segment
 
     def sync(self, ticket: Ticket) -> None:
-        """Return when the commit is as durable as the flush policy wants it."""
+        """Wait until the commit is as durable as the flush policy requires; raise JournalFailed if it is not."""
         try:
             if ticket.file is not None:
                 self._sync_files(ticket.segments, ticket.file)
         except OSError as error:
             with self._write_lock:
                 self._fail(error)
+        # The sync of another commit may have failed. This commit may lie after that one, and recovery would cut both.
         if self._failure is not None:
             self._refuse()
         if ticket.file is not None:
-            assert ticket.segment is not None, "it is whose file that is"
+            assert ticket.segment is not None, "a ticket with a file names its segment"
             with self._write_lock:
                 ticket.segment.give_back(ticket.file)
                 ticket.file = None
@@ -376,6 +398,7 @@ class Journal:
 
     def _sync_files(self, segments: tuple[int, ...], file: File) -> None:
         for number in segments:
+            # A recycled segment needs no sync: the archive holds its records durably.
             with suppress(RecycledError), self._readable.reading(number) as complete:
                 complete.sync_data()
         file.sync_data()
@@ -385,7 +408,7 @@ class Journal:
         self._durable_lsn = self._unsynced.durable_lsn(self._next_lsn)
 
     def sync_written(self) -> None:
-        """Sync what was written and not synced; blocks, and raises JournalFailed."""
+        """Sync all written commits that are not synced yet. Blocks; raises JournalFailed."""
         with self._write_lock:
             if self._closed or self._failure is not None or self._active is None:
                 return
@@ -393,6 +416,7 @@ class Journal:
             if not self._unsynced:
                 return
             segment, end_lsn, segments = self._active, self._next_lsn, tuple(self._unsynced.segments)
+            # Taken under the lock, before the sync: later writes are not covered, and `end_lsn` does not claim them.
             file = segment.take_file()
         try:
             self._sync_files(segments, file)
@@ -404,9 +428,10 @@ class Journal:
             self._synced(end_lsn, segments)
 
     def prepare_ahead(self) -> None:
-        """Zero-fill the next segment, off the request path; returns at once when one is ready.
+        """Zero-fill a spare segment; return at once if one is ready. Blocks, so call it in a thread off the request
+        path.
 
-        An OSError (say, a full disk) leaves the journal as it was: it goes on in segments that grow.
+        An OSError, such as a full disk, leaves the journal unchanged. It continues with segments that grow.
         """
         with self._prepare_lock:
             if self.has_spare or self._closed:
@@ -415,12 +440,14 @@ class Journal:
             with self._write_lock:
                 self._spare_identity = identity
 
-    # What is complete goes to the archive, and its space comes back
+    # Archiving and recycling of complete segments
 
     def seal(self) -> None:
-        """Begin a new segment, unless nothing was written to the last one: everything so far may be archived then.
+        """Complete the active segment, unless it is empty, so that everything written so far can be archived.
 
-        Raises OSError when there is no room for one (the last goes on), JournalFailed when there is another failure.
+        Raises:
+            OSError: no space or descriptor for a new segment; the active one continues.
+            JournalFailed: another error.
         """
         with self._write_lock:
             if self._failure is None and not self._closed and self._position > HEADER_SPACE and self._may_roll():
@@ -432,41 +459,48 @@ class Journal:
                     self._fail(error)
 
     def sealed(self) -> list[tuple[int, int]]:
-        """The complete segments whose commits are durable, oldest first: number, and the LSN behind it."""
+        """Return number and end LSN (exclusive) of the complete segments whose commits need no sync, oldest first."""
         with self._write_lock:
             acknowledged_lsn = self._unsynced.acknowledged_lsn(self._next_lsn)
             return [(number, end) for number, end in self._sealed_ends.items() if end <= acknowledged_lsn]
 
     def archive_waits(self, obstacle: OSError | None) -> None:
-        """Say why nothing can be archived now, so that a writer who waits for that knows; None when that has passed."""
+        """Set the reason why nothing can be archived now, for waiting writers to report; None clears it."""
         with self._write_lock:
             self.room.archive_waits(obstacle)
 
     def attach_archiver(self, sealed_max: int) -> None:
-        """An archiver recycles segments from now on: a writer waits for it where so many are sealed or space is out."""
+        """Make writers wait for `recycle` from now on.
+
+        They wait when `sealed_max` segments are complete (more if their batches are large), or when space runs out.
+        """
         self._sealed_max = sealed_max
 
     def detach_archiver(self) -> None:
-        """Nothing is recycled any more: who waits for that goes on in further segments, who waits for space fails."""
+        """End all waiting for `recycle`: waiting writers continue in further segments, and writers without space
+        fail.
+        """
         with self._write_lock:
             self._sealed_max = None
             self.room.notify()
         self._ports.archiver_detached()
 
     def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:
-        """What a complete segment holds from an LSN on; see `recovery.sealed_entries`."""
+        """Yield the entries of a complete segment from `from_lsn`; see `recovery.sealed_entries`."""
         return sealed_entries(self._files, self.directory, number, end_lsn, from_lsn)
 
     def recycle(self, number: int) -> None:
-        """Use the space of a complete segment, and of all older ones, again; may wait for their readers.
+        """Reuse the space of a complete segment and of all older ones, whose records the archive holds durably.
 
-        The archive holds them; from here on places in them are gone (RecycledError). May be called again after an
+        Waits for readers of these segments. Later reads of their positions raise RecycledError. May be repeated after
+        an
         OSError.
         """
         for each in [each for each in self._sealed_ends if each <= number]:
             self._recycle_one(each)
 
     def _recycle_one(self, number: int) -> None:
+        # First of all: a reader must never see the frames of a file's next use.
         self._readable.retire(number)
         with self._prepare_lock:
             path = segment_path(self.directory, number)
@@ -482,11 +516,7 @@ class Journal:
                 self.room.notify()
 
     def close(self) -> None:
-        """Give the directory up.
-
-        Space not used is cut off, so that the next start need not look through it; an empty commit declares all
-        others durable, so that damage to the last one is no torn tail; a mark says that all of that went well.
-        """
+        """Release the data directory and, if all went well, leave the mark of a clean shutdown."""
         self._closed = True
         with self._write_lock:
             self.room.notify()
@@ -494,7 +524,7 @@ class Journal:
             try:
                 if self._active is not None and self._failure is None and not self._unsynced.is_syncing:
                     self._end(self._active)
-            except OSError as error:  # what was acknowledged is durable; the next start finds what a kill leaves
+            except OSError as error:  # acknowledged commits are durable, and the next startup recovers as after a kill
                 logger.warning("the end of the journal cannot be marked: %s", error)
             finally:
                 self._readable.close()
@@ -502,7 +532,8 @@ class Journal:
                 self._directory_lock.release()
 
     def _end(self, segment: Segment) -> None:
-        if self._unsynced:  # to survive a power cut was not promised until now
+        # With flush=os, acknowledged commits may be unsynced. The mark declares all of them durable.
+        if self._unsynced:
             for number in (*self._sealed_ends, segment.number):
                 self._readable.find(number).sync_data()
             self._durable_lsn = self._next_lsn
@@ -511,15 +542,19 @@ class Journal:
 
     def _seal(self, segment: Segment) -> None:
         file = segment.take_file()
+        # An empty commit declares all commits before it durable. Damage to the last of them is then no longer a torn
+        # tail.
         parts, size = self._encode((), segment, self._next_lsn)
         write_all(file, parts, self._position)
         self._position += size
+        # Without the unused space, the next startup need not search it for frames.
         file.truncate(self._position)
         file.sync_data()
 
     def _mark(self, segment: Segment) -> None:
         manifest = self._ports.manifest_end()
-        if manifest is not None and self._directory_lock.is_in_place():  # else it would go to whoever took our place
+        # If the directory was replaced, the mark would end up in the new one.
+        if manifest is not None and self._directory_lock.is_in_place():
             mark = CleanShutdown(segment.number, segment.identity, self._position, self._next_lsn, manifest)
             write_mark(self._files, self.directory.parent, mark)
 

@@ -1,8 +1,4 @@
-"""The journal's files for those who read from them.
-
-Rules of this file: any thread may read; a segment is taken out of use only when nobody reads from it, and from then on
-places in it are gone. A file is closed by its finalizer when it is neither among the last used nor being read.
-"""
+"""Read access to the journal's segment files, for any thread."""
 
 import threading
 from collections import Counter, OrderedDict
@@ -21,14 +17,18 @@ OPEN_FILES_MAX = 64
 
 
 class JournalFiles:
-    """See the rules of the file.
+    """The readable segment files of a journal.
+
+    A segment is retired only while no thread reads it; later reads of its positions raise RecycledError. A file is
+    closed by its
+    finalizer once it has left the cache of open files and no thread reads it.
 
     Args:
         files: the file system.
-        directory: of the journal.
+        directory: the journal's directory.
 
     Attributes:
-        first_number: of the oldest segment that can be read.
+        first_number: the oldest readable segment.
     """
 
     def __init__(self, files: FileSystem, directory: Path) -> None:
@@ -37,11 +37,11 @@ class JournalFiles:
         self._directory = directory
         self._lock = threading.Lock()
         self._open: OrderedDict[int, File] = OrderedDict()
-        self._readers: Counter[int] = Counter()  # segments that are being read by threads
+        self._readers: Counter[int] = Counter()  # reads in progress, by segment
         self._unread = threading.Condition(self._lock)
 
     def find(self, number: int) -> File:
-        """The file of a segment, for a read that is over before anything else happens."""
+        """Return the file of a segment. Use it before the next `retire`; `reading` protects longer reads."""
         with self._lock:
             file = self._open.get(number)
             if file is None:
@@ -54,10 +54,10 @@ class JournalFiles:
 
     @contextmanager
     def reading(self, number: int) -> Iterator[File]:
-        """A file that is not taken out of use while the body runs; raises RecycledError when it has been."""
+        """Protect a segment from `retire` while the body runs; raise RecycledError if it was retired before."""
         with self._lock:
             if number < self.first_number:
-                raise RecycledError(f"journal segment {number} is in use again")
+                raise RecycledError(f"journal segment {number} was recycled: read its records from the archive")
             self._readers[number] += 1
         try:
             yield self.find(number)
@@ -69,17 +69,10 @@ class JournalFiles:
                     self._unread.notify_all()
 
     def read_cached(self, place: int, size_bytes: int) -> Buffer | None:
-        """Bytes at a place without waiting for the disk, None when that is not possible."""
         number, position = split_position(place)
         return self.find(number).read_cached(size_bytes, position)
 
     def read(self, place: int, size_bytes: int) -> Buffer:
-        """Bytes at a place; may block, so call it in a thread.
-
-        Raises:
-            RecycledError: the archive has taken over what was there.
-            OSError: the disk cannot be read.
-        """
         number, position = split_position(place)
         with self.reading(number) as file:
             data = file.read(size_bytes, position)
@@ -89,17 +82,16 @@ class JournalFiles:
 
     @staticmethod
     def name_of(place: int) -> tuple[str, int]:
-        """What holds a place, and the position in it, for a person who reads of damage."""
         number, position = split_position(place)
         return f"journal segment {number}", position
 
     def retire(self, number: int) -> None:
-        """Take the oldest segment out of use; waits for its readers."""
+        """Refuse new reads of the oldest segment and wait for the reads in progress."""
         with self._lock:
+            # New readers are refused first, so the wait for the current ones ends.
             self.first_number = number + 1
             self._open.pop(number, None)
             self._unread.wait_for(lambda: not self._readers[number])
 
     def close(self) -> None:
-        """Nothing is kept open any more."""
         self._open.clear()

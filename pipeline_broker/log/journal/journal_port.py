@@ -1,8 +1,7 @@
-"""What logs, the archive and the broker's service use of a journal, wherever its commits become durable.
+"""The interface of a journal, on a local disk or in an object store.
 
-Rules of this file: it is an interface. Every commit has an LSN; a commit counts wholly or not at all, and with it all
-commits in front of it. What is complete can be taken over by the archive, in runs that are called segments; then their
-space is given back.
+Every entry has an LSN. A commit counts as a whole or not at all, and only together with all commits before it. Complete
+segments can be archived, and then their space is recycled.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,10 +17,11 @@ __all__ = ["JournalBytes", "JournalPort", "Room"]
 
 
 class Room(Protocol):
-    """Whether a journal has room for what is written.
+    """Whether writes to a journal have to wait.
 
     Attributes:
-        obstacle: why writes wait, and what is asked for now should be refused until that passes; any thread reads it.
+        obstacle: the reason why writes wait, or None. While it is set, new requests should be refused. Any thread may
+            read it.
     """
 
     @property
@@ -29,31 +29,35 @@ class Room(Protocol):
 
 
 class JournalBytes(Protocol):
-    """The bytes that a journal holds, also of one to which nothing is written any more."""
+    """The readable bytes of a journal, which may be closed for writing."""
 
     def read(self, place: int, size_bytes: int) -> Buffer:
-        """Bytes at a place: those of entries, each with its key and its length in front; blocks.
+        """Return bytes at a global position, of whole entries: each batch with the key and the length before it.
+        Blocks.
 
         Raises:
-            RecycledError: the archive has taken over what was there.
-            OSError: it cannot be read.
+            RecycledError: the position was recycled; the archive holds its records.
+            OSError: the bytes cannot be read.
         """
 
     def read_cached(self, place: int, size_bytes: int) -> Buffer | None:
-        """The same without waiting, None when that is not possible."""
+        """Like `read`, without waiting. Return None if that is impossible."""
 
     def name_of(self, place: int) -> tuple[str, int]:
-        """What holds a place, and the position in it, for a person who reads of damage."""
+        """Return the name of the file or object at a global position, and the position in it, for messages about
+        damage.
+        """
 
 
 class JournalPort(JournalBytes, Protocol):
-    """See the rules of the file; `recover` comes first, and is exhausted before anything is written.
+    """A journal. Exhaust `recover` before writing.
 
     Attributes:
-        flush: whether a commit is durable when it is synced, or when it is written, where no setting says anything.
-        flush_policy: which commits are synced; None where all are durable when `sync` returns, whatever topics say.
-        room: whether writes wait.
-        segment_bytes: about how long a segment gets.
+        flush: default for logs without a flush setting: a commit is durable once synced ("always") or once written
+            ("os").
+        flush_policy: decides which commits are synced; None if `sync` makes every commit durable, whatever topics set.
+        room: whether writes have to wait.
+        segment_bytes: approximate size of a segment.
     """
 
     flush: Flush
@@ -67,84 +71,90 @@ class JournalPort(JournalBytes, Protocol):
 
     @property
     def data_directory(self) -> Path:
-        """Of the broker; absolute."""
+        """The absolute path of the broker's data directory."""
 
     @property
     def next_lsn(self) -> int:
-        """The LSN that the next commit gets."""
+        """The LSN of the next entry."""
 
     def is_in_place(self) -> bool:
-        """Whether the data directory is still where it was taken."""
+        """Return whether the locked data directory still has its path."""
 
     def is_owned(self) -> bool:
-        """Whether no other broker can have gone on with it yet; where one can, what was read here may be old."""
+        """Return whether this broker surely still owns the journal. If another one may have taken over, reads may be
+        stale.
+        """
 
     def disk_space(self) -> tuple[int, int]:
-        """The size of the disk, and how many more bytes can be written to it; raises OSError when it cannot tell."""
+        """Return the total and the free bytes of the disk; raise OSError if they are unknown."""
 
     def recover(self, archived_lsn: int = 0) -> Iterator[StoredEntry]:
-        """What the journal holds from this LSN on, in the order of the commits.
+        """Yield all entries from `archived_lsn`, in LSN order.
 
         Raises:
-            JournalCorrupt: what was durable cannot be read.
+            JournalCorrupt: durable records cannot be read.
         """
 
     def write(self, entries: Sequence[JournalEntry]) -> Any:
-        """Write a commit behind all others; its entries have their places when it is durable.
-
-        Returns:
-            a ticket for `sync`.
+        """Append a commit and return its ticket for `sync`. Its entries have positions once it is durable.
 
         Raises:
-            JournalFailed: nothing can be written any more.
+            JournalFailed: the journal has failed or is closed.
         """
 
     def write_nowait(self, entries: Sequence[JournalEntry]) -> Any | None:
-        """`write` for an event loop: None, with nothing done, where it might wait."""
+        """Write without waiting, for the event loop. Return None, with nothing written, if it might wait."""
 
     def sync(self, ticket: Any) -> None:
-        """Return when the commit of a ticket is durable, and all in front of it are; raises JournalFailed."""
+        """Wait until the commit and all commits before it are durable; raise JournalFailed if they are not."""
 
     def sync_written(self) -> None:
-        """Sync what was written and not synced; blocks, and raises JournalFailed."""
+        """Sync all written commits that are not synced yet. Blocks; raises JournalFailed."""
 
     def prepare_ahead(self) -> None:
-        """Get space ready, off the request path; raises OSError where that is not possible now."""
+        """Prepare space, off the request path. Raise OSError if that is impossible now."""
 
-    # What is complete goes to the archive, and its space comes back
+    # Archiving and recycling of complete segments
 
     def seal(self) -> None:
-        """Have everything so far be complete; raises JournalFailed, and OSError where that is not possible now."""
-
-    def sealed(self) -> list[tuple[int, int]]:
-        """The complete segments whose commits are durable, oldest first: number, and the LSN behind it."""
-
-    def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:
-        """What a complete segment holds from an LSN on.
+        """Complete the current segment, so that everything written so far can be archived.
 
         Raises:
-            JournalCorrupt: it does not hold what was written to it.
+            OSError: impossible now.
+            JournalFailed: the journal has failed.
+        """
+
+    def sealed(self) -> list[tuple[int, int]]:
+        """Return number and end LSN (exclusive) of the complete segments whose commits need no sync, oldest first."""
+
+    def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:
+        """Yield the entries of a complete segment from `from_lsn`.
+
+        Raises:
+            JournalCorrupt: the segment is damaged.
             OSError: it cannot be read now.
         """
 
     def recycle(self, number: int) -> None:
-        """Give back the space of a complete segment and of all older ones, which the archive holds.
+        """Release the space of a complete segment and of all older ones, whose records the archive holds durably.
 
-        Their places are gone. May be called again after an OSError.
+        Later reads of their positions raise RecycledError. May be repeated after an OSError.
         """
 
     def archive_waits(self, obstacle: OSError | None) -> None:
-        """Say why nothing can be archived now; None when that has passed."""
+        """Set the reason why nothing can be archived now, for waiting writers to report; None clears it."""
 
     def attach_archiver(self, sealed_max: int) -> None:
-        """From here on writers wait while so many complete segments wait for `recycle`, or more.
+        """Make writers wait for `recycle` from now on.
 
         Args:
-            sealed_max: so many of small batches; of large ones, which a start replays sooner, it may be more.
+            sealed_max: complete segments that may wait for `recycle`. If their batches are large, more may wait,
+                because
+                recovery replays them faster.
         """
 
     def detach_archiver(self) -> None:
-        """Nothing is recycled any more: who waits for that goes on, who waits for space fails."""
+        """End all waiting for `recycle`: waiting writers continue, and writers without space fail."""
 
     def close(self) -> None:
-        """Give the journal up."""
+        ...

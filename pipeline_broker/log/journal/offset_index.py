@@ -1,10 +1,4 @@
-"""Where the batches of a partition lie in the journal.
-
-Rules of this file: what the archive took over is dropped from its beginning. Five columns of plain integers, 40 bytes a
-batch, no object per batch; every question is a bisection. Sizes are kept as running totals and timestamps as running
-maxima: both only grow, so that "how far do so many bytes reach" and "the first batch at or after this time" are
-bisections too. (The first batch whose running maximum reaches a time is also the first whose own maximum does.)
-"""
+"""An in-memory index from offsets to journal positions, one per partition."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -12,14 +6,21 @@ from itertools import accumulate
 
 
 class OffsetIndex:
-    """Batches by number, in offset order."""
+    """The batches of a partition that are in the journal, in offset order.
+
+    Five columns of integers take 40 bytes a batch, with no object per batch. Sizes are kept as running totals and
+    timestamps as running maxima. Both never decrease, so a bisection finds the batches within a number of bytes and the
+    first batch
+    at or after a time. (The first batch whose running maximum reaches a time is also the first whose own maximum does.)
+    Archived batches are dropped from the beginning.
+    """
 
     __slots__ = ("bases", "own_timestamps", "places", "timestamps", "totals")
 
     def __init__(self) -> None:
         self.bases = array("q")
         self.places = array("q")
-        self.totals = array("q", [0])  # one more than batches: totals[i] = bytes before batch i, dropped ones included
+        self.totals = array("q", [0])  # totals[i] = bytes before batch i, including dropped ones; one more than batches
         self.timestamps = array("q")
         self.own_timestamps = array("q")
 
@@ -28,23 +29,23 @@ class OffsetIndex:
 
     @property
     def size_bytes(self) -> int:
-        """All batches together."""
+        """The total size of all indexed batches."""
         return self.totals[-1] - self.totals[0]
 
     def drop_before(self, offset: int) -> int:
-        """Forget the batches in front of the one that begins at or after the offset; how many they were."""
+        """Drop the batches before the first one whose base is at or above the offset; return their number."""
         count = bisect_left(self.bases, offset)
         if not count:
             return 0
         dropped = self.timestamps[count - 1]
         for column in (self.bases, self.places, self.totals, self.timestamps, self.own_timestamps):
             del column[:count]
-        if self.bases and dropped > self.own_timestamps[0]:  # else nothing in front of it counts any more
+        # A dropped batch may still dominate the running maxima. Otherwise they are correct without it.
+        if self.bases and dropped > self.own_timestamps[0]:
             self.timestamps = array("q", accumulate(self.own_timestamps, max))
         return count
 
     def append(self, base_offset: int, place: int, size_bytes: int, max_timestamp: int) -> None:
-        """Add the batch behind the last one."""
         timestamps = self.timestamps
         self.own_timestamps.append(max_timestamp)
         self.bases.append(base_offset)
@@ -53,28 +54,32 @@ class OffsetIndex:
         timestamps.append(timestamps[-1] if timestamps and timestamps[-1] > max_timestamp else max_timestamp)
 
     def find(self, offset: int) -> int:
-        """The batch that holds the offset, or else the last one before it; -1 when there is none."""
+        """Return the index of the last batch with a base at or below the offset; -1 without one."""
         return bisect_right(self.bases, offset) - 1
 
     def run_end(self, first: int, bytes_max: int, *, at_least_one: bool) -> int:
-        """The batches first, first + 1, ... that fit in so many bytes end before this one."""
+        """Return the end (exclusive) of the batches from `first` that fit in `bytes_max` bytes together."""
         end = bisect_right(self.totals, self.totals[first] + bytes_max, first) - 1
         return first + 1 if at_least_one and end == first else end
 
     def size_of(self, number: int) -> int:
-        """The bytes of one batch."""
+        """Return the size of one batch in bytes."""
         return self.totals[number + 1] - self.totals[number]
 
     def first_since(self, timestamp: int, first: int = 0) -> int | None:
-        """The first batch, of those from number `first` on, with a record at or after the time."""
+        """Return the index of the first batch, from `first`, with a record at or after the timestamp; None without
+        one.
+        """
         number = bisect_left(self.timestamps, timestamp)
-        if number < first:  # the running maxima tell nothing of what lies behind; mostly the very next is the one
+        if number < first:  # an earlier batch dominates the running maxima; the next batch or two usually match
             own = self.own_timestamps
             return next((number for number in range(first, len(own)) if own[number] >= timestamp), None)
         return number if number < len(self.timestamps) else None
 
     def latest(self, offset: int) -> int | None:
-        """The first batch with the largest timestamp of those that begin at or after the offset."""
+        """Return the index of the first batch with the largest timestamp, of those with a base at or above the
+        offset.
+        """
         first = bisect_left(self.bases, offset)
         if first == len(self.bases):
             return None

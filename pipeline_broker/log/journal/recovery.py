@@ -1,14 +1,4 @@
-"""Reading the journal back after a stop or a crash.
-
-Rules of this file: what is kept is the contiguous prefix: frames in LSN order, each intact and written for the segment
-it lies in. What follows the first one that is not is cut off, durably, before anything new is written: else a frame
-that was never acknowledged could come back to life behind a later one. But when a frame further on says that the
-missing one had been durable, then this is no torn tail: the start is refused and nothing is touched.
-After a clean shutdown there is nothing to cut off or to write: the journal ends where the mark says, or was damaged.
-What no later frame declares durable is written once more before it is synced: after a sync that failed, the kernel
-takes the pages that it lost for written, so they can be read, and another sync succeeds without them.
-Killed at any point, it does the same again.
-"""
+"""Recovery of the journal at startup: replay the intact frames, cut a torn tail, refuse damage."""
 
 from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
@@ -33,7 +23,7 @@ from pipeline_broker.log.journal.segment import (
     create_segment,
     decode_header,
     global_position,
-    is_zero_behind,
+    is_zero_after,
     open_segment_file,
     segment_number,
     segment_path,
@@ -42,13 +32,13 @@ from pipeline_broker.log.journal.segment_window import SegmentWindow
 
 
 class JournalEnd(NamedTuple):
-    """Where writing goes on.
+    """The end of the recovered journal, where writing continues.
 
     Attributes:
         segment, position, next_lsn: of the next frame.
-        segment_lsn: of the first frame in that segment.
-        spare_identity: of the spare, if there is one.
-        sealed_ends: of each segment in front of the last, by its number, oldest first: the LSN behind it.
+        segment_lsn: the LSN of the first frame in `segment`.
+        spare_identity: of the spare segment; None without one.
+        sealed_ends: end LSN (exclusive) of each complete segment by number, oldest first.
     """
 
     segment: Segment
@@ -60,7 +50,7 @@ class JournalEnd(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Where frames lie one behind the other, and the LSN behind them."""
+    """Consecutive frames in one segment, and the LSN after them."""
 
     number: int
     position: int
@@ -69,14 +59,28 @@ class _Piece(NamedTuple):
 
 
 class Recovery:
-    """One pass over the journal's files; `end` is known when `batches` is exhausted.
+    """One pass over the journal's files.
+
+    * It keeps the longest prefix of frames in LSN order, each intact and of its segment's identity.
+    * It cuts everything else, durably, before anything new is written. Otherwise a frame that was never acknowledged
+      could
+      reappear after a later one.
+    * If a later frame declares a missing one durable, the tail is not torn but damaged. Recovery then raises
+      JournalCorrupt and
+      changes nothing.
+    * After a clean shutdown the journal must end exactly at the mark, and nothing is cut or written.
+    * A crash at any point of a recovery leads to the same result of the next one.
 
     Args:
         files: the file system.
         directory: of the journal.
-        must_sync: asked at the end of `batches` whether what is kept must be durable when that is exhausted.
-        archived_lsn: everything in front of it is in the archive, at the boundary of two segments.
-        clean: the mark of the clean shutdown that the journal ended with, if it did.
+        must_sync: called at the end of `batches`; returns whether the kept frames must be durable.
+        archived_lsn: the archive holds all entries below it. Always a boundary between segments.
+        clean: the mark of a clean shutdown; None after a crash.
+
+    Attributes:
+        end: set once `batches` is exhausted.
+        is_synced: whether all kept frames are durable.
     """
 
     def __init__(
@@ -91,18 +95,22 @@ class Recovery:
         self._files = files
         self._directory = directory
         self._must_sync = must_sync
-        self.is_synced = False  # what is kept is durable
+        self.is_synced = False
         self._archived_lsn = archived_lsn
         self._clean = clean
         self._next_lsn = archived_lsn
         self._ends: dict[int, int] = {}
-        self._last_first_lsn: int  # of the last segment that is kept
-        self._lags: bool  # what is in the journal ends in front of the archive's end
-        self._unproven: list[_Piece] = []  # frames that no later one declares durable, oldest first
+        self._last_first_lsn: int  # first LSN of the last kept segment
+        self._lags: bool  # whether the journal ends before the archive does
+        self._unproven: list[_Piece] = []  # frames that no later frame declares durable, oldest first
         self.end: JournalEnd | None = None
 
     def batches(self) -> Iterator[StoredEntry]:
-        """All batches in LSN order, each valid until the next is asked for; then the torn tail is cut."""
+        """Yield all entries in LSN order, then cut the tail. A batch is valid until the next one is requested.
+
+        Raises:
+            JournalCorrupt: durable entries are damaged. The files are unchanged.
+        """
         numbers = self._segment_numbers()
         last: tuple[int, int, int] | None = None  # number, identity and end of the last segment with a valid header
         archived = kept = self._note_archived(numbers)
@@ -120,7 +128,7 @@ class Recovery:
             last = (number, identity, end)
             self._ends[number] = self._next_lsn
             kept += 1
-        self._go_on_behind_the_archive(last)
+        self._skip_to_archive_end(last)
         if not self._ends_as_marked(last, len(numbers) - kept):
             self._refuse_damage(numbers[max(0, kept - 1) :], last)
             self._refuse_other_end()
@@ -132,7 +140,7 @@ class Recovery:
         self.end = self._cut(numbers[kept:], last)
 
     def _ends_as_marked(self, last: tuple[int, int, int] | None, rejected_count: int) -> bool:
-        """Whether the journal ends as it did at a clean shutdown: then nothing is torn, and all of it is durable."""
+        """Return whether the journal ends at the mark of a clean shutdown; then all of it is durable."""
         clean = self._clean
         if clean is None or rejected_count:
             return False
@@ -142,18 +150,18 @@ class Recovery:
         if self._clean is not None:
             raise JournalCorrupt(
                 f"{self._directory} can be read up to record {self._next_lsn - 1} only, but the broker had stopped in "
-                f"order with {self._clean.next_lsn - 1}; nothing was changed; without the file {MARK_NAME} what is "
-                "left counts as that of a crash"
+                f"order with {self._clean.next_lsn - 1}; nothing was changed. Restore the directory from a backup, or "
+                f"delete the file {MARK_NAME} to start with the records that are left"
             )
 
     def _segment_numbers(self) -> list[int]:
         names = self._files.list_directory(self._directory)
         numbers = sorted(number for name in names if (number := segment_number(name)) is not None)
-        for before, number in pairwise(numbers):  # `_begin` looks at those before
+        for before, number in pairwise(numbers):  # missing segments at the beginning are found by `_begin`
             if number != before + 1:
                 raise JournalCorrupt(
-                    f"segments are missing in {self._directory}: {number} follows {before}; nothing was changed; "
-                    "restore the files between them, or move those away that another program has put there"
+                    f"segments are missing in {self._directory}: {number} follows {before}; nothing was changed. "
+                    "Restore the files between them, or move files away that another program has put there"
                 )
         return numbers
 
@@ -161,7 +169,7 @@ class Recovery:
         return SegmentWindow(open_segment_file(self._files, self._directory, number))
 
     def _begin(self, window: SegmentWindow, number: int) -> None:
-        """The oldest segment must begin where the archive ends, or in front of it."""
+        """Start at the first LSN of the oldest segment, which must not be above the archive's end."""
         header = window.frame_at(HEADER_SPACE)
         if header is None:
             return
@@ -173,16 +181,15 @@ class Recovery:
         self._next_lsn = header.first_lsn
 
     def _identity(self, window: SegmentWindow, number: int) -> int | None:
-        """None for a segment whose creation was cut short: no frame is written before the header is durable."""
+        """Return the identity; None for a segment whose creation was interrupted, which has no frames yet."""
         if window.identity is None and window.size_bytes > HEADER_SPACE:
             raise JournalCorrupt(f"the header of {segment_path(self._directory, number)} is damaged")
         return window.identity
 
     def _note_archived(self, numbers: list[int]) -> int:
-        """How many segments, from the oldest on, need not be read, because the archive has all that is in them.
+        """Return how many of the oldest segments to skip, because the archive holds all of their entries.
 
-        Those are the ones in front of the last one that begins at or before the end of the archive. What is damaged in
-        them costs nothing.
+        They are the segments before the last one that begins at or below the archive's end. Damage in them is harmless.
         """
         if not self._archived_lsn:
             return 0
@@ -194,25 +201,24 @@ class Recovery:
         return count
 
     def _first_lsn(self, number: int) -> int | None:
-        """Of the segment's first frame; None when there is none that can be read."""
         header = self._window(number).frame_at(HEADER_SPACE)
         return None if header is None else header.first_lsn
 
-    def _go_on_behind_the_archive(self, last: tuple[int, int, int] | None) -> None:
-        """A journal that ends in front of the archive's end, because it lost what is archived, goes on at that end."""
+    def _skip_to_archive_end(self, last: tuple[int, int, int] | None) -> None:
+        """Continue at the archive's end if the journal ends before it, having lost entries that are archived."""
         self._lags = self._next_lsn < self._archived_lsn
         if self._lags:
             assert last is not None, "without a segment the journal begins at the archive's end"
             self._next_lsn = self._ends[last[0]] = self._archived_lsn
 
     def _segment_batches(self, window: SegmentWindow, number: int) -> Generator[StoredEntry, None, int]:
-        """The segment's batches; the generator's value is the position behind its last valid frame."""
+        """Yield the entries of a segment; return the end position of its last valid frame."""
         position = HEADER_SPACE
         while True:
             entries, end = self._run(window, number, position)
             yield from entries
             if end == position:
-                header = window.frame_at(position, self._next_lsn)  # perhaps the window ends too early
+                header = window.frame_at(position, self._next_lsn)  # the frame may reach beyond the window
                 if header is None:
                     return position
                 yield from self._entries(window, number, header, position)
@@ -220,10 +226,10 @@ class Recovery:
             position = end
 
     def _run(self, window: SegmentWindow, number: int, position: int) -> tuple[list[StoredEntry], int]:
-        """Entries of valid frames that the window holds, and the position behind these; it may be none."""
+        """Return the entries of the valid frames in the window and the end position of these frames."""
         start, lsn = window.start, self._next_lsn
         assert position >= start, "a segment is read forwards"
-        assert window.identity is not None, "asked before"
+        assert window.identity is not None, "batches() skips segments without an identity"
         place = global_position(number, start)
         try:
             run = read_run(window.data, position - start, window.identity, lsn, self._archived_lsn, place)
@@ -236,7 +242,6 @@ class Recovery:
         return run.entries, end
 
     def _entries(self, window: SegmentWindow, number: int, header: FrameHeader, position: int) -> Iterator[StoredEntry]:
-        """The entries of a valid frame, which lies in the window."""
         start = window.start
         try:
             if header.first_lsn >= self._archived_lsn:
@@ -250,11 +255,11 @@ class Recovery:
         return JournalCorrupt(f"{segment_path(self._directory, number)} at {position}: {error}")
 
     def sealed_batches(self, number: int, end_lsn: int) -> Iterator[StoredEntry]:
-        """The batches of one segment that the archive has not; `end_lsn` is behind its last. See `sealed_entries`."""
+        """Yield the entries of one complete segment from `archived_lsn`; see `sealed_entries`."""
         window = self._window(number)
         self._identity(window, number)
         first = window.frame_at(HEADER_SPACE)
-        if first is not None:  # one without a frame was never complete
+        if first is not None:  # a complete segment has at least one frame
             self._next_lsn = first.first_lsn
             yield from self._segment_batches(window, number)
             if self._next_lsn == end_lsn:
@@ -265,16 +270,21 @@ class Recovery:
         )
 
     def _note(self, durable_lsn: int, piece: _Piece) -> None:
-        """Keep in mind which frames are not proved durable; they are those that were in flight together."""
+        """Add frames to the unproven ones, and drop those that they declare durable.
+
+        The unproven frames are those that were in flight together at the crash.
+        """
         unproven = self._unproven
         if unproven and unproven[0].end_lsn <= durable_lsn:
             self._unproven = unproven = [one for one in unproven if one.end_lsn > durable_lsn]
         unproven.append(piece)
 
     def _make_durable(self, numbers: list[int]) -> None:
-        """Write what may be in the page cache only once more, and sync it: the kept end of the journal, and its names.
+        """Write the unproven frames once more and sync them.
 
-        The header of a segment is written again with its frames, and that of the last one in any case.
+        After a failed sync the kernel takes the lost pages for clean. They can still be read, and another sync succeeds
+        without
+        writing them. Headers are rewritten too, because they may be among the lost pages.
         """
         kept = {numbers[-1], *(piece.number for piece in self._unproven)}
         files = {number: open_segment_file(self._files, self._directory, number) for number in kept}
@@ -288,7 +298,7 @@ class Recovery:
         self._files.sync_directory(self._directory)
 
     def _refuse_damage(self, numbers: list[int], last: tuple[int, int, int] | None) -> None:
-        """Look behind the cut for frames that declare what is missing durable."""
+        """Raise JournalCorrupt if a frame after the cut declares a missing entry durable."""
         for number in numbers:
             window = self._window(number)
             self._identity(window, number)
@@ -301,7 +311,7 @@ class Recovery:
                     )
 
     def _cut(self, rejected: list[int], last: tuple[int, int, int] | None) -> JournalEnd:
-        for number in reversed(rejected):  # from the end, so that a crash in between leaves no gap in the numbers
+        for number in reversed(rejected):  # last first, so that a crash in between leaves no gap in the numbers
             self._files.unlink(segment_path(self._directory, number))
             self._files.sync_directory(self._directory)
         spare_identity = self._spare_identity()
@@ -309,12 +319,13 @@ class Recovery:
             segment = create_segment(self._files, self._directory, rejected[0] if rejected else 1)
             return JournalEnd(segment, HEADER_SPACE, self._next_lsn, self._next_lsn, spare_identity, {})
         number, identity, position = last
-        if self._lags:  # a frame behind the gap would not be found in the segment that has it
+        if self._lags:  # LSNs in one segment are contiguous, so entries after the gap need a new segment
             segment = create_segment(self._files, self._directory, number + 1)
             return JournalEnd(segment, HEADER_SPACE, self._next_lsn, self._next_lsn, spare_identity, self._ends)
         path = segment_path(self._directory, number)
         file = open_segment_file(self._files, self._directory, number)
-        zero_filled = is_zero_behind(file, position)
+        # A zero-filled rest keeps its space: syncs in it are faster.
+        zero_filled = is_zero_after(file, position)
         if not zero_filled and file.size_bytes() > position:
             file.truncate(position)
             file.sync_data()
@@ -324,7 +335,7 @@ class Recovery:
         return JournalEnd(segment, position, self._next_lsn, self._last_first_lsn, spare_identity, self._ends)
 
     def _spare_identity(self) -> int | None:
-        """The spare that an earlier run left."""
+        """Return the identity of the spare of an earlier run; delete an invalid spare."""
         if SPARE_NAME not in self._files.list_directory(self._directory):
             return None
         file = self._files.open(self._directory / SPARE_NAME)
@@ -338,18 +349,19 @@ class Recovery:
 def sealed_entries(
     files: FileSystem, directory: Path, number: int, end_lsn: int, from_lsn: int = 0
 ) -> Iterator[StoredEntry]:
-    """The batches of a segment that is complete, each valid until the next is asked for; may block.
+    """Yield the entries of a complete segment. Blocks. A batch is valid until the next one is requested.
 
     Args:
         files: the file system.
         directory: of the journal.
         number: of the segment.
-        end_lsn: behind its last entry.
-        from_lsn: what lies in front of it is left out. A power cut may take the segment that followed, so that one
-            that was archived goes on.
+        end_lsn: the LSN after its last entry.
+        from_lsn: entries below it are skipped. A segment may begin with archived entries: after a power cut, the
+            journal
+            can continue in an archived segment whose successor was lost.
 
     Raises:
-        JournalCorrupt: it does not hold what was written to it.
+        JournalCorrupt: the segment is damaged.
         OSError: the disk cannot be read.
     """
     reading = Recovery(files, directory, must_sync=lambda: False, archived_lsn=from_lsn)

@@ -1,12 +1,13 @@
-"""One file of the journal.
+"""One segment file of the journal: names, header, creation, zero-filled spares and recycling.
 
-Rules of this file: a segment knows its number, its identity and its file; what its frames mean is not known here. Its
-identity is drawn anew whenever disk space becomes a segment. Names: `<20 digits>.segment` holds frames, the digits
-are its number; `spare` has no frame of its identity behind its header, guaranteed, because it is renamed, and the
-directory synced, before the first one is written to it: zeros at first, frames of earlier identities when its space is
-used again; `preparing` is a spare not yet finished and worth nothing.
+Every use of disk space as a segment has a random identity, which its header and frames carry. Files:
 
-Layout of the first 4096 bytes (little-endian): magic 8, version 4, CRC-32C 4 (of what follows it), identity 8, zeros.
+* `<20 digits>.segment` holds frames; the digits are its number.
+* `spare` holds no frame of its own identity. Its content is zeros, or frames of earlier identities.
+* `preparing` is an unfinished spare, and worthless.
+
+Layout of the first 4096 bytes (little-endian): magic 8, version 4, CRC-32C 4 (of the following fields), identity 8,
+zeros.
 """
 
 import errno
@@ -25,15 +26,15 @@ from pipeline_broker.records.checksum import crc32c
 
 MAGIC: Final = b"PBJOURNL"
 VERSION: Final = 1
-HEADER_SPACE: Final = 4096  # frames start on a block of their own: the header is never rewritten with a frame
+HEADER_SPACE: Final = 4096  # frames start at a new block, so no write of a frame can tear the header
 SEGMENT_SUFFIX: Final = ".segment"
+# A commit larger than a segment gets a segment of its own, so the largest file has one frame of maximum size.
 SEGMENT_FILE_BYTES_MAX: Final = HEADER_SPACE + FRAME_HEADER_SIZE + BODY_SIZE_MAX
-"""A segment ends before it gets too long, but for one that holds nothing but one commit."""
 SPARE_NAME: Final = "spare"
 PREPARING_NAME: Final = "preparing"
 ZERO_FILL_CHUNK_BYTES: Final = 1 << 20
-SPARES_FREE_MIN: Final = 2  # space for so many spares must be free before one is written: commits need it more
-ZERO_FILL_SYNC_BYTES: Final = 8 << 20  # synced in steps, so that commits never queue behind one sync of a whole segment
+SPARES_FREE_MIN: Final = 2  # a spare is written only if two would fit: commits need the last free space more
+ZERO_FILL_SYNC_BYTES: Final = 8 << 20  # synced in steps, so that no commit waits for the sync of a whole segment
 
 _NAME: Final = re.compile(r"([0-9]{20})\.segment")
 _FIRST: Final = struct.Struct("<8sII")
@@ -44,22 +45,21 @@ _POSITION_MASK: Final = (1 << _POSITION_BITS) - 1
 
 
 def global_position(number: int, position: int) -> int:
-    """A place in the journal as one integer."""
+    """Return a position in the whole journal as one integer: the segment number and the position in its file."""
     return (number << _POSITION_BITS) | position
 
 
 def split_position(place: int) -> tuple[int, int]:
-    """The segment's number and the position in it."""
+    """Return the segment number and the position in its file."""
     return place >> _POSITION_BITS, place & _POSITION_MASK
 
 
 def segment_path(directory: Path, number: int) -> Path:
-    """Where the segment's file is."""
     return directory / f"{number:020d}{SEGMENT_SUFFIX}"
 
 
 def segment_number(name: str) -> int | None:
-    """Return the number of a segment by the name of its file; None for a file that is not a segment."""
+    """Return the number in the name of a segment file; None for other files."""
     match = _NAME.fullmatch(name)
     return None if match is None else int(match[1])
 
@@ -68,27 +68,27 @@ def open_segment_file(files: FileSystem, directory: Path, number: int) -> File:
     """Open the file of a segment.
 
     Raises:
-        JournalCorrupt: it is longer than any segment.
-        OSError: it cannot be opened.
+        JournalCorrupt: the file is longer than any segment.
+        OSError: the file cannot be opened.
     """
     path = segment_path(directory, number)
     file = files.open(path)
     if (size_bytes := file.size_bytes()) > SEGMENT_FILE_BYTES_MAX:
         raise JournalCorrupt(
-            f"{path} has {size_bytes} bytes, and a segment has at most {SEGMENT_FILE_BYTES_MAX}: nothing was changed; "
-            "restore the file from a backup, or cut off what another program appended (truncate -s)"
+            f"{path} has {size_bytes} bytes, but a segment has at most {SEGMENT_FILE_BYTES_MAX}; nothing was changed. "
+            "Restore the file from a backup, or cut off what another program appended (truncate -s)"
         )
     return file
 
 
 def encode_header(identity: int) -> bytes:
-    """The first block of a segment."""
+    """Return the first block of a segment."""
     rest = _REST.pack(identity)
     return (_FIRST.pack(MAGIC, VERSION, crc32c(rest)) + rest).ljust(HEADER_SPACE, b"\0")
 
 
 def decode_header(block: Buffer) -> int | None:
-    """The identity; None when this is no header of a segment."""
+    """Return the identity of a segment from its first block; None if the block is not a valid header."""
     if len(block) < HEADER_SPACE:
         return None
     magic, version, crc = _FIRST.unpack_from(block)
@@ -100,11 +100,12 @@ def decode_header(block: Buffer) -> int | None:
 
 
 class Segment:
-    """The file that frames are being written to, or were.
+    """A segment file for writing, with a pool of open files.
 
-    Several commits may be between write and sync at once, and the kernel reports a failed write-back once per open
-    file description: were it shared, the one sync could take the error that another's data met. So each such commit
-    has a `File` of its own, opened before its first byte is written.
+    The kernel reports a failed write-back once per open file description. If commits shared one, the sync of one commit
+    could
+    consume the error that lost another's data. So each commit between write and sync has a `File` of its own, opened
+    before its first byte is written.
     """
 
     __slots__ = ("_descriptors", "_files", "identity", "number", "path", "zero_filled")
@@ -118,25 +119,25 @@ class Segment:
         self.zero_filled = zero_filled
 
     def take_file(self) -> File:
-        """A file for one commit, used by nobody else until it is given back."""
+        """Return a file for the exclusive use of one commit, until `give_back`."""
         return self._descriptors.pop() if self._descriptors else self._files.open(self.path)
 
     def fill_up(self, size_bytes: int) -> None:
-        """Make the file so long, with a hole at its end: only a whole segment's space can be used again."""
+        """Extend the file to `size_bytes`, with a hole at its end. Only files of full size can be recycled."""
         file = self.take_file()
         if file.size_bytes() < size_bytes:
             file.truncate(size_bytes)
         self.give_back(file)
 
     def give_back(self, file: File) -> None:
-        """The commit is durable; a commit that failed keeps its file out of use."""
+        """Return the file of a durable commit to the pool. The file of a failed commit must not be returned."""
         self._descriptors.append(file)
 
 
 def create_segment(files: FileSystem, directory: Path, number: int) -> Segment:
-    """A new segment that grows with its frames: quick to make, slower to sync. Durable when this returns.
+    """Create a durable segment that grows with its frames: faster to create than a spare, but slower to sync.
 
-    An OSError leaves no file behind.
+    If it raises OSError, no file is left.
     """
     identity = secrets.randbits(64)
     path = segment_path(directory, number)
@@ -154,15 +155,16 @@ def create_segment(files: FileSystem, directory: Path, number: int) -> Segment:
 
 
 def prepare_spare(files: FileSystem, directory: Path, size_bytes: int, is_stopped: Callable[[], bool]) -> int | None:
-    """Write a spare, all its space included, so that a later sync has no metadata to write; returns its identity.
+    """Write a zero-filled spare, so that later syncs have no metadata to write; return its identity.
 
-    That is worth 35-60 % of a sync's time. posix_fallocate does not do: the first write to unwritten extents costs as
-    much as growing the file. None when it was stopped half-way; an OSError leaves no file behind.
+    That saves 35-60 % of the time of a sync. posix_fallocate does not help: the first write to an unwritten extent
+    costs as much
+    as growing the file. Returns None if `is_stopped` returned True. If it raises OSError, no file is left.
     """
     identity = secrets.randbits(64)
     path = directory / PREPARING_NAME
     if PREPARING_NAME in files.list_directory(directory):
-        files.unlink(path)  # an attempt that was cut short
+        files.unlink(path)  # left by an interrupted attempt
     if files.free_bytes(directory) < SPARES_FREE_MIN * size_bytes:
         raise OSError(errno.ENOSPC, "too little free space for a zero-filled segment", str(directory))
     file = files.open(path, create=True)
@@ -178,7 +180,6 @@ def prepare_spare(files: FileSystem, directory: Path, size_bytes: int, is_stoppe
 
 
 def _zero_fill(file: File, identity: int, size_bytes: int, is_stopped: Callable[[], bool]) -> bool:
-    """Write and sync the file; False when it was stopped half-way."""
     write_all(file, [encode_header(identity)], 0)
     zeros = bytes(ZERO_FILL_CHUNK_BYTES)
     position, unsynced = HEADER_SPACE, 0
@@ -197,29 +198,30 @@ def _zero_fill(file: File, identity: int, size_bytes: int, is_stopped: Callable[
 
 
 def activate_spare(files: FileSystem, directory: Path, number: int, identity: int) -> Segment:
-    """Make the spare a segment, in place of an empty one of that number if there is one.
-
-    Durable when this returns, before the first frame is written: see the rules. May be called again after an OSError.
+    """Rename the spare to segment `number`, replacing an empty segment of that number. May be repeated after an
+    OSError.
     """
     path = segment_path(directory, number)
-    if SPARE_NAME in files.list_directory(directory):  # else the call before came so far
+    if SPARE_NAME in files.list_directory(directory):  # otherwise an earlier attempt has renamed it
         files.rename(directory / SPARE_NAME, path)
+    # The name must be durable before the first frame: recovery never looks for frames in a spare.
     files.sync_directory(directory)
     return Segment(files, path, number, identity, zero_filled=True)
 
 
 def recycle_segment(files: FileSystem, directory: Path, path: Path, size_bytes: int) -> int | None:
-    """Make a spare of a segment that nobody needs any more; its identity, or None when its file is too short or gone.
+    """Turn an archived segment into a spare and return its identity; None if its file is missing or has another size.
 
-    Its frames stay where they are: they belong to an identity that is gone. It has no valid name while its header is
-    written, and whatever cuts that short leaves a `preparing` behind, which is worth nothing.
+    The old frames stay in place, and the new identity makes them foreign.
     """
     names = files.list_directory(directory)
     if path.name not in names or files.open(path).size_bytes() != size_bytes:
-        return None  # gone: a call before this one was cut short
+        return None  # missing: an earlier call was interrupted
     if PREPARING_NAME in names:
         files.unlink(directory / PREPARING_NAME)
     preparing = directory / PREPARING_NAME
+    # While the header is rewritten, the file must not have a valid name. A crash in between leaves a worthless
+    # `preparing`.
     files.rename(path, preparing)
     files.sync_directory(directory)
     identity = secrets.randbits(64)
@@ -232,14 +234,14 @@ def recycle_segment(files: FileSystem, directory: Path, path: Path, size_bytes: 
 
 
 def discard_segment(files: FileSystem, path: Path) -> None:
-    """Give the space of a segment back, unless a call before did that and could not sync it."""
+    """Delete a segment file durably. May be repeated after an OSError."""
     if path.name in files.list_directory(path.parent):
         files.unlink(path)
     files.sync_directory(path.parent)
 
 
-def is_zero_behind(file: File, position: int) -> bool:
-    """Whether there is space behind `position`, and nothing but zeros in it."""
+def is_zero_after(file: File, position: int) -> bool:
+    """Return whether the file has bytes at `position` and later, and all of them are zero."""
     size_bytes = file.size_bytes()
     if position >= size_bytes:
         return False

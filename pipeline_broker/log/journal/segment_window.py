@@ -1,8 +1,4 @@
-"""A segment of the journal, read forwards in pieces, and the frames in it.
-
-Rules of this file: memory is spent on a frame only when its checksum is right. What is read of a segment, by a start or
-by `inspect`, is read here.
-"""
+"""Forward reading of one journal segment, in pieces of bounded size, for recovery and `inspect`."""
 
 from __future__ import annotations
 
@@ -26,14 +22,16 @@ __all__ = ["SegmentWindow"]
 
 ZERO_SEARCH_BYTES = 1 << 20
 DOUBTFUL_BYTES_MAX = 4 << 30
-"""Bytes whose checksum is compared in a search for intact frames: no torn commit begins as so many frames."""
+"""Limit on bytes of broken frames whose checksums one search computes. Torn commits have far fewer."""
 
 
 class SegmentWindow(Window):
-    """See the rules of the file.
+    """A sliding window over a segment file that finds its intact frames.
+
+    A body is kept in memory only after its checksum matched: the size in a damaged header may be anything up to 2 GiB.
 
     Attributes:
-        identity: of the segment; None where its header cannot be read.
+        identity: of the segment; None if its header is invalid.
     """
 
     def __init__(self, source: ReadableFile) -> None:
@@ -42,33 +40,43 @@ class SegmentWindow(Window):
         self.identity = decode_header(memoryview(self.data)[:HEADER_SPACE])
 
     def header_at(self, position: int) -> FrameHeader | None:
-        """The header of what may be a frame of this segment or of an earlier use of its space, not of what follows."""
+        """Return the frame header at a position, of this identity or an earlier one; None if no frame can start
+        there.
+        """
         place = self.ensure(position, FRAME_HEADER_SIZE)
         return read_frame_header(self.data, place, self.size_bytes - position)
 
     def is_intact(self, header: FrameHeader, position: int) -> bool:
-        """Return whether the frame with this header matches its checksum; if so, it lies in the window."""
+        """Return whether the frame with this header matches its checksum. An intact frame lies in the window
+        afterwards.
+        """
         size_bytes = FRAME_HEADER_SIZE + header.body_size
         is_long = self.is_long(size_bytes)
         if is_long and crc32c_of(self.pieces(position + CHECKED_FROM, position + size_bytes)) != header.crc:
             return False
         place = self.ensure(position, size_bytes)
         if place + size_bytes > len(self.data):
-            return False  # the file became shorter since its size was asked: somebody else is at work
+            return False  # another process has truncated the file since its size was read
         return is_long or is_intact(header, self.data, place)
 
     def frame_at(self, position: int, lsn: int | None = None) -> FrameHeader | None:
-        """The intact frame of this segment at a position, with this LSN unless any will do; it lies in the window."""
+        """Return the header of the intact frame of this segment at a position, or None. The frame then lies in the
+        window.
+
+        Args:
+            position: in the file.
+            lsn: the required first LSN; None accepts any.
+        """
         header = self.header_at(position)
         if header is None or header.identity != self.identity or (lsn is not None and header.first_lsn != lsn):
             return None
         return header if self.is_intact(header, position) else None
 
     def frames_anywhere(self, position: int) -> Iterator[FrameHeader]:
-        """The intact frames of this segment wherever their magic is found, starting at a position.
+        """Yield the headers of all intact frames of this segment from a position, wherever their magic occurs.
 
         Raises:
-            JournalCorrupt: so many bytes begin as a frame that the search does not end.
+            JournalCorrupt: more than DOUBTFUL_BYTES_MAX bytes of broken frames; searching on could take very long.
         """
         doubtful_bytes = 0
         while (position := self.find(MAGIC_BYTES, position)) >= 0:
@@ -84,10 +92,11 @@ class SegmentWindow(Window):
             position += len(MAGIC_BYTES)
 
     def used_until(self, position: int) -> int:
-        """Return the end of the bytes other than zero that start at a position."""
+        """Return the end of the last nonzero byte at or after a position; the position itself if all are zero."""
         end = self.size_bytes
         while end > position:
             start = max(position, end - ZERO_SEARCH_BYTES)
+            # Skips holes of a sparse file without reading them.
             if self.source.data_from(start) < end:
                 stripped = bytes(self.source.read(end - start, start)).rstrip(b"\0")
                 if stripped:

@@ -1,7 +1,4 @@
-"""A data directory that this process alone uses, and what the broker that used it before has left to say.
-
-Rules of this file: the lock is taken before anything else is read. The journal that gets the directory releases it.
-"""
+"""The exclusive use of a data directory by one process."""
 
 from __future__ import annotations
 
@@ -20,13 +17,13 @@ JOURNAL_NAME = "journal"
 
 @attrs.frozen(eq=False)
 class TakenDirectory:
-    """See the file.
+    """A locked data directory. The journal that receives it releases the lock.
 
     Attributes:
-        files: where it is.
-        path: of the data directory.
-        lock: on it.
-        clean_shutdown: of the broker that used it before; None when that was killed.
+        files: the file system.
+        path: the data directory.
+        lock: on the directory.
+        clean_shutdown: the mark of the previous broker; None if it was killed.
     """
 
     files: FileSystem
@@ -36,15 +33,16 @@ class TakenDirectory:
 
     @classmethod
     def take(cls, path: Path, files: FileSystem) -> TakenDirectory:
-        """Take a data directory.
+        """Lock a data directory, creating it if it is missing.
 
         Raises:
-            DirectoryLocked: another process has it.
-            OSError: it is unusable.
+            DirectoryLocked: another process uses it.
+            OSError: the directory is unusable.
         """
         files.confine(path)
         files.make_directory(path / JOURNAL_NAME)
-        files.sync_directory(path)  # a journal whose directory is lost with the power is lost with it
+        files.sync_directory(path)  # otherwise a power cut could remove the directory, and the journal with it
+        # Nothing is read before the lock is held: another broker may still be writing.
         lock = files.lock(path / LOCK_NAME)
         try:
             return cls(files, path, lock, read_mark(files, path))

@@ -1,7 +1,4 @@
-"""What a writer of the journal gets for a commit, and gives back to have it synced.
-
-Rules of this file: it is data.
-"""
+"""A receipt for one written commit of the journal, which `Journal.sync` takes."""
 
 from pipeline_broker.files.file_system import File
 from pipeline_broker.log.journal.segment import Segment
@@ -10,7 +7,7 @@ __all__ = ["Ticket"]
 
 
 class Ticket:
-    """A commit that was written and waits for its sync."""
+    """A written commit and the files that its sync must cover."""
 
     __slots__ = ("entry_count", "file", "first_lsn", "segment", "segments", "size_bytes")
 
@@ -27,5 +24,5 @@ class Ticket:
         self.entry_count = entry_count
         self.size_bytes = size_bytes
         self.segment = segment
-        self.segments = segments  # complete ones that the sync must cover, too
-        self.file = file  # None when there is nothing to sync
+        self.segments = segments  # complete segments with earlier unsynced commits
+        self.file = file  # None if this commit needs no sync

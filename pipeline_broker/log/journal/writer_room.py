@@ -1,7 +1,4 @@
-"""Where a writer of the journal waits: for the archive, or for space or descriptors that the system refused it.
-
-Rules of this file: whoever calls holds the lock that it was made with, except to read `obstacle`. It knows no files.
-"""
+"""The waiting of journal writers: for the archive, or for space or descriptors that the system refused."""
 
 import logging
 import threading
@@ -11,19 +8,21 @@ from pipeline_broker.files.errors import with_remedy
 __all__ = ["WriterRoom"]
 
 RETRY_SECONDS = 1.0
-"""After which a writer tries again what the system refused."""
+"""Time between two attempts of a write that the system refused."""
 
 logger = logging.getLogger(__name__)
 
 
 class WriterRoom:
-    """See the rules of the file.
+    """A condition that journal writers wait on, and the obstacle that they wait for.
+
+    Hold the lock given to the constructor for every call. Any thread may read `obstacle` without it.
 
     Args:
-        lock: of the journal.
+        lock: the journal's write lock.
 
     Attributes:
-        obstacle: why writes wait, and what is asked for now should be refused until that passes; any thread reads it.
+        obstacle: the reason why writes wait, or None. While it is set, new requests should be refused.
         retry_seconds: see RETRY_SECONDS.
     """
 
@@ -34,36 +33,36 @@ class WriterRoom:
         self._changed = threading.Condition(lock)
 
     def wait(self, obstacle: OSError) -> None:
-        """The system refused a write: wait a while, or until something changes."""
+        """Wait after a refused write, for `retry_seconds` or until `notify`."""
         self._note(obstacle)
         self._changed.wait(self.retry_seconds)
 
     def wait_for_archive(self) -> None:
-        """Wait until something changes, and refuse others meanwhile if the archive meets an obstacle itself."""
+        """Wait until `notify`. An obstacle of the archive becomes the obstacle of writes."""
         if self._archive_obstacle is None:
+            # A busy archive is not an obstacle: it will recycle a segment soon, so requests are queued and not refused.
             self.obstacle_passed()
         else:
             self._note(self._archive_obstacle)
         self._changed.wait()
 
     def obstacle_passed(self) -> bool:
-        """Something was written; whether an obstacle has passed with that."""
+        """Clear the obstacle after a successful write; return whether one was set."""
         if self.obstacle is None:
             return False
         self.obstacle = None
-        logger.warning("writes go on")
+        logger.warning("the journal accepts writes again")
         return True
 
     def archive_waits(self, obstacle: OSError | None) -> None:
-        """Why nothing can be archived now; None when that has passed."""
+        """Set the reason why nothing can be archived now; None clears it."""
         self._archive_obstacle = obstacle
         self.notify()
 
     def notify(self) -> None:
-        """Something has changed."""
         self._changed.notify_all()
 
     def _note(self, obstacle: OSError) -> None:
         if self.obstacle is None:
-            logger.warning("nothing can be written, and writes are refused: %s", with_remedy(obstacle))
+            logger.warning("the journal cannot be written, and the broker refuses writes: %s", with_remedy(obstacle))
         self.obstacle = obstacle

@@ -1,7 +1,4 @@
-"""What others ask of a journal in a store beside its contents: its name, and how it stands.
-
-Rules of this file: data only.
-"""
+"""The name and the status of a journal in an object store."""
 
 from typing import NamedTuple
 
@@ -11,19 +8,19 @@ __all__ = ["JournalState", "journal_name"]
 
 
 def journal_name(node: int) -> str:
-    """The log of a node's journal in its store."""
+    """Return the name of a node's journal in its store."""
     return f"wal/{node}"
 
 
 class JournalState(NamedTuple):
-    """How a journal stands.
+    """The status of a journal in an object store.
 
     Attributes:
-        generation: which owner of the log this is.
-        slots, size_bytes: that are not given back: the archive does not hold them yet.
-        in_flight: slots that are begun and not confirmed.
-        is_fenced: another broker has taken over.
-        lease: of the owner; None where none is kept.
+        generation: number of this owner of the log.
+        slots, size_bytes: not archived yet.
+        in_flight: slots that were started and are not confirmed.
+        is_fenced: whether another broker has taken over.
+        lease: the owner's lease; None without one.
     """
 
     generation: int

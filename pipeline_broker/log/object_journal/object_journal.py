@@ -1,16 +1,12 @@
-"""The journal in a bucket: a commit is an object in the next slot of a fenced log.
+"""A journal in an object store.
 
-Rules of this file: see `JournalPort`. Who owns the log is decided elsewhere (`objects/fenced_log`), and it makes no
-threads: `write` takes a slot, `sync` puts its object in the caller's thread and returns when that and all in front of
-it are stored. Several are under way at once. A store that does not answer is waited for (`store_room`). When another
-broker has taken over, everything fails for good.
+An LSN combines a slot and the index of an entry in its commit. A global position combines a slot, counted from the
+first one of this run, and a position in its object. A segment, for the archive, is a range of consecutive slots.
 
-An LSN is a slot and the place of an entry in its commit; a place is a slot, counted from where this life begins, and
-the position in its object. The bytes of an entry are those that a frame on a disk has of it, with its key and its
-length in front, so that what reads batches from places need not know which of both journals it has. A segment, for
-the archive, is a run of slots.
+The bytes of an entry are the same as in a frame on disk, with key and length first. So readers of batches work with
+both kinds of journal.
 
-Longer than most files: it is all of one port.
+Longer than most files: it implements one interface completely.
 """
 
 import struct
@@ -51,10 +47,8 @@ from pipeline_broker.records.batch import HEADER_SIZE as BATCH_HEADER_SIZE
 
 __all__ = ["ObjectJournal", "SlotTicket", "lsn_of"]
 
-LSN_BITS = 21
-"""Entries of a commit: two million, more than the largest request has batches."""
-POSITION_BITS = 32
-"""Of a place: an object has less than 4 GiB, and one life of a broker at most 2 billion slots."""
+LSN_BITS = 21  # two million entries per commit, more batches than the largest request can have
+POSITION_BITS = 32  # an object has less than 4 GiB, and one run of a broker at most 2 billion slots
 SEGMENT_BYTES = 16 << 20
 SEGMENT_ENTRIES_MAX = 1 << 16
 
@@ -62,19 +56,24 @@ _LENGTH = struct.Struct("<i")
 
 
 def lsn_of(slot: int, place: int = 0) -> int:
-    """The LSN of an entry by its slot and its place in the commit."""
+    """Return the LSN of an entry.
+
+    Args:
+        slot: of its commit.
+        place: index of the entry in the commit.
+    """
     return slot << LSN_BITS | place
 
 
 class SlotTicket(NamedTuple):
-    """A commit that has its slot; none when it is empty."""
+    """A commit with a reserved slot; `header` is None for an empty commit."""
 
     header: SlotHeader | None
     entries: Sequence[JournalEntry]
 
 
 class _Run(NamedTuple):
-    """Slots that are archived together: from the first on to the one in front of the end."""
+    """Consecutive slots that are archived together, from `first` to before `end`."""
 
     first: int
     end: int
@@ -83,20 +82,22 @@ class _Run(NamedTuple):
 
 
 class ObjectJournal:
-    """See the rules of the file; exhaust `recover`, then write.
+    """The journal of one node in an object store. Exhaust `recover` before writing.
+
+    Several commits are stored at once. `sync` returns when a commit and all commits before it are stored.
 
     Args:
-        store: where the log is; it repeats nothing by itself.
-        log: its name.
-        node: of this broker.
+        store: the object store; must not retry by itself.
+        log: name of the log in the store.
+        node: id of this broker.
         ownership: won by `fencing.take_over`.
-        taken: its data directory, released by `close`; nothing that matters is kept there.
+        taken: the data directory, released by `close`. Nothing durable is kept in it.
         segment_sealed: called in a writing thread when a segment is complete and durable.
-        segment_bytes: how large a segment gets, about.
+        segment_bytes: approximate size of a segment.
         given_up: called by `close`, when nothing will be written any more.
-        lease: how the owner's stands; None where none is kept.
-        interrupt: called when nothing waits for the store any more; what waits then is let go.
-        cache_bytes_max: of slots that are kept in memory for readers.
+        lease: returns the state of the owner's lease; None without one.
+        interrupt: called by `detach_archiver`, to end all waiting for the store.
+        cache_bytes_max: bytes of slots that are kept in memory for readers.
     """
 
     flush: Flush = "always"
@@ -119,6 +120,7 @@ class ObjectJournal:
         self.room = StoreRoom()
         self._store = SettledStore(store, self.room.pause)
         self._log, self._ownership, self._taken = log, ownership, taken
+        # Two stores: recovery and the archiver wait for an outage to end, but a fetch should fail soon.
         self._whole_reader = SlotReader(self._store, log, kept=lambda place: self._cache.whole(place.slot))
         self._brief_store = SettledStore(store, pause_briefly)
         self._reader = SlotReader(self._brief_store, log)
@@ -133,23 +135,26 @@ class ObjectJournal:
         self._sealed_max: int | None = None
         self._archive_obstacle: OSError | None = None
         self._changed = threading.Condition()
-        self._writing = threading.Lock()  # held from taking a slot until it is counted
-        self._recovered: dict[int, int] = {}  # slot: generation, of what earlier owners wrote and is not archived
+        self._writing = threading.Lock()  # held from reserving a slot until it is counted
+        self._recovered: dict[int, int] = {}  # slot to generation, for unarchived slots of earlier owners
         self._base = self._readable_from = first.slot
         self._run = _Run(first.slot, first.slot)
         self._freed_to = Place(0, 0)
-        self._complete: dict[int, _Run] = {}  # by their first slots, oldest first
+        self._complete: dict[int, _Run] = {}  # complete segments by first slot, oldest first
 
     @property
     def data_directory(self) -> Path:
         return self._taken.path.absolute()
 
     def is_in_place(self) -> bool:
-        """Also looks for a successor, of whom an owner that writes nothing would not learn.
+        """Return whether the locked data directory still has its path, and check for a successor.
+
+        An owner that writes nothing would not notice a takeover otherwise.
 
         Raises:
-            FencedError: there is one.
+            FencedError: another broker has taken over.
         """
+        # A successor writes its fence to the slot that this owner would use next.
         place = Place(self.generation, self._slots.writer.next_slot)
         with suppress(ObjectStoreError, DamagedSlotError):
             header = read_header(self._brief_store.read(slot_name(self._log, place), 0, HEADER_SIZE).data)
@@ -173,11 +178,11 @@ class ObjectJournal:
 
     @property
     def generation(self) -> int:
-        """Which owner of the log this is."""
+        """The number of this owner of the log."""
         return self._ownership.first.generation
 
     def state(self) -> JournalState:
-        """How it stands; any thread may ask."""
+        """Return the status. Any thread may call it."""
         runs, writer = (*tuple(self._complete.values()), self._run), self._slots.writer
         return JournalState(
             generation=self.generation,
@@ -188,7 +193,7 @@ class ObjectJournal:
             lease=None if self._lease is None else self._lease(),
         )
 
-    # A start
+    # Recovery
 
     def recover(self, archived_lsn: int = 0) -> Iterator[StoredEntry]:
         assert not self._is_recovered, "a journal is recovered once"
@@ -223,7 +228,7 @@ class ObjectJournal:
             except BrokenLogError:
                 if read_boundary(self._store, self._log) == boundary:
                     raise
-                continue  # a predecessor gave back what it had archived, while this one looked
+                continue  # the predecessor deleted archived slots between the two requests: list again
             return [place for place in places if place.slot >= slot]
 
     def _stored_entries(self, slot: ReadSlot) -> Iterator[StoredEntry]:
@@ -235,10 +240,10 @@ class ObjectJournal:
     # Commits
 
     def write(self, entries: Sequence[JournalEntry]) -> SlotTicket:
-        assert self._is_recovered, "recover comes before write"
+        assert self._is_recovered, "exhaust recover() before writing"
         if not entries:
             return SlotTicket(None, entries)
-        assert len(entries) < 1 << LSN_BITS, "a commit has fewer entries than LSNs can tell apart"
+        assert len(entries) < 1 << LSN_BITS, "a commit has too many entries for LSN_BITS"
         with self._writing:
             self._wait_for_archive()
             try:
@@ -259,6 +264,7 @@ class ObjectJournal:
                 self._refuse()
             return
         content = b"".join(self._encode(header, ticket.entries).parts)
+        # Before the store: readers and the archiver may ask for the slot as soon as it is confirmed.
         self._cache.add(header.slot, content)
         try:
             self._slots.put(header, [content])
@@ -271,7 +277,7 @@ class ObjectJournal:
             self._segment_sealed()
 
     def _encode(self, header: SlotHeader, entries: Sequence[JournalEntry]) -> EncodedSlot:
-        """The object of a commit; gives each entry its place."""
+        """Encode the object of a commit and set the positions of its entries."""
         pack_length = _LENGTH.pack
         encoded = encode_slot(
             header,
@@ -311,8 +317,12 @@ class ObjectJournal:
 
     @property
     def _complete_max(self) -> int:
-        """A successor that takes over as many as may wait, or more, does not have its first writers wait for them."""
-        assert self._sealed_max is not None, "asked before"
+        """Complete segments that may wait for the archive.
+
+        A successor may inherit as many as `sealed_max`. The limit is then raised, so that its first writers need not
+        wait.
+        """
+        assert self._sealed_max is not None, "_wait_for_archive checks it first"
         taken_over = sum(run.end < self._ownership.first.slot for run in self._complete.values())
         return max(self._sealed_max, taken_over + 1)
 
@@ -327,18 +337,18 @@ class ObjectJournal:
         try:
             return self._reader.range(at, position, size_bytes)
         except BrokenLogError as error:
-            self._readable_place(slot)  # it may have been recycled meanwhile
+            self._readable_place(slot)  # raises RecycledError if the slot was recycled during the read
             raise OSError(str(error)) from None
         except ObjectStoreError as error:
             raise Obstacle(f"the object store does not answer: {error}") from error
 
     def _split(self, place: int) -> tuple[int, int]:
-        """The slot of a place, and the position in its object."""
+        """Return the slot of a global position and the position in its object."""
         return self._base + (place >> POSITION_BITS), place & ((1 << POSITION_BITS) - 1)
 
     def _readable_place(self, slot: int) -> Place:
         if slot < self._readable_from:
-            raise RecycledError(f"slot {slot} of {self._log} is archived")
+            raise RecycledError(f"slot {slot} of {self._log} was recycled: read its records from the archive")
         return self._slot_place(slot)
 
     def _slot_place(self, slot: int) -> Place:
@@ -348,13 +358,13 @@ class ObjectJournal:
         slot, position = self._split(place)
         return f"object {slot_name(self._log, self._slot_place(slot))}", position
 
-    # What is complete goes to the archive, and its space comes back
+    # Archiving and recycling of complete segments
 
     def sync_written(self) -> None:
-        """Nothing is written that is not stored."""
+        """Do nothing: `sync` stores every commit."""
 
     def prepare_ahead(self) -> None:
-        """A bucket needs no preparation."""
+        """Do nothing: an object store needs no preparation."""
 
     def seal(self) -> None:
         with self._changed:
@@ -369,7 +379,7 @@ class ObjectJournal:
 
     def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:
         own, all_slots = self._ownership.first.slot, range(max(number, from_lsn >> LSN_BITS), end_lsn >> LSN_BITS)
-        slots = [slot for slot in all_slots if slot >= own or slot in self._recovered]  # the others are fences
+        slots = [slot for slot in all_slots if slot >= own or slot in self._recovered]  # fences have no entries
         try:
             yield from self._stored_in(slots, number)
         except ObjectStoreError as error:
@@ -381,7 +391,7 @@ class ObjectJournal:
                 yield from self._stored_entries(slot)
         except BrokenLogError as error:
             if read_boundary(self._store, self._log).place.slot > number:
-                raise self._taken_over() from None  # only a successor gives back what this one has not
+                raise self._taken_over() from None  # slots that this owner has not recycled: a successor did
             raise JournalCorrupt(str(error)) from None
 
     def recycle(self, number: int) -> None:
@@ -391,6 +401,7 @@ class ObjectJournal:
             boundary = raise_boundary(self._store, self._log, Place(last.generation, run.end))
         except ObjectStoreError as error:
             raise Obstacle(f"the object store does not answer: {error}") from error
+        # The boundary is stored, so a successor no longer expects these slots. Only now may reads of them be refused.
         self._readable_from = run.end
         first = next(iter(self._complete))
         self._cache.drop(range(first, run.end))
@@ -400,7 +411,7 @@ class ObjectJournal:
             for each in [each for each in self._complete if each <= number]:
                 del self._complete[each]
             self._changed.notify_all()
-        with suppress(ObjectStoreError):  # writers need not wait for it, and it is done again with the next ones
+        with suppress(ObjectStoreError):  # deleting the objects is not urgent: the next call tries again
             trim(self._store, self._log, boundary, self._freed_to)
             self._freed_to = boundary.place
 
@@ -445,6 +456,6 @@ class ObjectJournal:
 
 
 def _head(parts: Sequence[Buffer]) -> bytes:
-    """The header of a batch, which may begin in one part and end in another."""
+    """Return the header of a batch, which may span several parts."""
     head = bytes(parts[0][:BATCH_HEADER_SIZE])
     return head if len(head) == BATCH_HEADER_SIZE else b"".join(parts)[:BATCH_HEADER_SIZE]

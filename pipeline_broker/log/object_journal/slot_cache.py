@@ -1,9 +1,4 @@
-"""Whole slots of a journal in a store, kept in memory: those that were written, or read by a start.
-
-Rules of this file: any thread may call. What may wait for the archive fits, so neither the archive nor a reader of it
-asks the store for what was written just now; a commit of a few records would be a request of its own. The oldest slots
-go first.
-"""
+"""An in-memory cache of whole journal slots, filled by commits and by recovery."""
 
 import threading
 from collections import OrderedDict
@@ -13,14 +8,17 @@ from pipeline_broker.files.file_system import Buffer
 __all__ = ["CACHE_BYTES_MAX", "SlotCache"]
 
 CACHE_BYTES_MAX = 128 << 20
-"""Seven segments that may wait for the archive (`node.upkeep`), and the one that is written."""
+"""Eight segments of 16 MiB: seven that may wait for the archive (`node.upkeep`), and the current one."""
 
 
 class SlotCache:
-    """See the rules of the file.
+    """A bounded cache of slots; the oldest are evicted first. Any thread may call it.
+
+    By default it holds every slot that may wait for the archive. So neither the archiver nor a tailing reader requests
+    recent slots from the store, where each small commit would cost a request.
 
     Args:
-        bytes_max: of all slots together; 0 keeps none.
+        bytes_max: of all slots together; 0 disables the cache.
     """
 
     def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
@@ -30,7 +28,6 @@ class SlotCache:
         self._lock = threading.Lock()
 
     def add(self, slot: int, data: Buffer) -> None:
-        """Keep the object of a slot."""
         with self._lock:
             self._slots[slot] = memoryview(data)
             self._size_bytes += len(data)
@@ -38,16 +35,15 @@ class SlotCache:
                 self._size_bytes -= len(self._slots.popitem(last=False)[1])
 
     def read(self, slot: int, position: int, size_bytes: int) -> Buffer | None:
-        """A part of a slot; None where that is not kept."""
+        """Return a part of a slot; None if the slot is not cached."""
         data = self._slots.get(slot)
         return None if data is None else data[position : position + size_bytes]
 
     def whole(self, slot: int) -> Buffer | None:
-        """The object of a slot; None where that is not kept."""
+        """Return the object of a slot; None if it is not cached."""
         return self._slots.get(slot)
 
     def drop(self, slots: range) -> None:
-        """Keep these no longer."""
         with self._lock:
             for slot in slots:
                 data = self._slots.pop(slot, None)

@@ -1,8 +1,4 @@
-"""Whether a journal in a bucket takes writes, and how long its threads wait for a store that does not answer.
-
-Rules of this file: any thread may call. An outage is waited for without end, until the broker ends; what is asked for
-meanwhile is refused, because clients wait better by themselves.
-"""
+"""The waiting of journal threads for an object store that does not answer."""
 
 import logging
 import threading
@@ -13,37 +9,41 @@ from pipeline_broker.objects.store import ObjectStoreError
 __all__ = ["StoreRoom"]
 
 REFUSE_FROM_SECONDS = 1.6
-"""A try that waits so long for the next one comes after about as long an outage."""
+"""Writes are refused once the pause before a retry is this long. The outage has then lasted about as long."""
 
 logger = logging.getLogger(__name__)
 
 
 class StoreRoom:
-    """See the rules of the file, and `journal_port.Room`."""
+    """The obstacle of writes to an object store. Implements `journal_port.Room`; any thread may call it.
+
+    Commits under way wait for the end of an outage, however long. New requests are refused, because clients can
+    retry by themselves.
+    """
 
     def __init__(self) -> None:
         self.obstacle: OSError | None = None
         self._stopping = threading.Event()
 
     def pause(self, seconds: float, error: ObjectStoreError) -> None:
-        """Wait for the next try of a write; see `settled_store.Pause`."""
+        """Wait before the next attempt of a write; see `settled_store.Pause`. Raise `error` once `stop` was called."""
         if seconds >= REFUSE_FROM_SECONDS:
             self.close(Obstacle(f"the object store does not answer: {error}"))
         if self._stopping.wait(seconds):
             raise error
 
     def close(self, obstacle: OSError) -> None:
-        """Have what comes from here on be refused."""
+        """Set the obstacle, so that new requests are refused."""
         if self.obstacle is None:
-            logger.warning("nothing can be written, and writes are refused until it answers: %s", obstacle)
+            logger.warning("the journal cannot be written, and the broker refuses writes: %s", obstacle)
         self.obstacle = obstacle
 
     def open(self) -> None:
-        """Something was written, or can be."""
+        """Clear the obstacle, because writes are possible again."""
         if self.obstacle is not None:
             self.obstacle = None
-            logger.warning("writes go on")
+            logger.warning("the journal accepts writes again")
 
     def stop(self) -> None:
-        """Nothing is waited for any more."""
+        """End all waiting: the current and later pauses raise."""
         self._stopping.set()

@@ -49,7 +49,7 @@ def test_a_segment_that_is_out_of_use_is_read_no_more_and_those_behind_it_are(fi
     readable.retire(2)
     assert kept_open() is None
     for number in (1, 2):
-        with pytest.raises(RecycledError, match=f"segment {number} is in use again"):
+        with pytest.raises(RecycledError, match=f"segment {number} was recycled"):
             read(readable, number)
     assert read(readable, 3) == b"3"
 

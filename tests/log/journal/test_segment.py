@@ -15,7 +15,7 @@ from pipeline_broker.log.journal.segment import (
     discard_segment,
     encode_header,
     global_position,
-    is_zero_behind,
+    is_zero_after,
     prepare_spare,
     recycle_segment,
     segment_path,
@@ -167,12 +167,12 @@ def test_space_is_zero_when_every_byte_of_it_is(files, monkeypatch, size_bytes):
     monkeypatch.setattr(tested, "ZERO_FILL_CHUNK_BYTES", 10)
     file = files.open(DIRECTORY / "x", create=True)
     file.write([bytes(size_bytes)], 0)
-    assert [is_zero_behind(file, position) for position in (0, 1, size_bytes - 1)] == [True] * 3
-    assert not is_zero_behind(file, size_bytes), "there is no space"
-    assert not is_zero_behind(file, size_bytes + 1)
+    assert [is_zero_after(file, position) for position in (0, 1, size_bytes - 1)] == [True] * 3
+    assert not is_zero_after(file, size_bytes), "there is no space"
+    assert not is_zero_after(file, size_bytes + 1)
     for place in range(size_bytes):
         file.write([b"\1"], place)
-        assert [is_zero_behind(file, position) for position in range(size_bytes)] == [
+        assert [is_zero_after(file, position) for position in range(size_bytes)] == [
             position > place for position in range(size_bytes)
         ]
         file.write([b"\0"], place)

@@ -101,8 +101,8 @@ def test_writes_that_find_no_room_wait_and_go_on_with_the_next_lsn(error, operat
 
     assert (writer.committed, journal.next_lsn, journal.room.obstacle) == (12, 12, None)
     if is_met:
-        assert "nothing can be written, and writes are refused" in caplog.records[0].message
-        assert caplog.records[-1].message == "writes go on"
+        assert "the journal cannot be written, and the broker refuses writes" in caplog.records[0].message
+        assert caplog.records[-1].message == "the journal accepts writes again"
     journal.close()
     _, _, found = start(files)
     assert [int(value.rstrip(b"\0")) for value in found] == list(range(12))

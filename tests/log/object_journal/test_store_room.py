@@ -43,6 +43,6 @@ def test_each_change_is_said_once_and_the_last_obstacle_is_the_one(caplog):
     room.open()
     room.open()
     assert [record.getMessage() for record in caplog.records] == [
-        "nothing can be written, and writes are refused until it answers: first",
-        "writes go on",
+        "the journal cannot be written, and the broker refuses writes: first",
+        "the journal accepts writes again",
     ]
