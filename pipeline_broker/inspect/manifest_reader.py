@@ -20,7 +20,7 @@ from pipeline_broker.log.archive.local.manifest_file import (
     WRITING_NAME,
     StoredEdit,
     file_end,
-    is_edit_behind,
+    is_edit_after,
     manifest_window,
     stored_edits,
 )
@@ -70,7 +70,7 @@ class ManifestReader:
             for stored in stored_edits(window):
                 manifest.apply(stored.edit)
                 position = stored.end
-            is_known = not is_edit_behind(window, position) and (bool(position) or not window.size_bytes)
+            is_known = not is_edit_after(window, position) and (bool(position) or not window.size_bytes)
         except ManifestDamaged:
             is_known = False
         return manifest if is_known else None
@@ -105,7 +105,7 @@ class ManifestReader:
     def _problem(self, window: Window, position: int) -> str:
         if not window.size_bytes:
             return "the manifest is missing, but there are segments" if self._has_folders() else ""
-        if is_edit_behind(window, position):
+        if is_edit_after(window, position):
             return "an edit cannot be read"
         return "" if position else "the first edit cannot be read"
 

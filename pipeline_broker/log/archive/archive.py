@@ -1,9 +1,4 @@
-"""The archive of one data directory: its files, and the manifest that says what of them counts.
-
-Rules of this file: opened before the journal is read and before any log is made. The event loop asks what a log has
-here; everything that writes runs in one thread at a time and ends with an edit of the manifest, which the event loop
-then shows to the logs. What is not in the manifest does not count, so a writer may be killed anywhere.
-"""
+"""The archive of a broker: its segment files and the manifest that says which of them count."""
 
 from __future__ import annotations
 
@@ -29,19 +24,19 @@ __all__ = ["Archive", "Cleaned", "DeletedSegment", "Expiry", "ManifestLog"]
 
 
 class DeletedSegment(NamedTuple):
-    """A segment that does not count any more, whose files are still there."""
+    """A segment that the manifest no longer names. Its files still exist."""
 
     folder: str
     segment: SegmentInfo
 
 
 class Expiry(NamedTuple):
-    """What goes of one log.
+    """The retention of one log.
 
     Attributes:
         folder: of its files.
-        log_start_offset: nothing before it is shown any more.
-        base_offsets: of the archived segments that go.
+        log_start_offset: the new log start offset.
+        base_offsets: of the archived segments to delete.
     """
 
     folder: str
@@ -50,13 +45,13 @@ class Expiry(NamedTuple):
 
 
 class Cleaned(NamedTuple):
-    """What a round of compaction made.
+    """The result of one round of compaction.
 
     Attributes:
         folder: of the log.
-        replaced: the segments that were read.
-        written: the segments that hold what stayed of them.
-        first_dirty_offset: where the next round begins.
+        replaced: the segments that were compacted.
+        written: the new segments with the remaining records.
+        first_dirty_offset: start of the next round.
     """
 
     folder: str
@@ -66,11 +61,11 @@ class Cleaned(NamedTuple):
 
 
 class ManifestLog(Protocol):
-    """What of an archive counts, and where a change of that is made durable: a file, or a log in a bucket.
+    """Durable storage of the manifest: a file, or a log in an object store.
 
     Attributes:
         manifest: as of the last commit.
-        end: what a clean shutdown notes of it; None when it cannot be trusted.
+        end: the end that a clean shutdown marks; None if the content may not be durable.
     """
 
     @property
@@ -80,22 +75,30 @@ class ManifestLog(Protocol):
     def end(self) -> ManifestEnd | None: ...
 
     def make_durable(self) -> None:
-        """Return when what was read is durable, so that anything may be given up because of it."""
+        """Make the content that was read durable. Required before anything is deleted because of it."""
 
     def commit(self, edit: Edit) -> None:
-        """Make an edit durable, then part of `manifest`; raises OSError, and nothing may be acted upon."""
+        """Make an edit durable, then apply it to `manifest`.
+
+        Raises:
+            OSError: the edit may or may not be durable, so the caller must not act on it.
+        """
 
     def close(self) -> None:
-        """Commit nothing any more."""
+        """Accept no further commits."""
 
 
 class Archive:
-    """See the rules of the file.
+    """The archive of one broker. Open it before the journal is recovered.
+
+    The event loop looks up what is archived of a log. The methods of the second part write, in one thread at a time;
+    each ends
+    with an edit of the manifest, which the event loop then shows to the logs.
 
     Args:
-        store: where the files are.
-        cleaning_store: the same for compaction, which writes in a thread of its own.
-        manifest_file: what of them counts.
+        store: the segment files.
+        cleaning_store: the same files, for compaction, which writes in a thread of its own.
+        manifest_file: the manifest.
     """
 
     def __init__(self, store: SegmentStore, cleaning_store: SegmentStore, manifest_file: ManifestLog) -> None:
@@ -104,12 +107,14 @@ class Archive:
         self.reader = SegmentReader(store)
         self._manifest_file = manifest_file
         partitions = manifest_file.manifest.partitions.values()
+        # Generations are never reused, not even across restarts: caches and damage records use them to identify
+        # content.
         latest = max((one.generation for each in partitions for one in each.segments), default=0)
         self._generations = count(latest + 1)
 
     @property
     def lsn(self) -> int:
-        """Everything in front of it is here."""
+        """The LSN below which all entries are archived."""
         return self._manifest_file.manifest.lsn
 
     @property
@@ -117,11 +122,13 @@ class Archive:
         return self._manifest_file.end
 
     def find(self, key: bytes) -> PartitionManifest | None:
-        """What there is of a partition."""
+        """Return what is archived of a partition, or None."""
         return self._manifest_file.manifest.partitions.get(key)
 
     def archived_log(self, key: bytes) -> tuple[ArchivedLog, ProducerStates] | None:
-        """Return the archived part of a partition and its producers as of its end; None if nothing is archived."""
+        """Return the archived part of a partition and its producer states at the end of that part; None if nothing is
+        archived.
+        """
         manifest = self.find(key)
         if manifest is None:
             return None
@@ -137,34 +144,30 @@ class Archive:
                     yield header, batch
 
     def close(self) -> None:
-        """Keep no file open, when nothing is read or written any more."""
+        """Close all files. Call it after the last read and write."""
         self.store.close()
         self.cleaning_store.close()
         self._manifest_file.close()
 
-    # In the one thread that writes
+    # For the writing thread
 
     def new_generation(self) -> int:
-        """A number that no segment had while this process runs, and that none has that was there before."""
+        """Return a number that no segment of this archive has had."""
         return next(self._generations)
 
     def make_durable(self) -> None:
-        """See ManifestFile: before anything is given up because the archive holds it."""
+        """Make the manifest durable. Required before anything is deleted because the archive holds it."""
         self._manifest_file.make_durable()
 
     def commit(self, edit: Edit) -> None:
-        """Make an edit durable.
-
-        Raises:
-            OSError: the disk cannot.
-        """
+        """Make an edit durable; raise OSError if that fails."""
         self._manifest_file.commit(edit)
 
     def expire(self, expiries: Mapping[bytes, Expiry]) -> tuple[Edit, list[DeletedSegment]]:
-        """Take segments out of the manifest and raise log starts; the files are to be deleted later.
+        """Remove segments from the manifest and raise log starts. The files remain; see `delete_files`.
 
         Raises:
-            OSError: the disk cannot; nothing has changed.
+            OSError: the edit was not committed.
         """
         partitions: dict[bytes, PartitionManifest | None] = {}
         deleted = []
@@ -180,13 +183,13 @@ class Archive:
         return edit, deleted
 
     def replace(self, key: bytes, cleaned: Cleaned) -> tuple[Edit, list[DeletedSegment]]:
-        """Let what a round of compaction wrote count, unless something that it read is gone by now.
+        """Commit the result of a compaction, unless a segment that it read was deleted or replaced in the meantime.
 
         Returns:
-            the edit, empty when the round was in vain, and the segments whose files are to be deleted.
+            the edit, which is empty if the round was in vain, and the segments whose files can be deleted.
 
         Raises:
-            OSError: the disk cannot; nothing has changed.
+            OSError: the edit was not committed.
         """
         before = self.find(key)
         if before is None or not set(cleaned.replaced) <= set(before.segments):
@@ -198,21 +201,22 @@ class Archive:
         return edit, [DeletedSegment(cleaned.folder, one) for one in cleaned.replaced]
 
     def delete_files(self, deleted: Iterable[DeletedSegment]) -> None:
-        """Delete files of segments that the manifest does not name any more."""
+        """Delete the files of segments that the manifest no longer names."""
         names: list[str] = []
         for one in deleted:
+            # Before the deletion: a read that then finds no file must not report damage.
             self.reader.forget(one.folder, one.segment)
             names += counted_names(one.folder, one.segment)
         self.store.delete(names)
 
     def remove_unknown(self, known: Collection[bytes], check: Callable[[], object] = lambda: None) -> None:
-        """Forget partitions that are no more, and delete files that do not count: what killed writers left.
+        """Remove unknown partitions from the manifest, and delete leftover files of killed writers.
 
         Args:
-            known: the entry keys of the partitions that there are.
-            check: called between folders; what it raises ends the work, and the next start does the rest.
+            known: journal keys of the existing partitions.
+            check: called between folders. An exception from it ends the work; the next startup does the rest.
         """
-        self.make_durable()  # else a power cut brings back a manifest that counts them
+        self.make_durable()  # otherwise a power cut could bring back a manifest that names the deleted files
         partitions = self._manifest_file.manifest.partitions
         gone = [key for key in partitions if key not in known]
         if gone:
@@ -228,11 +232,12 @@ class Archive:
             self.store.delete([name for name in self._own_names(folder) if name not in counted])
 
     def make_folders_free(self, folders: Mapping[bytes, str], check: Callable[[], object] = lambda: None) -> None:
-        """A new topic has the name of a deleted one: that one's files go before the first of the new is written.
+        """Delete the files of deleted topics whose folder names new topics use, before the first file of a new one is
+        written.
 
         Args:
-            folders: of all logs that there are, by entry key.
-            check: called between folders; what it raises ends the work, and the next call does the rest.
+            folders: of all existing logs, by journal key.
+            check: called between folders. An exception from it ends the work; the next call does the rest.
         """
         partitions = self._manifest_file.manifest.partitions
         new = {folder for key, folder in folders.items() if key not in partitions}
@@ -246,14 +251,13 @@ class Archive:
             self._delete_folder(folder)
 
     def _own_names(self, folder: str) -> list[str]:
-        """The files of a folder that a broker may have written; others, which a user has put there, are left alone."""
+        """Return the files of a folder that a broker may have written. Files that a user put there are left alone."""
         return [f"{folder}/{name}" for name in self.store.names(folder) if parse_file_name(name) is not None]
 
     def _delete_folder(self, folder: str) -> None:
-        """Delete the files of a folder that a broker may have written, and the folder if nothing else is in it."""
         if is_folder(folder):
             self.store.delete_folder(folder, self._own_names(folder))
 
     def known(self) -> Collection[bytes]:
-        """The entry keys of all partitions that there is something of."""
+        """Return the journal keys of all archived partitions."""
         return self._manifest_file.manifest.partitions.keys()

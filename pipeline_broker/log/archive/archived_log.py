@@ -1,8 +1,4 @@
-"""The part of a partition's log that the archive holds, as readers see it.
-
-Rules of this file: it belongs to the event loop, which gives it a new manifest when an edit is durable; nothing here
-waits for a disk. A read that is under way keeps what it began with.
-"""
+"""The archived part of a partition log, for readers."""
 
 from __future__ import annotations
 
@@ -22,11 +18,15 @@ __all__ = ["ArchivedLog"]
 
 
 class ArchivedLog:
-    """See the rules of the file.
+    """The archived part of one partition, as of one manifest.
+
+    Belongs to the event loop, which replaces it when an edit is durable. Nothing here waits for a disk: reads that must
+    wait
+    are returned as ColdRead. A read in progress keeps the manifest that it started with.
 
     Args:
         reader: of the archive's files.
-        manifest: what the archive holds of this partition.
+        manifest: of the partition.
     """
 
     __slots__ = ("_last_offsets", "_reader", "_timestamps", "end_offset", "manifest", "size_bytes")
@@ -41,15 +41,15 @@ class ArchivedLog:
 
     @property
     def max_timestamp(self) -> int:
-        """The largest of all; -1 when there is none."""
+        """The largest timestamp of all segments; -1 without one."""
         return self._timestamps[-1] if self._timestamps else -1
 
     def _place(self, offset: int) -> int:
-        """The segment that holds the offset, or else the next one; their number when there is none."""
+        """Return the index of the segment that holds the offset, or of the next one."""
         return bisect_left(self._last_offsets, offset)
 
     def bytes_from(self, offset: int) -> int:
-        """About how many bytes of batches there are from an offset on: within a segment records are taken as equal."""
+        """Estimate the bytes of batches from an offset. Within a segment, all records count as equally large."""
         segments = self.manifest.segments
         place = self._place(offset)
         if place == len(segments):
@@ -60,7 +60,7 @@ class ArchivedLog:
         return max(1, share) + sum(segment.size_bytes for segment in segments[place + 1 :])
 
     def read(self, offset: int, bytes_max: int, *, at_least_one: bool) -> ReadResult | None:
-        """Whole batches from an offset on; None when the archive has nothing from there on."""
+        """Read whole batches from an offset; return None if nothing at or above it is archived."""
         place = self._place(offset)
         if place == len(self.manifest.segments):
             return None
@@ -70,7 +70,9 @@ class ArchivedLog:
     def offset_for_timestamp(
         self, timestamp: int, start_offset: int
     ) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
-        """The first record at or after the time that is not in front of the start offset; None when there is none."""
+        """Find the first record at or after the timestamp with an offset of at least `start_offset`; None without
+        one.
+        """
         place = bisect_left(self._timestamps, timestamp)
         if place == len(self._timestamps):
             return None
@@ -83,15 +85,16 @@ class ArchivedLog:
 
         def work() -> TimestampedOffset | None:
             found = None if search is None else search()
-            # Its largest time may be that of a batch which compaction has emptied: then a later one has the record.
+            # The segment's largest timestamp may be of a record that compaction removed. Then continue after it.
             return self._search_from(segment.last_offset + 1, timestamp) if found is None else found
 
         return ColdRead(work, SEARCH_WINDOW_BYTES)
 
     def aborted_transactions(self, offset: int, end_offset: int) -> ColdRead[list[AbortedTransaction]] | None:
-        """The aborted transactions with records in front of `end_offset` and a marker not in front of `offset`.
+        """Find the aborted transactions that a read_committed consumer of these offsets must know.
 
-        Readers of committed records must be told of them; None when there is none in what is archived.
+        They have a record below `end_offset` and their marker at or above `offset`. Returns None if the archive has
+        none.
         """
         segments = [each for each in self.manifest.segments[self._place(offset) :] if each.aborted_bytes]
         if not segments:
@@ -104,12 +107,12 @@ class ArchivedLog:
             for aborted in aborted_in(self._reader, self.manifest, segment):
                 if aborted.first_offset < end_offset and aborted.last_offset >= offset:
                     found.append(aborted)
+                # Every later transaction begins at or above its last stable offset (as in Kafka's TransactionIndex).
                 if aborted.last_stable_offset >= end_offset:
                     return found
         return found
 
     def _search_from(self, start_offset: int, timestamp: int) -> TimestampedOffset | None:
-        """The first record at or after the time and not in front of the offset; may block."""
         for segment in self.manifest.segments[self._place(start_offset) :]:
             if segment.base_offset < start_offset:
                 found = self._scan(segment, start_offset, timestamp)
@@ -121,7 +124,7 @@ class ArchivedLog:
         return None
 
     def _scan(self, segment: SegmentInfo, start_offset: int, timestamp: int) -> TimestampedOffset | None:
-        """The same in the segment that the offset is within."""
+        """Search a segment that begins below `start_offset`: its time index may point below that offset."""
         if segment.max_timestamp < timestamp:
             return None
         for header, batch in self._reader.batches(self.manifest.folder, segment):

@@ -1,12 +1,4 @@
-"""From the journal to the archive: the oldest complete segments of it, one or several, are one round.
-
-Rules of this file: it runs in the one thread that writes to the archive. Batches go over as they are, in the order of
-the journal. Everything that a round wrote is durable before the manifest names it, by one edit for all of its segments,
-and the journal's space is given back only when the manifest is durable: in which order a store of objects gets the
-parts of a round is its own affair. A round that was cut short has changed nothing that counts, and the next one writes
-the same bytes again, which is also what makes a sync after a failed one worth something. A round of thousands of
-partitions takes thousands of syncs, so the end of a broker may cut it short between any two of them.
-"""
+"""Archiving: copying complete journal segments to the segment files of their partitions."""
 
 from __future__ import annotations
 
@@ -37,24 +29,21 @@ __all__ = ["ArchiveTarget", "Archiver", "CompleteSegment"]
 logger = logging.getLogger(__name__)
 
 SEGMENTS_AT_ONCE, SEGMENTS_BYTES_MAX = 3, 64 << 20
-"""Of a round: small segments are taken over together, because each round waits for the store several times."""
-BUFFERED_BYTES_MAX = 8 << 20
-"""Batches that are held in memory before they are written: it takes many small ones to make a write worth while."""
-COPIED_BYTES_MAX = 64 << 10
-"""A larger batch is held as it was read; many small ones would hold all that they were read with."""
-FILES_SYNCED_AT_ONCE = 64
-"""Files that are synced before the round looks again whether it is to end: a fraction of a second."""
+"""Limits of one round. Small segments are archived together, because each round waits for the store several times."""
+BUFFERED_BYTES_MAX = 8 << 20  # batches held in memory, so that many small ones share a write
+COPIED_BYTES_MAX = 64 << 10  # smaller batches are copied, because a view of one would keep its whole read buffer alive
+FILES_SYNCED_AT_ONCE = 64  # between two calls of `check`; takes a fraction of a second
 
 
 class ArchiveTarget(NamedTuple):
-    """What the archive must know of a log that it takes over from.
+    """The settings of a log that the archiver needs.
 
     Attributes:
-        folder: where its files go.
-        rules: when a segment ends.
-        log_start_offset: batches that end in front of it are not kept.
-        producer_expiration_ms: how long a silent producer is remembered.
-        roll_seed: from which the jitter of its segments is drawn.
+        folder: of its files.
+        rules: of segment rolling.
+        log_start_offset: batches that end below it are not archived.
+        producer_expiration_ms: time after which a silent producer is forgotten.
+        roll_seed: seed of the segment jitter.
     """
 
     folder: str
@@ -65,23 +54,25 @@ class ArchiveTarget(NamedTuple):
 
 
 class CompleteSegment(NamedTuple):
-    """A segment of the journal that gets no further frame, and is durable.
-
-    Attributes:
-        number: of the segment.
-        end_lsn: behind its last entry.
-    """
+    """A complete and durable segment of the journal. `end_lsn` is exclusive."""
 
     number: int
     end_lsn: int
 
 
 class Archiver:
-    """See the rules of the file.
+    """Copies complete segments of a journal to an archive, in rounds. Runs in the archive's writing thread.
+
+    * Batches are copied unchanged, in journal order.
+    * Everything that a round wrote is durable before its single manifest edit. The journal's space is recycled only
+      after the edit is durable.
+    * An interrupted round has changed nothing that counts. The next round writes the same bytes again. This also makes
+      the round safe after a failed sync, because a sync is only trusted for bytes written after the failure.
+    * A round with thousands of partitions needs thousands of syncs, so shutdown may interrupt it between any two.
 
     Args:
-        archive: where to.
-        journal: where from.
+        archive: the destination.
+        journal: the source.
     """
 
     def __init__(self, archive: Archive, journal: JournalPort) -> None:
@@ -90,11 +81,11 @@ class Archiver:
 
     @property
     def segments_at_once(self) -> int:
-        """Of a round, at most."""
+        """The maximum number of journal segments in one round."""
         return max(1, min(SEGMENTS_AT_ONCE, SEGMENTS_BYTES_MAX // self._journal.segment_bytes))
 
     def next_round(self) -> list[CompleteSegment]:
-        """The journal's segments that are next to be taken over, oldest first; waits for a write at hand."""
+        """Return the next journal segments to archive, oldest first. May wait for a journal write in progress."""
         return [CompleteSegment(*each) for each in self._journal.sealed()[: self.segments_at_once]]
 
     def take_over(
@@ -104,25 +95,28 @@ class Archiver:
         now_ms: int,
         check: Callable[[], object] = lambda: None,
     ) -> tuple[int, Edit]:
-        """Copy complete segments of the journal; the number of the last one, and the edit.
+        """Archive complete segments of the journal.
 
-        The event loop shows the edit to the logs, and only then may the segments be recycled.
+        The caller shows the edit to the logs on the event loop. Only then may it recycle the segments.
 
         Args:
-            segments: found by `next_round`, at least one.
-            targets: the logs that there are, by entry key; batches of others belong to deleted topics. Asked for after
-                the segments were found: one that is completed later may hold batches of logs that came later.
-            now_ms: wall clock.
-            check: called now and then until the edit is committed; what it raises ends the round, which has changed
-                nothing that counts, as that of a killed process.
+            segments: from `next_round`, at least one.
+            targets: all existing logs by journal key. Batches of other logs belong to deleted topics. Must be taken
+                after
+                `next_round`, so that it contains every log with batches in the segments.
+            now_ms: wall-clock time.
+            check: called regularly until the edit is committed. An exception from it ends the round without effect.
+
+        Returns:
+            the number of the last segment, and the edit.
 
         Raises:
-            JournalCorrupt: the journal does not hold what was written to it.
-            OSError: the disk cannot.
+            JournalCorrupt: a segment of the journal is damaged.
+            OSError: the disk or the store failed.
         """
         number, end_lsn = segments[-1]
         self._archive.make_durable()
-        if end_lsn <= self._archive.lsn:  # a start found it here already
+        if end_lsn <= self._archive.lsn:  # archived by an earlier run that ended before it recycled the segments
             return number, Edit(self._archive.lsn, {})
         pace = Pace(check)
         self._archive.make_folders_free({key: target.folder for key, target in targets.items()}, pace)
@@ -131,7 +125,7 @@ class Archiver:
         for start in range(0, len(written), FILES_SYNCED_AT_ONCE):
             self._archive.store.sync(written[start : start + FILES_SYNCED_AT_ONCE])
             pace()
-        self._archive.reader.write_repairs()  # here, because a disk that refuses it has the whole round done again
+        self._archive.reader.write_repairs()  # before the commit, so that an error here fails the whole round
         edit = Edit(end_lsn, {key: writer.manifest() for key, writer in writers.items()})
         self._archive.commit(edit)
         return number, edit
@@ -139,7 +133,6 @@ class Archiver:
     def _copy(
         self, segments: Sequence[CompleteSegment], targets: Mapping[bytes, ArchiveTarget], now_ms: int, pace: Pace
     ) -> dict[bytes, _PartitionWriter]:
-        """Write the batches of segments, not durably; what wrote them, by partition."""
         writers: dict[bytes, _PartitionWriter] = {}
         buffered = 0
         for key, _, batch in self._entries(segments):
@@ -171,7 +164,7 @@ def _flush(writers: Mapping[bytes, _PartitionWriter], pace: Pace) -> None:
 
 
 class _PartitionWriter:
-    """Appends to the segments of one partition."""
+    """Appends batches to the segments of one partition."""
 
     def __init__(self, archive: Archive, key: bytes, target: ArchiveTarget, now_ms: int) -> None:
         before = archive.find(key)
@@ -183,12 +176,12 @@ class _PartitionWriter:
         self._active_before: SegmentInfo | None = None
         self._active: IndexBuilder | None = None
         self._start_offset = max(target.log_start_offset, self._before.log_start_offset)
-        self._end_offset: int  # of the last batch: a writer is made for one that comes
+        self._end_offset: int  # set by the first `add`, which follows at once
         self._producers: ProducerStates | None = None
         self._parts: list[Buffer] = []
         self._buffered_bytes = 0
         self._generation = self._cleanings = 0
-        self._created_ms: int  # this and the next two are of the active segment
+        self._created_ms: int  # this and the next two fields describe the active segment
         self._jitter_ms: int
         self._aborted: TransactionIndex
         self._open = OpenTransactions(self._before.open_transactions)
@@ -198,15 +191,14 @@ class _PartitionWriter:
             self._created_ms, self._cleanings = self._active_before.modified_ms, self._active_before.cleanings
             try:
                 self._active = resumed_builder(archive.store, self._before.folder, self._active_before)
-            except DamagedSegment as damage:  # nothing is added to it; what comes is not lost for that
-                logger.warning("%s; the log goes on in a new segment", damage)
+            except DamagedSegment as damage:  # the damaged segment is sealed, and new batches are still archived
+                logger.warning("%s; the log continues in a new segment", damage)
                 self._sealed.append(attrs.evolve(self._active_before, is_sealed=True))
             else:
                 self._aborted = TransactionIndex(self._active_before, self._load_aborted)
                 self._jitter_ms = self._target.rules.jitter_ms(self._target.roll_seed, self._active.base_offset)
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
-        """Take over one batch; it is copied where its bytes may change, or it is small."""
         base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, _, _, _ = header
         last_offset = base_offset + last_delta
         aborted = self._open.add(header, batch) if attributes & TRANSACTIONAL_BIT else None
@@ -220,13 +212,14 @@ class _PartitionWriter:
         if active is None or self._should_roll(active, size_bytes, last_offset, max_timestamp):
             active = self._roll(base_offset)
         active.add(base_offset, last_offset, size_bytes, max_timestamp)
+        # The next batch may overwrite the read buffer, so only a large read-only batch is kept without a copy.
         self._parts.append(batch if batch.readonly and size_bytes > COPIED_BYTES_MAX else bytes(batch))
         self._buffered_bytes += size_bytes
         if aborted is not None:
             self._aborted.add(aborted)
 
     def _load_aborted(self) -> list[AbortedTransaction]:
-        assert self._active_before is not None, "only a segment that goes on has earlier entries"
+        assert self._active_before is not None, "only a resumed segment has earlier entries"
         return aborted_in(self._archive.reader, self._before, self._active_before)
 
     def _should_roll(self, active: IndexBuilder, size_bytes: int, last_offset: int, max_timestamp: int) -> bool:
@@ -240,7 +233,7 @@ class _PartitionWriter:
             and first_timestamp >= 0
             and max_timestamp - first_timestamp <= rules.roll_ms - self._jitter_ms
         ):
-            return False  # nearly always
+            return False  # the usual case, decided without creating a LogSegment
         return should_roll(
             SegmentInfo.written(active, before).facts,
             rules,
@@ -275,7 +268,6 @@ class _PartitionWriter:
         return self._aborted.noted(segment)
 
     def flush(self) -> None:
-        """Write what is held in memory."""
         active = self._active
         if active is None:
             return
@@ -286,6 +278,7 @@ class _PartitionWriter:
             store.write(names[0], self._parts, active.size_bytes - self._buffered_bytes)
             self._parts, self._buffered_bytes = [], 0
             self.written[names[0]] = None
+        # Index files are not synced: the manifest has their checksums, and a lost one is rebuilt from its segment.
         if entries.offset_entries:
             store.write(names[1], [entries.offset_entries], entries.offset_position)
         if entries.time_entries:
@@ -304,7 +297,7 @@ class _PartitionWriter:
             self._producers.record(header.producer_id, header.producer_epoch, produced, self._now_ms)
 
     def manifest(self) -> PartitionManifest:
-        """What the archive holds of the partition now."""
+        """Return the new manifest of the partition."""
         producers = self._before.producers
         if self._producers is not None:
             self._producers.expire(self._now_ms, self._target.producer_expiration_ms)

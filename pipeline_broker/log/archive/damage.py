@@ -1,10 +1,4 @@
-"""Which segments are known to be damaged, and which are gone.
-
-Rules of this file: no I/O but one line of log for each damaged segment, when it is found; any thread may ask. What was
-found damaged stays so until the process ends or the segment goes: a disk that returned bad bytes once is not believed
-when it returns better ones. A segment that goes leaves its key behind for a while, so that a read that began before is
-not taken for damage.
-"""
+"""A record of damaged and deleted segments."""
 
 import logging
 import threading
@@ -14,24 +8,31 @@ from pipeline_broker.log.errors import DamagedSegment
 
 logger = logging.getLogger(__name__)
 
-GONE_MAX = 4096  # the oldest are forgotten: reads that began so long ago have ended
+GONE_MAX = 4096  # older ones are forgotten, because reads that started before their deletion have ended
 
-#: Folder, base offset and generation: what no two contents ever share.
+#: Folder, base offset and generation. Two different contents never share a key.
 SegmentKey = tuple[str, int, int]
 
 
 def segment_key(folder: str, segment: SegmentInfo) -> SegmentKey:
-    """What tells the contents of this segment from all others."""
+    """Return the identity of a segment's content."""
     return folder, segment.base_offset, segment.generation
 
 
 def _copy(damage: DamagedSegment) -> DamagedSegment:
-    """The same without a traceback, which would keep what was read in memory."""
+    """Return a copy without a traceback, which would keep read buffers in memory."""
     return DamagedSegment(damage.name, damage.position, damage.offset, damage.reason)
 
 
 class DamageRecord:
-    """See the rules."""
+    """The segments that are known to be damaged, or were deleted. Any thread may use it.
+
+    Damage is final until the process ends or the segment is deleted: once a disk returned bad bytes, later good ones
+    are
+    not trusted. Keys of deleted segments are kept for a while, so that a read that started earlier does not report the
+    missing
+    file as damage. Each damaged segment is logged once.
+    """
 
     def __init__(self) -> None:
         self._damaged: dict[SegmentKey, DamagedSegment] = {}
@@ -39,26 +40,26 @@ class DamageRecord:
         self._lock = threading.Lock()
 
     def find(self, key: SegmentKey) -> DamagedSegment | None:
-        """What is wrong with the segment, if that is known; made for this caller, to be raised."""
+        """Return the known damage of a segment, or None. The caller may raise it."""
         found = self._damaged.get(key)
         return None if found is None else _copy(found)
 
     def mark(self, key: SegmentKey, damage: DamagedSegment) -> None:
-        """From its position on the segment is not believed any more."""
+        """Record damage. Nothing from its position is served any more."""
         with self._lock:
             known = self._damaged.get(key)
             if key in self._gone or (known is not None and known.position <= damage.position):
                 return
             self._damaged[key] = _copy(damage)
         if known is None:
-            logger.error("%s; nothing from there on is served", damage)
+            logger.error("%s; the broker serves nothing after this position", damage)
 
     def is_gone(self, key: SegmentKey) -> bool:
-        """Whether the segment was deleted or replaced."""
+        """Return whether the segment was deleted or replaced."""
         return key in self._gone
 
     def retire(self, key: SegmentKey) -> None:
-        """The segment is about to be deleted or replaced: what is wrong with it from now on is no damage."""
+        """Note that a segment is about to be deleted or replaced, so that later errors of its reads are no damage."""
         with self._lock:
             self._damaged.pop(key, None)
             self._gone[key] = None

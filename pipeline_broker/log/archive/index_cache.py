@@ -1,9 +1,4 @@
-"""The indexes of the segments that are read, in memory.
-
-Rules of this file: an index is loaded when it is first needed, by the thread that needs it and may wait; those used
-last are kept, so many bytes of them. An index file is believed when it has the checksum that was recorded when it was
-written. One that has not is made anew from its segment, and its file is written again by the one thread that writes.
-"""
+"""An LRU cache of segment indexes, with repair of damaged index files."""
 
 import logging
 import threading
@@ -17,13 +12,17 @@ from pipeline_broker.log.errors import DamagedIndexError
 
 logger = logging.getLogger(__name__)
 
-INDEX_CACHE_BYTES_MAX = 32 << 20  # the largest index of all fits in
-LOADS_AT_ONCE = 16  # and a second thread that needs the same index waits for the first
-REPAIRS_MAX = 64  # files to be written again; a further one is found again by the next process
+INDEX_CACHE_BYTES_MAX = 32 << 20  # more than the two largest possible index files together
+LOADS_AT_ONCE = 16
+REPAIRS_MAX = 64  # segments to repair; damage beyond that is found again after a restart
 
 
 class IndexCache:
-    """See the rules."""
+    """Indexes in memory, loaded on first use by a thread that may wait.
+
+    An index file is trusted if it has the checksum that the manifest recorded. Otherwise the index is rebuilt from
+    its segment, and the writing thread repairs the file.
+    """
 
     def __init__(self, store: SegmentStore, damage: DamageRecord, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -39,7 +38,7 @@ class IndexCache:
         return len(self._indexes)
 
     def find(self, folder: str, segment: SegmentInfo) -> SegmentIndex | None:
-        """The index if it is here and knows of all that can be read of the segment."""
+        """Return the index if it is in memory and covers the readable part of the segment; otherwise None."""
         key = segment_key(folder, segment)
         with self._lock:
             index = self._indexes.get(key)
@@ -53,11 +52,12 @@ class IndexCache:
         return index
 
     def load(self, folder: str, segment: SegmentInfo) -> SegmentIndex:
-        """The index, from its files when it is not here, from the segment when they are not as they were written.
+        """Return the index: from memory, from its files, or rebuilt from the segment. Blocks.
 
-        In a damaged segment it reaches as far as the damage, which is then recorded.
+        In a damaged segment it reaches up to the damage, which is recorded.
         """
         key = segment_key(folder, segment)
+        # A second thread that needs the same index waits for the first, and then finds it in memory.
         with self._loading[hash(key) % LOADS_AT_ONCE]:
             index = self.find(folder, segment)
             if index is None:
@@ -71,7 +71,7 @@ class IndexCache:
     def _from_files(self, folder: str, segment: SegmentInfo) -> SegmentIndex:
         state = segment.indexes
         if state is None:
-            raise DamagedIndexError("it is not known what it was")
+            raise DamagedIndexError("the manifest has no checksums of the index files")
         with self._lock:
             known = self._indexes.get(segment_key(folder, segment))
         if known is None:
@@ -81,7 +81,7 @@ class IndexCache:
 
     def _rebuilt(self, folder: str, segment: SegmentInfo, why: Exception) -> SegmentIndex:
         name = log_name(folder, segment.base_offset, segment.cleanings)
-        logger.warning("the index of %s is made anew: %s", name, why)
+        logger.warning("the index of %s is rebuilt from its batches: %s", name, why)
         builder, damage = rebuilt_index(self._store, folder, segment)
         index = SegmentIndex.of_builder(builder)
         key = segment_key(folder, segment)
@@ -107,16 +107,15 @@ class IndexCache:
             self.size_bytes -= index.memory_bytes
 
     def forget(self, key: SegmentKey) -> None:
-        """The segment goes."""
+        """Drop the index of a segment that is deleted."""
         with self._lock:
             self._drop(key)
             self._repairs.pop(key, None)
 
     def write_repairs(self) -> int:
-        """Write the files again that were not as they should be; only for the thread that writes. Returns how many.
+        """Rewrite index files that were missing or damaged; return their number. Only for the writing thread.
 
-        Those of a segment that still grows are left to whoever makes it grow: `resumed_builder` does not believe them
-        either.
+        Growing segments are left to the archiver: `resumed_builder` checks their index files too.
         """
         with self._lock:
             repairs, self._repairs = self._repairs, {}

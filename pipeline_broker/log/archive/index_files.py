@@ -1,16 +1,20 @@
-"""Kafka's indexes of a segment, `.index` and `.timeindex`: their bytes are made here, and read.
+"""Kafka's sparse index files of a segment, `.index` and `.timeindex`: encoding and decoding.
 
-Rules of this file: no I/O. Both indexes are sparse and made batch by batch, always with the same result for the same
-batches, so an index can be told from its checksum and be made anew at any time. Apache Kafka reads them as its own: an
-entry comes when more than INDEX_INTERVAL_BYTES lie between the last one and a batch, asked before each batch.
+Apache Kafka can read these files. As in Kafka, a batch gets an entry if more than INDEX_INTERVAL_BYTES lie between the
+last
+entry and its start. The same batches always give the same files, so an index can be checked by its checksum and rebuilt
+at any
+time.
 
-One rule is added: a batch that does not begin where its predecessor ended (compaction took away what was between) has
-an entry too. A base offset lies outside the checksum of its batch; with this rule it is either the one that follows, or
-it stands in the index, so no damage to it goes unseen.
+One rule is added: a batch that does not begin at the offset after its predecessor has an entry too. (Compaction removed
+the offsets between them.) The base offset lies outside the checksum of a batch. With this rule it either follows its
+predecessor or is in the index, so damage to it is always found.
 
-Layout (big-endian): `.index` has the batch's last offset relative to the segment's base offset 4, the position where
-the batch begins 4. `.timeindex` has the largest timestamp so far 8, the relative last offset of its batch 4; an entry
-comes together with one of the other index when the timestamp has grown since, and a last one when a segment is sealed.
+Layout (big-endian): `.index` has the last offset of a batch relative to the segment's base offset 4, and the position
+of
+the batch 4. `.timeindex` has the largest timestamp so far 8, and the relative last offset of its batch 4. A time entry
+is
+added together with an offset entry if the largest timestamp has grown, and once when the segment is sealed.
 """
 
 import struct
@@ -38,9 +42,10 @@ assert array(_INT32).itemsize == 4
 
 
 class IndexState(NamedTuple):
-    """How long the two files of a segment are, as far as they count, and the CRC-32C of so much of them.
+    """Counted sizes and CRC-32Cs of the two index files of a segment.
 
-    `skips` counts the batches that do not begin where their predecessor ended: without any, every batch must follow.
+    `skips` counts the batches that do not begin at the offset after their predecessor. With 0, all batches must be
+    contiguous.
     """
 
     offset_index_bytes: int = 0
@@ -51,7 +56,7 @@ class IndexState(NamedTuple):
 
 
 class IndexEntries(NamedTuple):
-    """Bytes to be written to the two files, and where."""
+    """New bytes of the two files, and their positions."""
 
     offset_entries: bytes
     offset_position: int
@@ -60,29 +65,32 @@ class IndexEntries(NamedTuple):
 
 
 class IndexBuilder:
-    """Makes the indexes of one segment while its batches are written; knows what the segment holds by then."""
+    """Builds the indexes of one segment while its batches are written, and tracks size, offsets and timestamps."""
 
     def __init__(self, base_offset: int) -> None:
         self.base_offset = base_offset
         self.last_offset = base_offset - 1
         self.size_bytes = 0
-        self.first_timestamp: int  # the first batch's largest one, as Kafka counts a segment's age; not after `resume`
+        self.first_timestamp: int  # largest timestamp of the first batch; unset after `resume`
         self.max_timestamp = NO_TIMESTAMP
-        #: What was taken so far.
-        self.state = IndexState()
-        self._max_timestamp_offset: int  # where it has grown since the last entry
+        self.state = IndexState()  # of the entries returned by `take` so far
+        self._max_timestamp_offset: int  # set when `max_timestamp` grows
         self._entry_position = 0
         self._entry_timestamp = NO_TIMESTAMP
         self._skips = 0
-        self._named_offset: int | None = None  # after `resume`: the last offset of the batch that is added first
+        self._named_offset: int | None = None  # after `resume`: last offset that the first added batch must have
         self._offset_entries = bytearray()
         self._time_entries = bytearray()
 
     @classmethod
     def resume(cls, base_offset: int, state: IndexState, offset_index: Buffer, time_index: Buffer) -> "IndexBuilder":
-        """Go on from index files of an unsealed segment; raises DamagedIndexError when they are not what was written.
+        """Continue the index files of an unsealed segment.
 
-        The batches from `size_bytes` on must be added again: since the last entry, nothing of them is in the files.
+        The caller must add the batches from `size_bytes` again: the files say nothing about batches after the last
+        entry.
+
+        Raises:
+            DamagedIndexError: the files do not match `state`.
         """
         check_state(state, offset_index, time_index)
         builder = cls(base_offset)
@@ -98,16 +106,23 @@ class IndexBuilder:
         return builder
 
     def can_add(self, last_offset: int, size_bytes: int) -> bool:
-        """Whether a batch still fits: into the numbers of an entry, and the index into its bound (and a seal)."""
+        """Return whether a batch fits into the int32 fields of an entry, and the entries into the maximum index
+        size.
+        """
         return (
             last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
             and self.size_bytes + size_bytes <= POSITION_MAX
             and self.state.offset_index_bytes + len(self._offset_entries) + OFFSET_ENTRY.size <= INDEX_SIZE_MAX
+            # One time entry is reserved for `seal`.
             and self.state.time_index_bytes + len(self._time_entries) + 2 * TIME_ENTRY.size <= INDEX_SIZE_MAX
         )
 
     def add(self, base_offset: int, last_offset: int, size_bytes: int, max_timestamp: int) -> None:
-        """A batch follows. Raises DamagedIndexError for the first one after `resume` that the index names otherwise."""
+        """Add a batch.
+
+        Raises:
+            DamagedIndexError: the first batch after `resume` is not the one that the index names.
+        """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp, self._max_timestamp_offset = max_timestamp, last_offset
         if self.size_bytes == 0:
@@ -118,7 +133,7 @@ class IndexBuilder:
             self._named_offset = None
         elif self.size_bytes - self._entry_position > INDEX_INTERVAL_BYTES or base_offset != self.last_offset + 1:
             self._skips += base_offset != self.last_offset + 1
-            assert self.can_add(last_offset, size_bytes), "the segment was to end before this batch"
+            assert self.can_add(last_offset, size_bytes), "the caller must roll the segment before this batch"
             self._offset_entries += OFFSET_ENTRY.pack(last_offset - self.base_offset, self.size_bytes)
             self._add_time()
             self._entry_position = self.size_bytes
@@ -131,15 +146,15 @@ class IndexBuilder:
             self._time_entries += TIME_ENTRY.pack(self.max_timestamp, self._max_timestamp_offset - self.base_offset)
 
     def seal(self) -> None:
-        """Nothing is added any more: the time index ends with the largest timestamp of all."""
+        """Add the final time entry, with the largest timestamp."""
         self._add_time()
 
     def next_state(self) -> IndexState:
-        """What `state` will be after `take`."""
+        """Return the `state` after the next `take`."""
         return _state_after(self.state, self._offset_entries, self._time_entries, self._skips)
 
     def take(self) -> IndexEntries:
-        """What is to be written since the last time; with it the files are as `state` then says."""
+        """Return the entries since the last call. Once they are written, the files match `state`."""
         state, self.state = self.state, self.next_state()
         taken = IndexEntries(
             bytes(self._offset_entries), state.offset_index_bytes, bytes(self._time_entries), state.time_index_bytes
@@ -160,16 +175,18 @@ def _state_after(state: IndexState, offset_entries: Buffer, time_entries: Buffer
 
 
 def check_state(state: IndexState, offset_index: Buffer, time_index: Buffer, before: IndexState | None = None) -> None:
-    """Raise DamagedIndexError unless these are the bytes of the files, from where `before` ended."""
+    """Raise DamagedIndexError unless these bytes, appended to the files as of `before`, result in `state`."""
     found = _state_after(IndexState() if before is None else before, offset_index, time_index, state.skips)
     if found != state:
-        raise DamagedIndexError(f"the index files are not those that were written: {found} instead of {state}")
+        raise DamagedIndexError(f"the index files do not match the manifest: found {found}, expected {state}")
 
 
 def parse_offset_index(
     data: Buffer, offset_max: int, position_max: int, after: tuple[int, int] = (-1, -1)
 ) -> tuple["array[int]", "array[int]"]:
-    """Relative last offsets and positions of the entries behind the entry `after`; the bounds are inclusive."""
+    """Return relative last offsets and positions of the entries, which follow the entry `after`. Bounds are
+    inclusive.
+    """
     if len(data) % OFFSET_ENTRY.size:
         raise DamagedIndexError(f"{len(data)} bytes are not whole entries of {OFFSET_ENTRY.size}")
     numbers = array(_INT32)
@@ -185,7 +202,7 @@ def parse_offset_index(
 def parse_time_index(
     data: Buffer, offset_max: int, timestamp_max: int, after: tuple[int, int] = (NO_TIMESTAMP, -1)
 ) -> tuple["array[int]", "array[int]"]:
-    """Timestamps and relative offsets of the entries behind the entry `after`; the bounds are inclusive."""
+    """Return timestamps and relative offsets of the entries, which follow the entry `after`. Bounds are inclusive."""
     if len(data) % TIME_ENTRY.size:
         raise DamagedIndexError(f"{len(data)} bytes are not whole entries of {TIME_ENTRY.size}")
     entries: Iterator[tuple[int, int]] = TIME_ENTRY.iter_unpack(data)
@@ -200,4 +217,4 @@ def _check_growth(what: str, numbers: "array[int]", above: int, number_max: int)
     if not numbers:
         return
     if numbers[0] <= above or numbers[-1] > number_max or not all(map(lt, numbers, islice(numbers, 1, None))):
-        raise DamagedIndexError(f"the {what}s of the entries do not grow from above {above} up to {number_max}")
+        raise DamagedIndexError(f"the {what}s of the entries do not increase from above {above} to at most {number_max}")

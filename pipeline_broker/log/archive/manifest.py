@@ -1,15 +1,15 @@
-"""What the archive holds, and its edits: bytes <-> values.
+"""The manifest of the archive and its edits: values and encoding.
 
-Rules of this file: no I/O. The manifest alone decides what counts: a file that it does not name, and bytes behind the
-size that it gives, are what an interrupted writer left. An edit is valid as a whole or not there; it carries the new
-state of each partition that it changes, so that the last one of a partition says all about it.
+An edit counts as a whole or not at all. It has the complete new state of each changed partition, so the last edit of a
+partition replaces all earlier ones.
 
-Layout of a frame (little-endian): magic 4, CRC-32C 4 (of all that follows it), body length 4, then the body: LSN 8,
-count 4, per partition: topic id 16, partition 4, length 4 (-1: gone), and so many bytes: length of the folder's name 2,
-the name, log start offset 8, end offset 8, first dirty offset 8, count of segments 4, the segments (see _SEGMENT),
-length of the producers 4, they. Where there are transactions they follow: count of the open ones 4, count of segments
-with aborted ones 4, per open one producer id 8 and first offset 8, per segment its number 4, length of its index 4 and
-CRC-32C of that 4.
+Layout of a frame (little-endian): magic 4, CRC-32C 4 (of all following bytes), body length 4, then the body: LSN 8,
+count of partitions 4. Per partition: topic id 16, partition 4, length 4 (-1: removed), then that many bytes:
+
+* length of the folder name 2, the name, log start offset 8, end offset 8, first dirty offset 8, count of segments 4,
+  the segments (see _SEGMENT), length of the producers 4, the producers;
+* only with transactions: count of open ones 4, count of segments with aborted ones 4, per open transaction producer
+  id 8 and first offset 8, per segment its number 4, size of its index 4 and CRC-32C of that index 4.
 """
 
 import struct
@@ -60,16 +60,16 @@ CHECKED_FROM = len(MAGIC_BYTES) + _CRC.size
 
 @attrs.frozen
 class PartitionManifest:
-    """What the archive holds of one partition.
+    """The archived part of one partition.
 
     Attributes:
-        folder: where its files are.
-        log_start_offset: nothing before it is shown to anybody.
-        end_offset: behind the last record that was archived, whether it is still there or not.
-        segments: in offset order; only the last one may still grow.
-        producers: its idempotent producers as of the end of the last segment; see `producer_snapshot`.
-        first_dirty_offset: where the next cleaning of a compacted log begins.
-        open_transactions: producer id and first offset of those that have not ended at the end of the last segment.
+        folder: of its files.
+        log_start_offset: records below it are not visible.
+        end_offset: after the last archived record, whether or not that record still exists.
+        segments: in offset order. Only the last one may be unsealed.
+        producers: idempotent producers at `end_offset`; see `producer_snapshot`.
+        first_dirty_offset: start of the next compaction.
+        open_transactions: producer id and first offset of the transactions that are open at `end_offset`.
     """
 
     folder: str
@@ -82,7 +82,7 @@ class PartitionManifest:
 
     @property
     def size_bytes(self) -> int:
-        """Of its batches."""
+        """The size of all batches."""
         return sum(segment.size_bytes for segment in self.segments)
 
 
@@ -90,8 +90,8 @@ class Edit(NamedTuple):
     """One change of the manifest.
 
     Attributes:
-        lsn: everything in front of it is archived from here on.
-        partitions: the new state of those that changed, by entry key; None for those that are gone.
+        lsn: after the edit, all entries below it are archived.
+        partitions: new states by journal key; None for removed partitions.
     """
 
     lsn: int
@@ -100,13 +100,12 @@ class Edit(NamedTuple):
 
 @attrs.define
 class Manifest:
-    """See the rules of the file."""
+    """The archived partitions by journal key, and the LSN below which everything is archived."""
 
     lsn: int = 0
     partitions: dict[bytes, PartitionManifest] = attrs.field(factory=dict)
 
     def apply(self, edit: Edit) -> None:
-        """Make the change."""
         self.lsn = edit.lsn
         for key, partition in edit.partitions.items():
             if partition is None:
@@ -115,12 +114,11 @@ class Manifest:
                 self.partitions[key] = partition
 
     def as_edit(self) -> Edit:
-        """The edit that makes all of it out of nothing."""
+        """Return the edit that creates this manifest from an empty one."""
         return Edit(self.lsn, dict(self.partitions))
 
 
 def encode_frame(edit: Edit) -> bytes:
-    """The bytes of an edit."""
     body = bytearray(_BODY.pack(edit.lsn, len(edit.partitions)))
     for key, partition in edit.partitions.items():
         if partition is None:
@@ -179,7 +177,7 @@ def frame_bytes(buffer: Buffer, position: int) -> int | None:
 
 
 def frame_crc(buffer: Buffer, position: int) -> int:
-    """The checksum that an edit must have, of its bytes starting at `CHECKED_FROM`."""
+    """Return the checksum that an edit declares for its bytes from `CHECKED_FROM`."""
     return int(_FRAME.unpack_from(buffer, position)[1])
 
 
@@ -187,7 +185,7 @@ def decode_frame(buffer: Buffer, position: int) -> Edit | None:
     """Return the edit at a position; None if it is damaged or missing.
 
     Raises:
-        ManifestDamaged: it makes no sense, though its checksum is right.
+        ManifestDamaged: the checksum matches, but the content is invalid.
     """
     size_bytes = frame_bytes(buffer, position)
     if size_bytes is None or position + size_bytes > len(buffer):
@@ -200,7 +198,7 @@ def decode_frame(buffer: Buffer, position: int) -> Edit | None:
         lsn, count = _BODY.unpack_from(body)
         return Edit(lsn, dict(_partitions(body, _BODY.size, count)))
     except (struct.error, ValueError, IndexError) as error:
-        raise ManifestDamaged(f"an edit makes no sense: {error}") from error
+        raise ManifestDamaged(f"an edit with a correct checksum cannot be decoded: {error}") from error
 
 
 def _partitions(body: memoryview, position: int, count: int) -> Iterator[tuple[bytes, PartitionManifest | None]]:

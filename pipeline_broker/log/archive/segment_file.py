@@ -1,9 +1,4 @@
-"""One segment of the archive: what is known of it, what its files are called, and its batches read one by one.
-
-Rules of this file: what is durable, and counts, is what a SegmentInfo says; bytes of a file behind `size_bytes` are
-never looked at. No batch leaves here unverified: its length, its checksum, that its offsets follow or stand in the
-index, and the leader epoch, which no checksum covers, are held against what was written.
-"""
+"""Segment files of the archive: their metadata, their names, verified reading and the rebuilding of indexes."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -23,42 +18,45 @@ LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
-WINDOW_BYTES = 1 << 20  # of a segment are in memory while its batches are read one by one, or a single larger batch
+WINDOW_BYTES = 1 << 20  # of a segment in memory while its batches are read in sequence; or a single larger batch
 
 _NAME = re.compile(r"([0-9]{20})(\.[1-9][0-9]*)?(\.log|\.index|\.timeindex|\.txnindex)")
 _FOLDER = re.compile(r"[A-Za-z0-9._-]+-[0-9]+")
 _BATCH_LENGTH_MIN = HEADER_SIZE - LENGTH_OVERHEAD
 _NO_NAME = (POSITION_MAX + 1, -1)
-_NEW = tuple.__new__  # straight to the tuple's constructor, for every batch
+_NEW = tuple.__new__  # faster than calling the NamedTuple; used for every batch
 
 
-#: name, size in bytes, position -> the bytes, or None when they are not in memory.
+#: Takes name, size in bytes and position. Returns the bytes, or None if they are not in memory.
 Fetch = Callable[[str, int, int], Buffer | None]
 
 
 class NotInMemory(Exception):
-    """A thread that may wait must do it."""
+    """The bytes are not in memory. A thread that may wait must read them."""
 
 
 @attrs.frozen
 class SegmentInfo:
-    """What a manifest keeps of a segment; there is none without a batch.
+    """The manifest's metadata of one segment, which has at least one batch. Bytes of its files beyond these sizes do
+    not count.
 
     Attributes:
-        base_offset: names the files; no record has a lower offset, after compaction perhaps none has this one.
+        base_offset: names the files. All records are at or above it; after compaction, perhaps none is at it.
         last_offset: of the last batch.
-        size_bytes: of the batches, that is, of the log file as far as it counts.
+        size_bytes: counted size of the log file.
         max_timestamp: the largest of all batches.
-        first_timestamp: the largest of the first batch: from it Kafka counts how old a segment is.
-        is_sealed: nothing is added any more.
-        indexes: tells the two index files from damaged ones; None when nobody knows: they are then made anew.
-        generation: tells contents apart that have the same name one after the other (a compacted segment, a topic
-            made again): a number that its name has never had before.
-        modified_ms: when it was last written to; stands in where records have no timestamps.
-        cleanings: how often this stretch of the log was compacted: each writes files of its own, so that the manifest
-            alone decides which of them count. They have the number in their names behind the base offset.
-        aborted_bytes: how long the index of transactions that were aborted here is; most segments have none.
-        aborted_crc: its CRC-32C.
+        first_timestamp: the largest timestamp of the first batch. Kafka counts the age of a segment from it.
+        is_sealed: whether nothing is appended any more.
+        indexes: sizes and checksums of the two index files; None if unknown, and then they are rebuilt.
+        generation: distinguishes contents that had the same name at different times (after compaction, or if a topic
+            was
+            deleted and created again). Never reused for a name.
+        modified_ms: time of the last write; replaces `max_timestamp` if the records have no timestamps.
+        cleanings: how often this part of the log was compacted. Each compaction writes new files with this number in
+            their
+            names, so that the manifest alone decides which files count.
+        aborted_bytes: size of the index of aborted transactions; 0 for most segments.
+        aborted_crc: CRC-32C of that index.
     """
 
     base_offset: int
@@ -85,7 +83,10 @@ class SegmentInfo:
         modified_ms: int = NO_TIMESTAMP,
         cleanings: int = 0,
     ) -> "SegmentInfo":
-        """As it is when all that the builder was told and gave is written; `before` is the same segment earlier."""
+        """Return the metadata of a segment once everything the builder has seen is written.
+
+        `before` is the metadata of the same segment at an earlier time, if it was resumed.
+        """
         assert builder.size_bytes, "a segment has a batch"
         return cls(
             base_offset=builder.base_offset,
@@ -102,7 +103,7 @@ class SegmentInfo:
 
     @property
     def facts(self) -> LogSegment:
-        """What decisions about it need."""
+        """The facts that retention, rolling and compaction need."""
         return LogSegment(
             base_offset=self.base_offset,
             last_offset=self.last_offset,
@@ -115,17 +116,14 @@ class SegmentInfo:
 
 
 def log_name(folder: str, base_offset: int, cleanings: int = 0) -> str:
-    """The file of the batches."""
     return _name(folder, base_offset, cleanings, LOG_SUFFIX)
 
 
 def offset_index_name(folder: str, base_offset: int, cleanings: int = 0) -> str:
-    """The file of the offset index."""
     return _name(folder, base_offset, cleanings, OFFSET_INDEX_SUFFIX)
 
 
 def time_index_name(folder: str, base_offset: int, cleanings: int = 0) -> str:
-    """The file of the time index."""
     return _name(folder, base_offset, cleanings, TIME_INDEX_SUFFIX)
 
 
@@ -134,7 +132,7 @@ def _name(folder: str, base_offset: int, cleanings: int, suffix: str) -> str:
 
 
 def file_names(folder: str, base_offset: int, cleanings: int = 0) -> tuple[str, str, str]:
-    """The files that every segment has, the batches first."""
+    """Return the names of the three files of every segment: log, offset index, time index."""
     return (
         log_name(folder, base_offset, cleanings),
         offset_index_name(folder, base_offset, cleanings),
@@ -143,34 +141,46 @@ def file_names(folder: str, base_offset: int, cleanings: int = 0) -> tuple[str, 
 
 
 def transaction_index_name(folder: str, base_offset: int, cleanings: int = 0) -> str:
-    """The file of the aborted transactions, where there are any."""
+    """Return the name of the index of aborted transactions. The file exists only if there are any."""
     return _name(folder, base_offset, cleanings, TRANSACTION_INDEX_SUFFIX)
 
 
 def counted_names(folder: str, segment: SegmentInfo) -> tuple[str, ...]:
-    """All files that a segment has."""
+    """Return the names of all files of a segment."""
     place = folder, segment.base_offset, segment.cleanings
     return (*file_names(*place), transaction_index_name(*place)) if segment.aborted_bytes else file_names(*place)
 
 
 def parse_file_name(file: str) -> tuple[int, str] | None:
-    """Base offset and suffix; None when it is no file of a segment."""
+    """Return base offset and suffix; None if the name is not that of a segment file."""
     match = _NAME.fullmatch(file)
     return (int(match[1]), match[3]) if match else None
 
 
 def is_folder(name: str) -> bool:
-    """Return whether a folder has the name of a partition's."""
+    """Return whether a name has the form of a partition folder, `<topic>-<partition>`."""
     return _FOLDER.fullmatch(name) is not None
 
 
 def verified_batches(
     view: memoryview, position: int, segment: SegmentInfo, folder: str, expected: int | None, index: SegmentIndex | None
 ) -> Iterator[tuple[BatchHeader, int, int]]:
-    """The batches in a piece of the file that begins at `position`: header, start and end in the piece.
+    """Yield header, start and end of each batch in a piece of the log file. An incomplete last batch is left out.
 
-    A batch that the piece cuts off is left out. `expected` is the first batch's base offset, None when it is not
-    known. Without an index skipped offsets are believed, unless it is recorded that there are none.
+    Beyond the checksum, it verifies the fields that the checksum does not cover. Base offsets must be contiguous or
+    named by the
+    index, and the leader epoch must be the broker's.
+
+    Args:
+        view: the piece.
+        position: of the piece in the file.
+        segment: its metadata.
+        folder: for error messages.
+        expected: base offset of the first batch; None if unknown.
+        index: names the batches after skipped offsets. Without it skips are accepted, unless the metadata counts none.
+
+    Raises:
+        DamagedSegment: a batch is damaged.
     """
     start, size, end_max = 0, len(view), segment.size_bytes - position
     may_skip = index is None and (segment.indexes is None or segment.indexes.skips > 0)
@@ -207,7 +217,11 @@ def verified_batches(
 def read_batches(
     store: SegmentStore, folder: str, segment: SegmentInfo, position: int = 0, index: SegmentIndex | None = None
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """All batches from the one at `position` on; raises DamagedSegment in place of the first that is not as written."""
+    """Yield all batches from the one at `position`. Blocks.
+
+    Raises:
+        DamagedSegment: instead of the first damaged batch.
+    """
     name = log_name(folder, segment.base_offset, segment.cleanings)
     expected = None if position else segment.base_offset
     while position < segment.size_bytes:
@@ -227,7 +241,11 @@ def read_batches(
 
 
 def fetched(fetch: Fetch, name: str, size_bytes: int, position: int) -> memoryview:
-    """The bytes, fewer where the file ends too early; raises NotInMemory when they cannot be had without waiting."""
+    """Return the bytes, fewer if the file is too short.
+
+    Raises:
+        NotInMemory: they cannot be read without waiting.
+    """
     data = fetch(name, size_bytes, position)
     if data is None:
         raise NotInMemory
@@ -235,18 +253,18 @@ def fetched(fetch: Fetch, name: str, size_bytes: int, position: int) -> memoryvi
 
 
 def not_whole(name: str, position: int, expected: int | None, *, is_short: bool) -> DamagedSegment:
-    """What is wrong where a batch should be and is not."""
+    """Return the error for a position at which a whole batch is missing."""
     reason = "the file ends here" if is_short else "there is no whole batch"
     return DamagedSegment(name, position, -1 if expected is None else expected, reason)
 
 
 def _is_large(view: memoryview, size_max: int) -> bool:
-    """Whether a window holds but the beginning of one batch, that is, if its length is right."""
+    """Return whether the window holds only the beginning of one batch, if its length field is right."""
     return len(view) < _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= size_max
 
 
 def _read_large_batch(store: SegmentStore, name: str, view: memoryview, position: int) -> memoryview:
-    """The whole batch of which `view` is the beginning; memory is spent on it only when its checksum is right."""
+    """Return the whole batch that begins with `view`. Memory is allocated only after its checksum matched."""
     header = _NEW(BatchHeader, HEADER.unpack_from(view))
     crc, end = crc32c(view[CHECKED_FROM:]), position + header.size_bytes
     for start in range(position + len(view), end, WINDOW_BYTES):
@@ -257,7 +275,7 @@ def _read_large_batch(store: SegmentStore, name: str, view: memoryview, position
 def read_index_files(
     store: SegmentStore, folder: str, segment: SegmentInfo, start: IndexState, end: IndexState
 ) -> tuple[bytes, bytes]:
-    """What the files hold from one state to the other; a file of which that is nothing need not be there."""
+    """Read the two index files between two states. A file without new bytes may be missing."""
     _, offset_name, time_name = file_names(folder, segment.base_offset, segment.cleanings)
     offset_size = end.offset_index_bytes - start.offset_index_bytes
     time_size = end.time_index_bytes - start.time_index_bytes
@@ -268,9 +286,12 @@ def read_index_files(
 
 
 def resumed_builder(store: SegmentStore, folder: str, segment: SegmentInfo) -> IndexBuilder:
-    """A builder that goes on where an unsealed segment ends; what `take` then gives continues the index files.
+    """Return a builder that continues an unsealed segment; the entries from its `take` are appended to the index files.
 
-    When these are not as they were written it gives both whole, made from the batches. Raises DamagedSegment.
+    If the index files are damaged or missing, `take` returns both completely, rebuilt from the batches.
+
+    Raises:
+        DamagedSegment: the log file is damaged.
     """
     assert not segment.is_sealed, "nothing is added to a sealed segment"
     try:
@@ -284,21 +305,23 @@ def resumed_builder(store: SegmentStore, folder: str, segment: SegmentInfo) -> I
 
 def _resumed_from_files(store: SegmentStore, folder: str, segment: SegmentInfo) -> IndexBuilder:
     if segment.indexes is None:
-        raise DamagedIndexError("nobody knows what the index files were")
+        raise DamagedIndexError("the manifest has no checksums of the index files")
     files = read_index_files(store, folder, segment, IndexState(), segment.indexes)
     builder = IndexBuilder.resume(segment.base_offset, segment.indexes, *files)
     for header, batch in read_batches(store, folder, segment, builder.size_bytes):
         builder.add(header.base_offset, header.last_offset, len(batch), header.max_timestamp)
     if builder.next_state() != segment.indexes:
-        raise DamagedIndexError("batches behind the last entry are not named as they should be")
+        raise DamagedIndexError("the index files do not match the batches after their last entry")
     return builder
 
 
 class IndexRebuild:
-    """Makes the indexes of a segment anew while its batches come by, the first one first.
+    """Rebuilds the indexes of a segment from its batches.
 
-    Offsets that were skipped when the segment was written can only be told from damaged ones by the recorded state.
-    When that is another one nothing is believed; when there is none, and there is damage, what precedes the first skip.
+    Only the recorded state can tell offsets that were skipped on purpose from damaged base offsets. If the rebuilt
+    state
+    differs, the whole segment counts as damaged. If no state was recorded and the segment is damaged, only the
+    batches before the first skip are trusted.
     """
 
     def __init__(self, folder: str, segment: SegmentInfo) -> None:
@@ -308,14 +331,15 @@ class IndexRebuild:
         self._first_skip: tuple[int, int] | None = None
 
     def add(self, header: BatchHeader, size_bytes: int) -> None:
-        """A batch follows."""
         builder = self.builder
         if self._first_skip is None and header.base_offset != builder.last_offset + 1:
             self._first_skip = builder.size_bytes, builder.last_offset + 1
         builder.add(header.base_offset, header.last_offset, size_bytes, header.max_timestamp)
 
     def finish(self, damage: DamagedSegment | None) -> DamagedSegment | None:
-        """There are no more batches, or damage where the next one should be; what is wrong with the segment."""
+        """End the rebuild, with the damage found after the last batch; return the damage of the whole segment, or
+        None.
+        """
         segment = self._segment
         if segment.is_sealed:
             self.builder.seal()
@@ -332,7 +356,7 @@ class IndexRebuild:
 
 
 def rebuilt_index(store: SegmentStore, folder: str, segment: SegmentInfo) -> tuple[IndexBuilder, DamagedSegment | None]:
-    """The indexes made anew from the batches, as far as these are readable, and what is wrong with the others."""
+    """Rebuild the indexes from the readable batches; also return the damage, or None."""
     rebuild, damage = IndexRebuild(folder, segment), None
     try:
         for header, batch in read_batches(store, folder, segment):

@@ -1,9 +1,4 @@
-"""The indexes of one segment in memory: what is asked of them.
-
-Rules of this file: no I/O; an index never changes once it is made, so any thread may ask it. Columns of integers, 8
-bytes a batch in the offset index and 12 in the time index; every question is a bisection. It may cover more of a
-segment than who asks knows of: the segment grew since.
-"""
+"""The in-memory offset and time index of one archived segment."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -24,12 +19,16 @@ from pipeline_broker.log.archive.index_files import (
 )
 from pipeline_broker.log.journal.entry import Buffer
 
-OBJECT_BYTES = 600  # of an index without entries: itself, four columns, its state, its place in a cache
+OBJECT_BYTES = 600  # size of an index without entries: object, four columns, state, cache entry
 
 
 @attrs.frozen
 class SegmentIndex:
-    """Both indexes of the first `size_bytes` of a segment."""
+    """Both indexes of the first `size_bytes` of a segment. Immutable, so any thread may use it.
+
+    The offset index takes 8 bytes an entry and the time index 12. Every lookup is a bisection. The index may cover more
+    of a segment than the caller's manifest does, because the segment may have grown since.
+    """
 
     base_offset: int
     last_offset: int
@@ -42,9 +41,9 @@ class SegmentIndex:
 
     @classmethod
     def of_builder(cls, builder: IndexBuilder) -> "SegmentIndex":
-        """What a builder made of the batches of a segment, from the first on."""
+        """Return the index from a builder that has seen all batches of the segment."""
         entries = builder.take()
-        assert entries.offset_position == entries.time_position == 0, "nothing was taken before"
+        assert entries.offset_position == entries.time_position == 0, "the builder must not have been drained before"
         empty = cls.empty(builder.base_offset)
         return empty.grown(
             builder.last_offset,
@@ -57,7 +56,6 @@ class SegmentIndex:
 
     @classmethod
     def empty(cls, base_offset: int) -> "SegmentIndex":
-        """Of no batch yet."""
         return cls(base_offset, base_offset - 1, 0, IndexState(), array("i"), array("i"), array("q"), array("i"))
 
     def grown(
@@ -69,7 +67,11 @@ class SegmentIndex:
         offset_entries: Buffer,
         time_entries: Buffer,
     ) -> "SegmentIndex":
-        """With what was added to both files since; raises DamagedIndexError when it is not what was written."""
+        """Return this index with the entries that were appended to both files since.
+
+        Raises:
+            DamagedIndexError: the entries do not match `state`, or are out of order.
+        """
         check_state(state, offset_entries, time_entries, self.state)
         offset_max = last_offset - self.base_offset
         offset_after = (self.offsets[-1], self.positions[-1]) if self.offsets else (-1, -1)
@@ -89,31 +91,31 @@ class SegmentIndex:
 
     @property
     def memory_bytes(self) -> int:
-        """What it takes to keep it."""
+        """The memory that the index takes."""
         return OBJECT_BYTES + OFFSET_ENTRY.size * len(self.offsets) + TIME_ENTRY.size * len(self.timestamps)
 
     def encoded(self) -> tuple[bytes, bytes]:
-        """The contents of both files."""
+        """Return the contents of the offset index file and the time index file."""
         entries = b"".join(map(OFFSET_ENTRY.pack, self.offsets, self.positions))
         return entries, b"".join(map(TIME_ENTRY.pack, self.timestamps, self.time_offsets))
 
     def floor(self, offset: int) -> int:
-        """Where a batch begins that is the first one with this offset or a later one, or lies before that."""
+        """Return the start of a batch that is at or before the first batch with this or a higher offset."""
         number = bisect_right(self.offsets, offset - self.base_offset) - 1
         return self.positions[number] if number >= 0 else 0
 
     def ceiling(self, offset: int) -> int:
-        """Where the first batch with this offset or a later one begins, or a place behind its beginning."""
+        """Return a position at or after the start of the first batch with this or a higher offset."""
         number = bisect_left(self.offsets, offset - self.base_offset)
         return self.positions[number] if number < len(self.positions) else self.size_bytes
 
     def names(self, position: int) -> Iterator[tuple[int, int]]:
-        """Position and last offset of each batch that the index names, from that place in the file on."""
+        """Yield position and last offset of each indexed batch from a position."""
         for number in range(bisect_left(self.positions, position), len(self.positions)):
             yield self.positions[number], self.base_offset + self.offsets[number]
 
     def boundary(self, position: int, bytes_max: int) -> int:
-        """The end of a run of whole batches: of at most so many bytes, or else up to the next place that is known."""
+        """Return a batch boundary at most `bytes_max` after `position`; if none is known, the next known one."""
         if self.size_bytes <= position + bytes_max:
             return self.size_bytes
         number = bisect_right(self.positions, position + bytes_max)
@@ -122,20 +124,22 @@ class SegmentIndex:
         return self.positions[number] if number < len(self.positions) else self.size_bytes
 
     def reach(self, position: int, bytes_max: int) -> int:
-        """A place behind which no batch ends that fits into so many bytes from `position` on, where a batch begins.
+        """Return a position after which no batch ends that fits into `bytes_max` bytes. A batch begins at `position`.
 
-        The last batch before a place that the index knows begins no further than an interval behind the one before it.
+        The last batch before an indexed position begins at most one index interval after the entry before it.
         """
         stop = position + bytes_max
         place = self.boundary(position, bytes_max)
         return min(stop, (place if place <= stop else position) + INDEX_INTERVAL_BYTES)
 
     def search_start(self, timestamp: int) -> int:
-        """Where a batch begins such that no batch before it reaches the time; the first that does is not far."""
+        """Return the start of a batch such that no batch before it reaches the timestamp. The first match is close to
+        it.
+        """
         if timestamp <= NO_TIMESTAMP:
             return 0
         number = bisect_left(self.timestamps, timestamp)
-        # Entries of both indexes come together, so what first reached the time lies behind the offset entry before.
+        # Time entries are added together with offset entries, so the match lies after the previous offset entry.
         reached = self.time_offsets[number] if number < len(self.timestamps) else self.last_offset - self.base_offset
         number = bisect_left(self.offsets, reached) - 1
         return self.positions[number] if number >= 0 else 0

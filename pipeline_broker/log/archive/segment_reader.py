@@ -1,9 +1,4 @@
-"""Reads of a segment: by offset, by time, and one batch after the other.
-
-Rules of this file: nothing waits for a disk but the work of a ColdRead, and `batches`. No batch leaves unverified (see
-segment_file), and none behind damage: that is decided by the one that may wait, so that what the page cache holds is
-never judged twice. What one read does is bounded as in `reading`.
-"""
+"""Verified reads of archived segments: by offset, by timestamp and in sequence."""
 
 import contextlib
 import threading
@@ -40,14 +35,14 @@ from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.record import iterate_records
 
-READ_AHEAD_BYTES = 2 * BYTES_PER_READ  # of a sequential read: this one and the next
-SEQUENCES_MAX = 1024  # places where readers stopped, and may go on
-SEARCH_WINDOW_BYTES = 16 << 10  # the batch that a search by time ends at is seldom further away
-SEARCH_BYTES_MAX = 1 << 20  # without waiting; a search that goes further is continued by a thread
+READ_AHEAD_BYTES = 2 * BYTES_PER_READ  # for sequential reads: the current one and the next
+SEQUENCES_MAX = 1024  # remembered end positions of reads
+SEARCH_WINDOW_BYTES = 16 << 10  # a search by timestamp usually ends within this distance of its start
+SEARCH_BYTES_MAX = 1 << 20  # limit of a search on the event loop; a thread continues longer ones
 
 
 class _Wanted(NamedTuple):
-    """What a read is for; `place` is where the first batch begins, if that is known."""
+    """The arguments of a read. `place` is the position of the first batch, if known."""
 
     folder: str
     segment: SegmentInfo
@@ -65,11 +60,11 @@ class _Wanted(NamedTuple):
         return segment_key(self.folder, self.segment)
 
     def start(self, index: SegmentIndex) -> int:
-        """The place in the file where a batch begins that is the first one, or lies before that."""
+        """Return the start of a batch at or before the first wanted one."""
         return index.floor(self.offset) if self.place is None else self.place
 
     def stop(self, index: SegmentIndex, end: int) -> int:
-        """The place in the file behind which nothing is of use."""
+        """Return the position after which no wanted batch ends."""
         if self.place is None:
             ceiling = index.ceiling(self.offset)
             stop = ceiling + self.bytes_max
@@ -82,7 +77,7 @@ class _Wanted(NamedTuple):
 
 
 class _Run:
-    """Batches from the one that is wanted on, as they come by."""
+    """Collects the batches of a read while they are verified."""
 
     __slots__ = ("_wanted", "count", "end", "found", "is_full", "next_offset", "parts", "size_bytes")
 
@@ -91,13 +86,15 @@ class _Run:
         self.parts: list[Buffer] = []
         self.size_bytes = 0
         self.count = 0
-        self.found = False  # the first one
+        self.found = False  # whether the first wanted batch was seen
         self.is_full = False
         self.next_offset: int | None = None
-        self.end: int  # the place in the file of the batch with the next offset
+        self.end: int  # file position of the batch with the next offset
 
     def take(self, view: memoryview, position: int, batches: Iterator[tuple[BatchHeader, int, int]]) -> int:
-        """Keep what is wanted of the batches in `view`, which is at `position`; returns how far it was looked at."""
+        """Keep the wanted batches of `view`, which lies at `position`; return the end of the last batch taken or
+        skipped.
+        """
         offset, bytes_max = self._wanted.offset, self._wanted.bytes_max
         first = done = 0
         try:
@@ -127,7 +124,7 @@ class _Run:
 
 
 def _collect(wanted: _Wanted, index: SegmentIndex, end: int, fetch: Fetch) -> _Run:
-    """Read up to the limits of `wanted`, or to what cannot be had; raises when that is the first batch."""
+    """Read up to the limits of `wanted`, or up to the first unreadable batch; raise if that is the first wanted one."""
     segment, folder, name = wanted.segment, wanted.folder, wanted.name
     run = _Run(wanted)
     position, stop = wanted.start(index), wanted.stop(index, end)
@@ -153,13 +150,13 @@ def _collect(wanted: _Wanted, index: SegmentIndex, end: int, fetch: Fetch) -> _R
 
 
 def _check_whole(view: memoryview, done: int, size_bytes: int, name: str, position: int, expected: int | None) -> None:
-    """A piece that ends where a batch ends is read to its end."""
+    """Raise if a piece that ends at a batch boundary was not consumed completely."""
     if done < size_bytes:
         raise not_whole(name, position + done, expected, is_short=len(view) < size_bytes)
 
 
 class _Sequences:
-    """Where reads ended: one that begins there is probably not the last, and need not look for its place."""
+    """End positions of recent reads. A read that starts where another ended needs no index lookup."""
 
     def __init__(self) -> None:
         self._ends: OrderedDict[tuple[SegmentKey, int], int] = OrderedDict()
@@ -172,13 +169,18 @@ class _Sequences:
                 self._ends.popitem(last=False)
 
     def take(self, key: SegmentKey, offset: int) -> int | None:
-        """The place in the file of the batch that one read ended in front of; a second reader looks for it itself."""
+        """Return and forget the position of the batch with this offset. A second reader has to use the index."""
         with self._lock:
             return self._ends.pop((key, offset), None)
 
 
 class SegmentReader:
-    """Reads segments of one store; for any thread."""
+    """Reads segments of one store, for any thread. Only `batches` and the work of a ColdRead wait for a disk.
+
+    No batch is returned unverified, and none after damage. Only reads that may wait declare damage. A read on the event
+    loop that
+    finds something wrong hands over to one, so cached bytes are judged once.
+    """
 
     def __init__(self, store: SegmentStore, index_bytes_max: int = INDEX_CACHE_BYTES_MAX) -> None:
         self._store = store
@@ -187,11 +189,20 @@ class SegmentReader:
         self._sequences = _Sequences()
 
     def read(self, folder: str, segment: SegmentInfo, offset: int, bytes_max: int, *, at_least_one: bool) -> ReadResult:
-        """Whole batches from the first one on that ends at or behind `offset`, at most `bytes_max` bytes of them.
+        """Read whole batches, starting with the first one that ends at or above `offset`.
 
-        With `at_least_one` the first batch comes whatever its size; nothing comes behind the segment's last offset.
-        Fewer than asked for is no sign of the end. It is the ColdRead that raises DamagedSegment, when the first batch
-        cannot be had, or SegmentGone.
+        Fewer batches than requested do not mean the end of the segment.
+
+        Args:
+            folder: of the partition.
+            segment: metadata. Nothing above its last offset is returned.
+            offset: of the first wanted record.
+            bytes_max: limit on the size of all batches.
+            at_least_one: return the first batch even if it is larger than `bytes_max`.
+
+        Returns:
+            the batches, or a ColdRead. The ColdRead raises DamagedSegment if the first batch is unreadable, and
+            SegmentGone.
         """
         if offset > segment.last_offset:
             return ReadResult()
@@ -207,7 +218,7 @@ class SegmentReader:
         return ReadResult(cold=ColdRead(lambda: self._read_cold(wanted), size_bytes))
 
     def _read_now(self, wanted: _Wanted, index: SegmentIndex) -> list[Buffer] | None:
-        """None when a thread must do it: bytes are not in memory, or not as they should be."""
+        """Return None if bytes are not in memory, or look damaged."""
         try:
             return self._read_batches(wanted, index, self._store.read_cached)
         except (DamagedSegment, NotInMemory):
@@ -229,14 +240,14 @@ class SegmentReader:
     def _read_batches(self, wanted: _Wanted, index: SegmentIndex, fetch: Fetch) -> list[Buffer]:
         end, damage = self._readable(wanted.folder, wanted.segment, index)
         run = _collect(wanted, index, end, fetch)
-        if not run.found and wanted.stop(index, end) == end:  # all there is was looked at
+        if not run.found and wanted.stop(index, end) == end:  # searched up to the readable end
             raise damage
         if run.parts and run.next_offset is not None:
             self._sequences.ended(wanted.key, run.next_offset, run.end)
         return run.parts
 
     def _readable(self, folder: str, segment: SegmentInfo, index: SegmentIndex) -> tuple[int, DamagedSegment]:
-        """Up to which place the segment can be read, and what to say to who wants more."""
+        """Return the end of the readable part of the segment, and the error for reads beyond it."""
         damage = self._damage.find(segment_key(folder, segment))
         if damage is None:
             end = min(segment.size_bytes, index.size_bytes)
@@ -247,7 +258,9 @@ class SegmentReader:
     def offset_for_timestamp(
         self, folder: str, segment: SegmentInfo, timestamp: int
     ) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
-        """The first record at or after the time; None when there is none. The ColdRead raises as that of `read`."""
+        """Find the first record at or after the timestamp; None without one. The ColdRead raises like that of
+        `read`.
+        """
         if timestamp > segment.max_timestamp:
             return None
         index = self._indexes.find(folder, segment)
@@ -280,7 +293,7 @@ class SegmentReader:
                 expected = header.last_offset + 1
                 if header.max_timestamp >= timestamp:
                     found = _first_record_since(header, view[start:done], timestamp)
-                    if found is not None:  # else compaction took away the record that had that time
+                    if found is not None:  # otherwise compaction removed the record with the batch's max timestamp
                         return found
             _check_whole(view, done, boundary - position, name, position, expected)
             position = boundary
@@ -289,9 +302,11 @@ class SegmentReader:
         return None
 
     def batches(self, folder: str, segment: SegmentInfo, position: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """All batches from the one at `position` on, read in windows: for a thread that may wait.
+        """Yield all batches from the one at `position`. Blocks.
 
-        Raises DamagedSegment in place of the first batch that is not as it was written, or SegmentGone.
+        Raises:
+            DamagedSegment: instead of the first damaged batch.
+            SegmentGone: the segment was deleted or replaced.
         """
         with self._judged(folder, segment):
             index = self._indexes.load(folder, segment)
@@ -303,7 +318,7 @@ class SegmentReader:
                 position += len(batch)
 
     def transaction_index(self, folder: str, segment: SegmentInfo) -> bytes | None:
-        """What the file of aborted transactions holds; None when it is not what was written; may block."""
+        """Return the content of the file of aborted transactions; None if it is missing or damaged. Blocks."""
         name = transaction_index_name(folder, segment.base_offset, segment.cleanings)
         try:
             content = bytes(self._store.read(name, segment.aborted_bytes, 0))
@@ -313,7 +328,7 @@ class SegmentReader:
 
     @contextlib.contextmanager
     def _judged(self, folder: str, segment: SegmentInfo) -> Iterator[None]:
-        """Record damage, unless the segment was taken away meanwhile."""
+        """Record damage found in the body, unless the segment was deleted or replaced in the meantime."""
         try:
             yield
         except FileNotFoundError:
@@ -330,13 +345,13 @@ class SegmentReader:
         raise damage
 
     def forget(self, folder: str, segment: SegmentInfo) -> None:
-        """The segment's files are about to be deleted or replaced, and nobody is to begin to read them any more."""
+        """Prepare for the deletion or replacement of the segment's files. No later read may start."""
         key = segment_key(folder, segment)
         self._damage.retire(key)
         self._indexes.forget(key)
 
     def write_repairs(self) -> int:
-        """Write index files again that were made anew; for the one thread that writes. Returns how many files."""
+        """Write rebuilt index files; return their number. Only for the writing thread."""
         return self._indexes.write_repairs()
 
 

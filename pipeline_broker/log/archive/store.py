@@ -1,9 +1,4 @@
-"""Where the files of the archive are: the interface that a directory and an object store share.
-
-Rules of this file: names are `<folder>/<file>`, a folder for each partition. One thread writes (every method that
-changes something), any thread reads, while something is written too. Nothing here knows what the files hold; what of
-them counts is decided by a manifest, elsewhere. Errors are OSError, FileNotFoundError for a name that is not there.
-"""
+"""The storage interface of the archive's files, implemented by a directory and by an object store."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -12,64 +7,73 @@ from pipeline_broker.log.journal.entry import Buffer
 
 
 class SegmentStore(Protocol):
-    """Files that grow at their end, are read anywhere, and are replaced or deleted as a whole."""
+    """Files that are appended to, read anywhere, and replaced or deleted as a whole.
+
+    Names are `<folder>/<file>`, with one folder per partition. One thread writes; any thread may read at the same time.
+    Errors
+    are OSError, and FileNotFoundError for missing names. The store knows nothing about the content.
+    """
 
     def folders(self) -> list[str]:
-        """The folders in order; one without files may be among them or not."""
+        """Return all folders, sorted. Empty ones may be missing."""
 
     def names(self, folder: str) -> list[str]:
-        """The files in a folder, without its name, in order; none when there is no such folder."""
+        """Return the file names in a folder, sorted, without the folder; empty for a missing folder."""
 
     def size_bytes(self, name: str) -> int:
-        """How long a file is."""
+        ...
 
     def write(self, name: str, parts: Sequence[Buffer], position: int) -> None:
-        """Write the parts one behind the other; the file ends behind them, whatever was there before.
+        """Write the parts at a position and truncate the file after them. Create file and folder if they are missing.
 
-        File and folder are made when they are not there. Raises ShortFile, with nothing changed, when the position is
-        beyond the end. It can be read at once, and is durable after `sync`. After an OSError the file is as it was up
-        to the position, or up to its end when it was synced last, whichever is less.
+        The bytes are readable at once, and durable after `sync`. After an OSError the file is unchanged below the
+        position, or
+        below its size at the last sync if that is smaller.
+
+        Raises:
+            ShortFile: the position is beyond the end. The file is unchanged.
         """
 
     def sync(self, names: Iterable[str]) -> None:
-        """Return when all that was written to these files survives a power cut, with the names of file and folder.
+        """Make all writes to these files durable, and the names of files and folders.
 
-        After an OSError nothing may be believed to be durable that was not before: write it again, never sync again.
+        After an OSError nothing new may be considered durable. Write it again; a repeated sync proves nothing.
         """
 
     def read(self, name: str, size_bytes: int, position: int) -> Buffer:
-        """So many bytes; fewer only at the end of the file."""
+        """Return `size_bytes` bytes, fewer only at the end of the file."""
 
     def read_cached(self, name: str, size_bytes: int, position: int) -> Buffer | None:
-        """The same without waiting for a disk or a network; None when that is not possible, also for no such file."""
+        """Like `read`, without waiting for a disk or a network. Return None if that is impossible or the file is
+        missing.
+        """
 
     def read_ahead(self, name: str, size_bytes: int, position: int) -> None:
-        """Say that these bytes will be read soon: a hint, whatever comes of it."""
+        """Hint that these bytes will be read soon."""
 
     def replace(self, source: str, target: str) -> None:
-        """Give a file another name of its folder, in place of the file of that name; durable when this returns.
+        """Rename a file within its folder, replacing the target; durable on return.
 
-        At every moment, and after a power cut, the target is wholly the old file or wholly the new one.
+        At every moment, also after a power cut, the target is the whole old file or the whole new one.
         """
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove files, durably when this returns; those that are not there are no error."""
+        """Delete files, durably on return. Missing files are ignored."""
 
     def delete_folder(self, folder: str, names: Iterable[str]) -> None:
-        """Remove these files of a folder, and it when no others are left, durably when this returns.
-
-        What is not there is no error.
+        """Delete these files of a folder, and the folder if it is then empty; durable on return. Missing ones are
+        ignored.
         """
 
     def free_bytes(self) -> int:
-        """How many more bytes can be written."""
+        """Return how many more bytes can be written."""
 
     def close(self) -> None:
-        """Keep no file open any more."""
+        ...
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Folder and file."""
+    """Return the folder and the file of a name."""
     folder, separator, file = name.partition("/")
     assert separator, f"{name!r} is not <folder>/<file>"
     assert not {folder, file} & {"", ".", ".."}, f"{name!r} has no proper folder or file"

@@ -1,8 +1,8 @@
-"""The index of aborted transactions that a segment has where any ended in it: written, read, made anew.
+"""The index of aborted transactions of a segment (`.txnindex`): writing, reading and rebuilding.
 
-Rules of this file: as of all that is in the archive, the manifest says how long it is and which checksum it has. One
-that is not so is made anew from the batches, which takes a walk over the log from its start, since a transaction may
-have begun in an earlier segment. What compaction has taken away is not found again then, nor is it needed.
+The manifest has its size and checksum. A damaged index is rebuilt from the batches of the segment and of all earlier
+ones, because a transaction may begin in an earlier segment. A rebuilt index lacks transactions whose records
+compaction has removed, which no reader needs.
 """
 
 from __future__ import annotations
@@ -33,25 +33,27 @@ class TransactionIndex:
     """The index of a segment that is being written.
 
     Args:
-        before: the same segment earlier; None for a new one.
-        load: its entries.
+        before: the segment's earlier metadata; None for a new segment.
+        load: returns the earlier entries.
     """
 
     def __init__(self, before: SegmentInfo | None = None, load: Callable[[], list[AbortedTransaction]] = list) -> None:
         self._before = before
         self._load = load
-        self._content: bytearray | None = None  # once something was added
+        self._content: bytearray | None = None  # None until an entry is added
         self._written_bytes = 0
 
     def add(self, transaction: AbortedTransaction) -> None:
-        """Its marker is in the segment; markers come in order."""
+        """Add a transaction whose marker is in the segment, in the order of the markers."""
         if self._content is None:
             known = [] if self._before is None else self._load()
             self._content = bytearray(encode_entries(known))
         self._content += encode_entries([transaction])
 
     def write(self, store: SegmentStore, name: str) -> bool:
-        """Write the whole of it, which is small, if anything was added; whether the file must be synced."""
+        """Write the whole index, which is small, if entries were added; return whether it was written and needs a
+        sync.
+        """
         if self._content is None or len(self._content) == self._written_bytes:
             return False
         store.write(name, [bytes(self._content)], 0)
@@ -59,7 +61,7 @@ class TransactionIndex:
         return True
 
     def noted(self, segment: SegmentInfo) -> SegmentInfo:
-        """The segment as the manifest is to have it."""
+        """Return the segment's metadata with size and checksum of the index."""
         if self._content is not None:
             return attrs.evolve(segment, aborted_bytes=len(self._content), aborted_crc=crc32c(self._content))
         if self._before is None:
@@ -68,10 +70,10 @@ class TransactionIndex:
 
 
 def aborted_in(reader: SegmentReader, manifest: PartitionManifest, segment: SegmentInfo) -> list[AbortedTransaction]:
-    """The entries of a segment, from its file or made anew; may block.
+    """Return the entries of a segment, from its file or rebuilt. Blocks.
 
     Raises:
-        DamagedSegment: a segment that must be walked over is not what was written.
+        DamagedSegment: a segment needed for the rebuild is damaged.
     """
     if not segment.aborted_bytes:
         return []
@@ -79,14 +81,14 @@ def aborted_in(reader: SegmentReader, manifest: PartitionManifest, segment: Segm
     if content is not None:
         return parse_entries(content)
     name = transaction_index_name(manifest.folder, segment.base_offset, segment.cleanings)
-    logger.warning("%s is not as it was written: it is made anew", name)
+    logger.warning("%s is missing or damaged; it is rebuilt from the batches", name)
     return rebuilt_entries(reader, manifest, segment)
 
 
 def rebuilt_entries(
     reader: SegmentReader, manifest: PartitionManifest, segment: SegmentInfo
 ) -> list[AbortedTransaction]:
-    """What the batches of a segment, and of those before it, say."""
+    """Return the entries of a segment from its batches and those of all earlier segments. Blocks."""
     opened, entries = OpenTransactions(), []
     for each in manifest.segments:
         if each.base_offset > segment.base_offset:

@@ -185,7 +185,7 @@ def test_an_intact_frame_with_another_number_of_entries_is_a_writers_mistake(cou
     checked = struct.pack("<IIQQQ", len(body), count, IDENTITY, 5, 0)
     data = struct.pack("<II", MAGIC, crc32c(checked + body)) + checked + body
 
-    with pytest.raises(ValueError, match=r"^(bytes are left|a frame has fewer)"):
+    with pytest.raises(ValueError, match=r"^a frame has (more|fewer) bytes"):
         read_run(data, 0, IDENTITY, 5, 0, 0)
 
 

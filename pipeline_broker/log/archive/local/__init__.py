@@ -1,0 +1,2 @@
+"""The archive in a directory of the local disk: segment files and a manifest file."""
+

@@ -1,7 +1,7 @@
-"""Where the archive and the journal of a data directory are: in itself, or in a store that a file of it names.
+"""The location of a broker's archive and journal: its data directory, or a store named by the file `archive-store`.
 
-Rules of this file: a journal goes on where its archive ends, so the two stay together. A start that would read another
-archive or journal, or none, is refused, because it would take all that was written for never written.
+A journal continues where its archive ends, so both must stay together. Startup is refused if its options name another
+archive or journal: it would treat acknowledged records as if they had never been written.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ ENDED = "its archive was in memory, and has ended with its process: start on a n
 
 
 class ArchivePlace(NamedTuple):
-    """Where an archive is that is not in its data directory.
+    """The location of an archive outside of the data directory.
 
     Attributes:
         url: of the store.
-        node: whose archive in that store it is.
-        wal: where the journal is: "disk", the directory, or "objects", the store.
+        node: id of the broker that owns this archive in the store.
+        wal: location of the journal: "disk" for the data directory, "objects" for the store.
     """
 
     url: str
@@ -45,11 +45,11 @@ class ArchivePlace(NamedTuple):
 
 
 def read_archive_place(files: FileSystem, data: Path) -> ArchivePlace | None:
-    """The place that a data directory names; None when its archive is in itself.
+    """Return the location that a data directory names; None if its archive is in the directory.
 
     Raises:
-        ManifestDamaged: the file that names it is not what was written.
-        OSError: it cannot be read.
+        ManifestDamaged: the content of the file is invalid.
+        OSError: the file cannot be read.
     """
     if PLACE_NAME not in files.list_directory(data):
         return None
@@ -57,20 +57,22 @@ def read_archive_place(files: FileSystem, data: Path) -> ArchivePlace | None:
     is_place = len(lines) >= 2 and lines[0].isprintable() and lines[1].isdecimal() and lines[2:] in ([], ["objects"])
     if not is_place:
         raise ManifestDamaged(
-            f"{PLACE_NAME} does not say where the archive is: a line with its store, one with its node"
+            f"{PLACE_NAME} does not say where the archive is. It must have a line with the store and one with the node id"
         )
     return ArchivePlace(lines[0], int(lines[1]), "objects" if lines[2:] else "disk")
 
 
 def keep_archive_place(files: FileSystem, data: Path, place: ArchivePlace | None) -> None:
-    """See that the archive is where it was, and write down where it is going to be.
+    """Check that the archive is where this data directory has had it, and record a new location.
 
     Args:
-        place: that the start names; None for the directory itself.
+        files: the file system.
+        data: the data directory.
+        place: the location from the options; None for the data directory.
 
     Raises:
-        ManifestDamaged: it is somewhere else.
-        OSError: the disk cannot.
+        ManifestDamaged: the archive is somewhere else.
+        OSError: the disk failed.
     """
     before = read_archive_place(files, data)
     if before is not None:
@@ -92,7 +94,7 @@ def keep_archive_place(files: FileSystem, data: Path, place: ArchivePlace | None
     ):
         raise ManifestDamaged("this directory has a journal: with --wal objects it needs to be a new one")
     if WRITING_NAME in files.list_directory(data):
-        files.unlink(data / WRITING_NAME)  # an attempt that was cut short
+        files.unlink(data / WRITING_NAME)  # left by an interrupted attempt
     file = files.open(data / WRITING_NAME, create=True)
     third = "objects\n" if place.wal == "objects" else ""
     write_all(file, [f"{place.url}\n{place.node}\n{third}".encode()], 0)

@@ -1,4 +1,4 @@
-"""The archive in a data directory: segment files and a manifest file, in the folder `archive`."""
+"""The constructor of an archive in a data directory, in its folder `archive`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ ARCHIVE_NAME = "archive"
 
 
 def open_local_archive(data_directory: Path, files: FileSystem, clean: ManifestEnd | None = None) -> Archive:
-    """Open the archive of a data directory; create an empty one if it has none.
+    """Open the archive of a data directory; create an empty one if it is missing.
 
     Args:
         data_directory: of the broker.
         files: the file system.
-        clean: the end of the manifest that a clean shutdown noted, see `ManifestFile`.
+        clean: the end of the manifest from the mark of a clean shutdown; see `ManifestFile`.
 
     Raises:
         ManifestDamaged: the manifest cannot be read.
         OSError: the directory cannot be used.
     """
     directory = data_directory / ARCHIVE_NAME
-    # Compaction writes in a thread of its own, and a store has one writer.
+    # Two stores, because a store has one writing thread, and compaction writes in a thread of its own.
     return Archive(LocalStore(files, directory), LocalStore(files, directory), ManifestFile(files, directory, clean))

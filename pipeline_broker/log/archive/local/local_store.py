@@ -1,11 +1,4 @@
-"""A segment store in a directory.
-
-Rules of this file: a folder is a directory, a file a file. A file that was written to stays open until it is synced, so
-that no error of a write-back is told to a descriptor that nobody asks; how many may be open so is bounded. Names are
-synced with their directory, once for all that came or went in it. Files open for reading are kept, the ones used last;
-none of them outlives the name under which it was opened. What is written in large pieces goes past the page cache: who
-reads what was archived a moment ago reads it from the disk.
-"""
+"""A segment store in a local directory."""
 
 import contextlib
 import errno
@@ -21,11 +14,11 @@ from pipeline_broker.log.errors import ShortFile
 from pipeline_broker.log.journal.entry import Buffer
 
 FILES_OPEN_MAX = 256  # for reading; with sockets and journal well below the usual limit of 1024 descriptors
-FILES_UNSYNCED_MAX = 64  # a further one makes room by a sync that would come anyway
+FILES_UNSYNCED_MAX = 64  # beyond that the oldest is synced early, which it needs anyway
 
 
 class _OpenFiles:
-    """Files by name, the ones used last, for any thread."""
+    """An LRU cache of open files by name, for any thread."""
 
     def __init__(self, open_file: Callable[[str], File], files_max: int) -> None:
         self._open_file = open_file
@@ -38,7 +31,7 @@ class _OpenFiles:
         return len(self._files)
 
     def find(self, name: str) -> File | None:
-        """The file if it is open: opening one may wait for the disk."""
+        """Return the file if it is open; opening one could wait for the disk."""
         with self._lock:
             file = self._files.get(name)
             if file is not None:
@@ -46,14 +39,14 @@ class _OpenFiles:
             return file
 
     def take(self, name: str) -> File:
-        """The file, opened when it is not."""
+        """Return the file, opening it if necessary."""
         file = self.find(name)
         if file is not None:
             return file
         changes = self._changes
         file = self._open_file(name)
         with self._lock:
-            # A name that changed since may be this one: what was opened is then good for this once only.
+            # If any name changed since, the opened file may be an old one: use it once, and do not cache it.
             if changes == self._changes:
                 self._files[name] = file
                 if len(self._files) > self._files_max:
@@ -61,12 +54,11 @@ class _OpenFiles:
         return file
 
     def clear(self) -> None:
-        """Keep none."""
         with self._lock:
             self._files.clear()
 
     def forget(self, names: Iterable[str]) -> None:
-        """These names mean other files now, or none; called after the change, so that no old one slips in."""
+        """Drop names that were deleted or replaced. Call it after the change, so that no old file is cached again."""
         with self._lock:
             self._changes += 1
             for name in names:
@@ -74,13 +66,19 @@ class _OpenFiles:
 
 
 class LocalStore:
-    """See SegmentStore.
+    """A SegmentStore in which folders are directories.
+
+    A written file stays open until it is synced. The kernel reports a write-back error to descriptors that were open
+    when it
+    happened, so closing the file early could lose the error. Large writes bypass the page cache: recently archived
+    bytes are
+    read from the disk.
 
     Args:
         files: the file system.
-        directory: where the folders are.
-        files_open_max: how many files are kept open for reading.
-        read_only: nothing will be written, so that the directory is not made either.
+        directory: contains the folders.
+        files_open_max: files kept open for reading.
+        read_only: do not create the directory, because nothing will be written.
     """
 
     def __init__(
@@ -91,7 +89,7 @@ class LocalStore:
         self._open = _OpenFiles(lambda name: files.open(self._path(name)), files_open_max)
         self._writer = LargeWriter()
         self._unsynced: OrderedDict[str, File] = OrderedDict()
-        # What this process knows to be durable: an earlier one may have been killed before it synced a name.
+        # Only names that this process has synced: an earlier process may have been killed before it synced its names.
         self._durable_folders: set[str] = set()
         self._folders_with_durable_names: set[str] = set()
         if not read_only:
@@ -153,7 +151,7 @@ class LocalStore:
 
     def _sync_data(self, name: str) -> None:
         file = self._unsynced.pop(name, None)
-        if file is None:  # synced to make room, or written by an earlier process
+        if file is None:  # synced early, or written by an earlier process
             file = self._file_system.open(self._path(name))
         file.sync_data()
 
@@ -207,7 +205,7 @@ class LocalStore:
                     self._file_system.unlink(path)
                 except OSError:
                     if path.name not in self._file_system.list_directories(path.parent):
-                        raise  # a directory that a user has put there is left alone
+                        raise  # otherwise it is a directory that a user put there, which is left alone
         self._open.forget(names)
 
     def free_bytes(self) -> int:

@@ -1,12 +1,4 @@
-"""The manifest on disk: a file of edits, and now and then a new one that holds the sum of them.
-
-Rules of this file: an edit counts when `commit` returned; only then may anybody act on it. At each start but those
-after a clean shutdown the sum is written anew under the other name, because what can be read after a failed sync need
-not be on the disk. Where there is no room for that, it is done before the first edit (`make_durable`): until then what
-was read may be served, but nothing may be deleted because of it. A torn end is cut off; an edit that cannot be read in
-front of one that can is damage, and the start is refused.
-Killed at any point, it does the same again.
-"""
+"""The manifest on disk: a file of edits, compacted from time to time into a new file with one edit."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,24 +28,26 @@ __all__ = [
     "ManifestFile",
     "StoredEdit",
     "file_end",
-    "is_edit_behind",
+    "is_edit_after",
     "manifest_window",
     "stored_edits",
 ]
 
 MANIFEST_NAME = "manifest"
 WRITING_NAME = "manifest.writing"
+# The file is rewritten when it is REWRITE_FACTOR times as long as its first edit, the sum of all earlier ones, and
+# longer than REWRITE_BYTES_MIN.
 REWRITE_BYTES_MIN = 1 << 20
 REWRITE_FACTOR = 4
-"""The file is written anew when it is so many times as long as the sum of its edits was, and not short."""
 MANIFEST_BYTES_MAX = 2 << 30
-"""A longer file was not written by a broker: one partition takes some hundred bytes. Half of it is written anew."""
+"""Longer files are refused, because no broker wrote them: a partition takes a few hundred bytes. A file is rewritten at
+half of this size at the latest."""
 DOUBTFUL_BYTES_MAX = 4 << 30
-"""Bytes whose checksum is compared in a search for an intact edit after one that is not."""
+"""Limit on bytes of broken edits whose checksums one search computes."""
 
 
 class StoredEdit(NamedTuple):
-    """An edit, and where it lies in the file."""
+    """An edit and its position in the file."""
 
     position: int
     end: int
@@ -61,25 +55,25 @@ class StoredEdit(NamedTuple):
 
 
 def manifest_window(file: File, path: Path) -> Window:
-    """Return the window through which a manifest is read.
+    """Return a window for reading a manifest.
 
     Raises:
-        ManifestDamaged: it is longer than any manifest.
+        ManifestDamaged: the file is longer than any manifest.
     """
     window = Window(file)
     if window.size_bytes > MANIFEST_BYTES_MAX:
         raise ManifestDamaged(
-            f"{path} has {window.size_bytes} bytes, and a manifest has at most {MANIFEST_BYTES_MAX}: nothing was "
-            "changed; restore the file from a backup, or cut off what another program appended (truncate -s)"
+            f"{path} has {window.size_bytes} bytes, but a manifest has at most {MANIFEST_BYTES_MAX}; nothing was "
+            "changed. Restore the file from a backup, or cut off what another program appended (truncate -s)"
         )
     return window
 
 
 def stored_edits(window: Window) -> Iterator[StoredEdit]:
-    """The edits that count: from the beginning of the file up to the first bytes that are none.
+    """Yield the edits from the beginning of the file up to the first bytes that are not an edit.
 
     Raises:
-        ManifestDamaged: one makes no sense, though its checksum is right.
+        ManifestDamaged: the checksum of an edit matches, but its content is invalid.
     """
     position = 0
     while (stored := _edit_at(window, position)) is not None:
@@ -87,11 +81,11 @@ def stored_edits(window: Window) -> Iterator[StoredEdit]:
         position = stored.end
 
 
-def is_edit_behind(window: Window, position: int) -> bool:
-    """Whether an edit can be read behind bytes that are none: then these were one, and no torn end.
+def is_edit_after(window: Window, position: int) -> bool:
+    """Return whether an intact edit follows broken bytes. Then these are damage and not a torn end.
 
     Raises:
-        ManifestDamaged: so many bytes begin as an edit that the search does not end.
+        ManifestDamaged: more than DOUBTFUL_BYTES_MAX bytes of broken edits; searching on could take very long.
     """
     doubtful_bytes = 0
     while (position := window.find(MAGIC_BYTES, position + 1)) >= 0:
@@ -104,7 +98,7 @@ def is_edit_behind(window: Window, position: int) -> bool:
 
 
 def file_end(window: Window) -> ManifestEnd:
-    """Return how long the file is, and the checksum of all of it."""
+    """Return the length and the checksum of the whole file."""
     return ManifestEnd(window.size_bytes, crc32c_of(window.pieces(0, window.size_bytes)))
 
 
@@ -130,33 +124,41 @@ def _claimed_bytes(window: Window, position: int) -> int | None:
 
 
 class ManifestFile:
-    """The manifest of one archive; used by one thread at a time.
+    """The manifest file of one archive, for one thread at a time.
+
+    An edit counts once `commit` has returned. A torn end is cut off. A broken edit before an intact one is damage.
+
+    At startup all edits are summed up in a new file, because bytes that can be read after a failed sync need not be on
+    the
+    disk. After a clean shutdown this is unnecessary. On a full disk it is postponed to `make_durable`: until then reads
+    may be
+    served, but nothing may be deleted because of the manifest. A crash at any point leads to the same result.
 
     Args:
         files: the file system.
-        directory: of the archive; it exists.
-        clean: where the manifest ended at a clean shutdown; all of it is durable then.
+        directory: of the archive; must exist.
+        clean: the end of the manifest from the mark of a clean shutdown; None after a crash.
 
     Raises:
-        ManifestDamaged: what was durable cannot be read.
-        OSError: the disk cannot.
+        ManifestDamaged: durable edits cannot be read.
+        OSError: the disk failed.
     """
 
     def __init__(self, files: FileSystem, directory: Path, clean: ManifestEnd | None = None) -> None:
         self._manifest = Manifest()
         self._files = files
         self._directory = directory
-        self._sum_bytes: int  # of the edit that the file begins with
+        self._sum_bytes: int  # size of the first edit in the file
         self._size: int
         self._end: ManifestEnd | None = ManifestEnd()
-        self._file: File | None  # None while what was read is not known to be durable
+        self._file: File | None  # None while the edits that were read may not be durable
         if MANIFEST_NAME in files.list_directory(directory):
             self._load(files.open(directory / MANIFEST_NAME), clean)
         if clean is not None and clean.size_bytes:
             if clean != self._end:
                 raise ManifestDamaged(
-                    f"{directory / MANIFEST_NAME} is not as the broker left it when it was stopped in order; "
-                    f"without {MARK_NAME} what is left counts as that of a crash"
+                    f"{directory / MANIFEST_NAME} is not as the broker left it when it was stopped in order. Restore "
+                    f"the directory from a backup, or delete the file {MARK_NAME} to start with what is left"
                 )
             self._file, self._size = files.open(directory / MANIFEST_NAME), clean.size_bytes
         else:
@@ -173,7 +175,7 @@ class ManifestFile:
 
     @property
     def end(self) -> ManifestEnd | None:
-        """Where the manifest ends; None after an error, when what is in the file is not known to be durable."""
+        """The end of the manifest; None if the file may not be durable, for example after an error."""
         return self._end
 
     def _load(self, file: File, clean: ManifestEnd | None) -> None:
@@ -186,9 +188,10 @@ class ManifestFile:
                 position = stored.end
         except ManifestDamaged as error:
             raise ManifestDamaged(f"{self._directory / MANIFEST_NAME} is damaged at {position}: {error}") from None
-        has_size = clean is not None and clean.size_bytes == window.size_bytes  # else it is written anew, or refused
+        # With another size the file is rewritten or refused, and the checksum is not needed.
+        has_size = clean is not None and clean.size_bytes == window.size_bytes
         self._end = file_end(window) if has_size else None
-        if is_edit_behind(window, position):
+        if is_edit_after(window, position):
             raise ManifestDamaged(
                 f"{self._directory / MANIFEST_NAME} is damaged at {position}: what the archive holds cannot be read"
             )
@@ -196,22 +199,21 @@ class ManifestFile:
             raise ManifestDamaged(f"{self._directory / MANIFEST_NAME} is damaged at its beginning")
 
     def make_durable(self) -> None:
-        """Write the sum of what was read anew, unless it is durable; may be called again after it was refused.
+        """Write the sum of the edits to a new file, unless they are durable. May be repeated after an error.
 
         Raises:
-            OSError: the disk cannot.
+            OSError: the disk failed.
         """
         if self._file is None:
             self._end = None
             self._file, self._size = self._rewrite()
 
     def close(self) -> None:
-        """Commit nothing any more."""
         self._file = None
 
     def _rewrite(self) -> tuple[File, int]:
         if WRITING_NAME in self._files.list_directory(self._directory):
-            self._files.unlink(self._directory / WRITING_NAME)  # an attempt that was cut short
+            self._files.unlink(self._directory / WRITING_NAME)  # left by an interrupted attempt
         data = encode_frame(self._manifest.as_edit())
         file = self._files.open(self._directory / WRITING_NAME, create=True)
         write_all(file, [data], 0)
@@ -223,13 +225,13 @@ class ManifestFile:
         return file, len(data)
 
     def commit(self, edit: Edit) -> None:
-        """Make an edit durable, then part of `manifest`.
+        """Make an edit durable, then apply it to `manifest`.
 
         Raises:
-            OSError: the disk cannot; nothing may be acted upon, and the file must not be used again.
+            OSError: the caller must not act on the edit, nor use this object again.
         """
         self.make_durable()
-        assert self._file is not None, "made durable"
+        assert self._file is not None, "make_durable() opens it"
         data = encode_frame(edit)
         before, self._end = self._end, None
         write_all(self._file, [data], self._size)

@@ -17,7 +17,7 @@ from pipeline_broker.log.archive.archiver import Archiver, CompleteSegment
 from pipeline_broker.log.archive.index_files import IndexState
 from pipeline_broker.log.archive.local import manifest_file
 from pipeline_broker.log.archive.local.local_archive import open_local_archive
-from pipeline_broker.log.archive.local.manifest_file import MANIFEST_NAME, ManifestFile, is_edit_behind, stored_edits
+from pipeline_broker.log.archive.local.manifest_file import MANIFEST_NAME, ManifestFile, is_edit_after, stored_edits
 from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest, decode_frame, encode_frame
 from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.errors import ManifestDamaged
@@ -267,10 +267,10 @@ def test_while_the_manifest_may_not_be_durable_nothing_is_given_up_for_it():
 def test_an_edit_behind_bytes_that_are_none_is_found_wherever_it_begins():
     frame = encode_frame(Edit(7, {}))
     for junk in (b"x", b"PBM", b"PBMF", b"PBMF" * 3, b"PPBMF" + bytes(30)):
-        assert is_edit_behind(window_of(junk + frame), 0)
-        assert is_edit_behind(window_of(frame + junk + frame), len(frame))
-        assert not is_edit_behind(window_of(junk + frame[:-1]), 0)
-        assert not is_edit_behind(window_of(frame + junk), 0), "not the one that begins there"
+        assert is_edit_after(window_of(junk + frame), 0)
+        assert is_edit_after(window_of(frame + junk + frame), len(frame))
+        assert not is_edit_after(window_of(junk + frame[:-1]), 0)
+        assert not is_edit_after(window_of(frame + junk), 0), "not the one that begins there"
 
 
 @pytest.mark.parametrize("size_min", [0, 700])
@@ -359,7 +359,7 @@ def test_an_edit_that_says_that_it_is_long_is_read_in_pieces_unless_it_is(tmp_pa
     path.write_bytes(long[:-1] + b"x" + encode_frame(Edit(8, {})))
     counting = Counting(files.open(path))
     assert list(stored_edits(Window(counting))) == []
-    assert is_edit_behind(Window(counting), 0)
+    assert is_edit_after(Window(counting), 0)
     assert counting.largest <= window.WINDOW_BYTES
     path.write_bytes(long)
     assert [len(stored.edit.partitions) for stored in stored_edits(Window(files.open(path)))] == [1]
@@ -369,7 +369,7 @@ def test_a_search_for_an_edit_ends(monkeypatch):
     monkeypatch.setattr(manifest_file, "DOUBTFUL_BYTES_MAX", 50_000)
     heads = encode_frame(Edit(7, {bytes(20): PartitionManifest("a-0", producers=bytes(1000))}))[:12] * 100
     with pytest.raises(ManifestDamaged, match="too many broken edits"):
-        is_edit_behind(window_of(heads + bytes(2000)), 0)
+        is_edit_after(window_of(heads + bytes(2000)), 0)
 
 
 @given(edits.filter(lambda edit: edit.partitions), st.data())
