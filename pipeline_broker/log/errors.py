@@ -6,14 +6,10 @@ startup or the broker, or are handled inside this package.
 
 
 class LogError(Exception):
-    """A failed operation on a partition log."""
-
     error_name = "UNKNOWN_SERVER_ERROR"
 
 
 class OffsetOutOfRange(LogError):
-    """An offset below the log start or above the log end."""
-
     error_name = "OFFSET_OUT_OF_RANGE"
 
 

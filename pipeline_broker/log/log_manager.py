@@ -50,7 +50,7 @@ class LogTotals:
 
 
 ROLL_SEED_BYTES = 16
-LOGS_PER_STEP = 256  # `totals` sums so many logs in a quarter of a millisecond
+LOGS_PER_STEP = 256  # in `totals`; takes a quarter of a millisecond
 
 #: Called with the log, the header and the bytes of each replayed batch. The bytes are valid during the call only.
 OnReplayed = Callable[[PartitionLog, BatchHeader, memoryview], None]
@@ -97,7 +97,6 @@ class LogManager:
         self._roll_seed = (SystemRandom() if randomness is None else randomness).randbytes(ROLL_SEED_BYTES)
 
     def close(self) -> None:
-        """Close the journal and the archive, and release the data directory."""
         self.journal.close()
         if self.archive is not None:
             self.archive.close()
@@ -177,7 +176,7 @@ class LogManager:
 
     @property
     def is_any_leaving(self) -> bool:
-        """Whether `forget_some` has deleted logs to release."""
+        """True if `forget_some` has deleted logs to release."""
         return bool(self._leaving)
 
     def forget_some(self, count_max: int) -> list[PartitionLog]:

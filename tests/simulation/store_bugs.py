@@ -101,7 +101,7 @@ def archive_read_before_its_fence():
 
     with (
         replaced(archive_log, "take_over", take_over) as original,
-        replaced(archive_log, "_state_in_front_of", state_in_front_of),
+        replaced(archive_log, "_state_before", state_in_front_of),
     ):
         yield
 

@@ -84,8 +84,7 @@ class ManifestLog(Protocol):
             OSError: the edit may or may not be durable, so the caller must not act on it.
         """
 
-    def close(self) -> None:
-        """Accept no further commits."""
+    def close(self) -> None: ...
 
 
 class Archive:
@@ -126,8 +125,9 @@ class Archive:
         return self._manifest_file.manifest.partitions.get(key)
 
     def archived_log(self, key: bytes) -> tuple[ArchivedLog, ProducerStates] | None:
-        """Return the archived part of a partition and its producer states at the end of that part; None if nothing is
-        archived.
+        """Return the archived part of a partition, or None.
+
+        The producer states are those at the end of that part.
         """
         manifest = self.find(key)
         if manifest is None:
@@ -160,7 +160,6 @@ class Archive:
         self._manifest_file.make_durable()
 
     def commit(self, edit: Edit) -> None:
-        """Make an edit durable; raise OSError if that fails."""
         self._manifest_file.commit(edit)
 
     def expire(self, expiries: Mapping[bytes, Expiry]) -> tuple[Edit, list[DeletedSegment]]:
@@ -232,8 +231,9 @@ class Archive:
             self.store.delete([name for name in self._own_names(folder) if name not in counted])
 
     def make_folders_free(self, folders: Mapping[bytes, str], check: Callable[[], object] = lambda: None) -> None:
-        """Delete the files of deleted topics whose folder names new topics use, before the first file of a new one is
-        written.
+        """Delete the files of deleted topics if new topics have the same folder names.
+
+        Must happen before the first file of a new topic is written.
 
         Args:
             folders: of all existing logs, by journal key.
@@ -259,5 +259,4 @@ class Archive:
             self.store.delete_folder(folder, self._own_names(folder))
 
     def known(self) -> Collection[bytes]:
-        """Return the journal keys of all archived partitions."""
         return self._manifest_file.manifest.partitions.keys()

@@ -70,9 +70,7 @@ class ArchivedLog:
     def offset_for_timestamp(
         self, timestamp: int, start_offset: int
     ) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
-        """Find the first record at or after the timestamp with an offset of at least `start_offset`; None without
-        one.
-        """
+        """Find the first record at or after the timestamp and at or above `start_offset`; None without one."""
         place = bisect_left(self._timestamps, timestamp)
         if place == len(self._timestamps):
             return None

@@ -164,8 +164,6 @@ def _flush(writers: Mapping[bytes, _PartitionWriter], pace: Pace) -> None:
 
 
 class _PartitionWriter:
-    """Appends batches to the segments of one partition."""
-
     def __init__(self, archive: Archive, key: bytes, target: ArchiveTarget, now_ms: int) -> None:
         before = archive.find(key)
         self._before = PartitionManifest(target.folder) if before is None else before
@@ -297,7 +295,6 @@ class _PartitionWriter:
             self._producers.record(header.producer_id, header.producer_epoch, produced, self._now_ms)
 
     def manifest(self) -> PartitionManifest:
-        """Return the new manifest of the partition."""
         producers = self._before.producers
         if self._producers is not None:
             self._producers.expire(self._now_ms, self._target.producer_expiration_ms)

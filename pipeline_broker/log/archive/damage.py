@@ -15,7 +15,6 @@ SegmentKey = tuple[str, int, int]
 
 
 def segment_key(folder: str, segment: SegmentInfo) -> SegmentKey:
-    """Return the identity of a segment's content."""
     return folder, segment.base_offset, segment.generation
 
 
@@ -55,7 +54,6 @@ class DamageRecord:
             logger.error("%s; the broker serves nothing after this position", damage)
 
     def is_gone(self, key: SegmentKey) -> bool:
-        """Return whether the segment was deleted or replaced."""
         return key in self._gone
 
     def retire(self, key: SegmentKey) -> None:

@@ -107,7 +107,6 @@ class IndexCache:
             self.size_bytes -= index.memory_bytes
 
     def forget(self, key: SegmentKey) -> None:
-        """Drop the index of a segment that is deleted."""
         with self._lock:
             self._drop(key)
             self._repairs.pop(key, None)

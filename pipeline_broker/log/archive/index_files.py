@@ -56,8 +56,6 @@ class IndexState(NamedTuple):
 
 
 class IndexEntries(NamedTuple):
-    """New bytes of the two files, and their positions."""
-
     offset_entries: bytes
     offset_position: int
     time_entries: bytes
@@ -106,9 +104,7 @@ class IndexBuilder:
         return builder
 
     def can_add(self, last_offset: int, size_bytes: int) -> bool:
-        """Return whether a batch fits into the int32 fields of an entry, and the entries into the maximum index
-        size.
-        """
+        """Return whether a batch fits: into the int32 fields of an entry, and into the maximum index size."""
         return (
             last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
             and self.size_bytes + size_bytes <= POSITION_MAX
@@ -175,7 +171,7 @@ def _state_after(state: IndexState, offset_entries: Buffer, time_entries: Buffer
 
 
 def check_state(state: IndexState, offset_index: Buffer, time_index: Buffer, before: IndexState | None = None) -> None:
-    """Raise DamagedIndexError unless these bytes, appended to the files as of `before`, result in `state`."""
+    """Raise DamagedIndexError unless these bytes lead from the state `before` to `state`."""
     found = _state_after(IndexState() if before is None else before, offset_index, time_index, state.skips)
     if found != state:
         raise DamagedIndexError(f"the index files do not match the manifest: found {found}, expected {state}")
@@ -217,4 +213,6 @@ def _check_growth(what: str, numbers: "array[int]", above: int, number_max: int)
     if not numbers:
         return
     if numbers[0] <= above or numbers[-1] > number_max or not all(map(lt, numbers, islice(numbers, 1, None))):
-        raise DamagedIndexError(f"the {what}s of the entries do not increase from above {above} to at most {number_max}")
+        raise DamagedIndexError(
+            f"the {what}s of the entries do not increase from above {above} to at most {number_max}"
+        )

@@ -82,7 +82,6 @@ class PartitionManifest:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all batches."""
         return sum(segment.size_bytes for segment in self.segments)
 
 

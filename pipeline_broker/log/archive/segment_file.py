@@ -37,8 +37,9 @@ class NotInMemory(Exception):
 
 @attrs.frozen
 class SegmentInfo:
-    """The manifest's metadata of one segment, which has at least one batch. Bytes of its files beyond these sizes do
-    not count.
+    """The manifest's metadata of one segment, which has at least one batch.
+
+    Bytes of its files beyond these sizes do not count.
 
     Attributes:
         base_offset: names the files. All records are at or above it; after compaction, perhaps none is at it.
@@ -103,7 +104,6 @@ class SegmentInfo:
 
     @property
     def facts(self) -> LogSegment:
-        """The facts that retention, rolling and compaction need."""
         return LogSegment(
             base_offset=self.base_offset,
             last_offset=self.last_offset,
@@ -146,7 +146,6 @@ def transaction_index_name(folder: str, base_offset: int, cleanings: int = 0) ->
 
 
 def counted_names(folder: str, segment: SegmentInfo) -> tuple[str, ...]:
-    """Return the names of all files of a segment."""
     place = folder, segment.base_offset, segment.cleanings
     return (*file_names(*place), transaction_index_name(*place)) if segment.aborted_bytes else file_names(*place)
 
@@ -253,7 +252,6 @@ def fetched(fetch: Fetch, name: str, size_bytes: int, position: int) -> memoryvi
 
 
 def not_whole(name: str, position: int, expected: int | None, *, is_short: bool) -> DamagedSegment:
-    """Return the error for a position at which a whole batch is missing."""
     reason = "the file ends here" if is_short else "there is no whole batch"
     return DamagedSegment(name, position, -1 if expected is None else expected, reason)
 
@@ -275,7 +273,6 @@ def _read_large_batch(store: SegmentStore, name: str, view: memoryview, position
 def read_index_files(
     store: SegmentStore, folder: str, segment: SegmentInfo, start: IndexState, end: IndexState
 ) -> tuple[bytes, bytes]:
-    """Read the two index files between two states. A file without new bytes may be missing."""
     _, offset_name, time_name = file_names(folder, segment.base_offset, segment.cleanings)
     offset_size = end.offset_index_bytes - start.offset_index_bytes
     time_size = end.time_index_bytes - start.time_index_bytes
@@ -337,8 +334,10 @@ class IndexRebuild:
         builder.add(header.base_offset, header.last_offset, size_bytes, header.max_timestamp)
 
     def finish(self, damage: DamagedSegment | None) -> DamagedSegment | None:
-        """End the rebuild, with the damage found after the last batch; return the damage of the whole segment, or
-        None.
+        """Return the damage of the whole segment, or None.
+
+        Args:
+            damage: found after the last added batch; None if the end of the segment was reached.
         """
         segment = self._segment
         if segment.is_sealed:

@@ -91,11 +91,9 @@ class SegmentIndex:
 
     @property
     def memory_bytes(self) -> int:
-        """The memory that the index takes."""
         return OBJECT_BYTES + OFFSET_ENTRY.size * len(self.offsets) + TIME_ENTRY.size * len(self.timestamps)
 
     def encoded(self) -> tuple[bytes, bytes]:
-        """Return the contents of the offset index file and the time index file."""
         entries = b"".join(map(OFFSET_ENTRY.pack, self.offsets, self.positions))
         return entries, b"".join(map(TIME_ENTRY.pack, self.timestamps, self.time_offsets))
 
@@ -115,7 +113,7 @@ class SegmentIndex:
             yield self.positions[number], self.base_offset + self.offsets[number]
 
     def boundary(self, position: int, bytes_max: int) -> int:
-        """Return a batch boundary at most `bytes_max` after `position`; if none is known, the next known one."""
+        """Return the last known batch boundary within `bytes_max` of `position`; without one, the next known."""
         if self.size_bytes <= position + bytes_max:
             return self.size_bytes
         number = bisect_right(self.positions, position + bytes_max)

@@ -60,11 +60,9 @@ class _Wanted(NamedTuple):
         return segment_key(self.folder, self.segment)
 
     def start(self, index: SegmentIndex) -> int:
-        """Return the start of a batch at or before the first wanted one."""
         return index.floor(self.offset) if self.place is None else self.place
 
     def stop(self, index: SegmentIndex, end: int) -> int:
-        """Return the position after which no wanted batch ends."""
         if self.place is None:
             ceiling = index.ceiling(self.offset)
             stop = ceiling + self.bytes_max
@@ -77,8 +75,6 @@ class _Wanted(NamedTuple):
 
 
 class _Run:
-    """Collects the batches of a read while they are verified."""
-
     __slots__ = ("_wanted", "count", "end", "found", "is_full", "next_offset", "parts", "size_bytes")
 
     def __init__(self, wanted: _Wanted) -> None:
@@ -92,8 +88,9 @@ class _Run:
         self.end: int  # file position of the batch with the next offset
 
     def take(self, view: memoryview, position: int, batches: Iterator[tuple[BatchHeader, int, int]]) -> int:
-        """Keep the wanted batches of `view`, which lies at `position`; return the end of the last batch taken or
-        skipped.
+        """Keep the wanted batches of `view`, which lies at `position`.
+
+        Returns the end of the last batch that was kept or skipped.
         """
         offset, bytes_max = self._wanted.offset, self._wanted.bytes_max
         first = done = 0
@@ -258,8 +255,9 @@ class SegmentReader:
     def offset_for_timestamp(
         self, folder: str, segment: SegmentInfo, timestamp: int
     ) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
-        """Find the first record at or after the timestamp; None without one. The ColdRead raises like that of
-        `read`.
+        """Find the first record at or after the timestamp; None without one.
+
+        The ColdRead raises like that of `read`.
         """
         if timestamp > segment.max_timestamp:
             return None

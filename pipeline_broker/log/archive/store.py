@@ -20,8 +20,7 @@ class SegmentStore(Protocol):
     def names(self, folder: str) -> list[str]:
         """Return the file names in a folder, sorted, without the folder; empty for a missing folder."""
 
-    def size_bytes(self, name: str) -> int:
-        ...
+    def size_bytes(self, name: str) -> int: ...
 
     def write(self, name: str, parts: Sequence[Buffer], position: int) -> None:
         """Write the parts at a position and truncate the file after them. Create file and folder if they are missing.
@@ -44,8 +43,9 @@ class SegmentStore(Protocol):
         """Return `size_bytes` bytes, fewer only at the end of the file."""
 
     def read_cached(self, name: str, size_bytes: int, position: int) -> Buffer | None:
-        """Like `read`, without waiting for a disk or a network. Return None if that is impossible or the file is
-        missing.
+        """Like `read`, without waiting for a disk or a network.
+
+        Returns None if that is impossible or the file is missing.
         """
 
     def read_ahead(self, name: str, size_bytes: int, position: int) -> None:
@@ -61,19 +61,17 @@ class SegmentStore(Protocol):
         """Delete files, durably on return. Missing files are ignored."""
 
     def delete_folder(self, folder: str, names: Iterable[str]) -> None:
-        """Delete these files of a folder, and the folder if it is then empty; durable on return. Missing ones are
-        ignored.
+        """Delete these files of a folder, and the folder if it is then empty; durable on return.
+
+        Missing ones are ignored.
         """
 
-    def free_bytes(self) -> int:
-        """Return how many more bytes can be written."""
+    def free_bytes(self) -> int: ...
 
-    def close(self) -> None:
-        ...
+    def close(self) -> None: ...
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return the folder and the file of a name."""
     folder, separator, file = name.partition("/")
     assert separator, f"{name!r} is not <folder>/<file>"
     assert not {folder, file} & {"", ".", ".."}, f"{name!r} has no proper folder or file"

@@ -51,8 +51,9 @@ class TransactionIndex:
         self._content += encode_entries([transaction])
 
     def write(self, store: SegmentStore, name: str) -> bool:
-        """Write the whole index, which is small, if entries were added; return whether it was written and needs a
-        sync.
+        """Write the whole index, which is small, if entries were added.
+
+        Returns whether it was written and needs a sync.
         """
         if self._content is None or len(self._content) == self._written_bytes:
             return False

@@ -1,16 +1,17 @@
-"""One round of compaction over one log: map the keys of the dirty part, then say what every batch becomes.
+"""Compaction decisions for records and batches: which are kept, dropped or emptied.
 
-Rules of this file: batches come in offset order and go out in offset order; nothing gets another offset. An unchanged
-batch goes out as the very bytes that came in. A batch whose checksum does not match ends the round with a RecordError,
-before damage gets a checksum of its own or a damaged key costs another record. What stays is what Apache Kafka keeps:
-- Of a key the record with the latest offset; of what lies behind the mapped part, everything.
-- No record without a key.
-- A tombstone until the delete horizon, which the first round that meets it writes into its batch.
-- No record of an aborted transaction. A marker until no batch of its transaction is left and the horizon, written by
-  the first round that finds none, has passed.
-- As an empty header, if it holds no record: the batch with the last sequence of a live producer (or, while it has no
-  data, the marker with its epoch), and the batch before the offset that the round may not pass, so that neither
-  producers nor offsets are forgotten when the log is read again.
+As in Apache Kafka, these are kept:
+
+* Of each key the record with the latest offset; after the mapped range, every record. Records without a key are
+  dropped.
+* A tombstone until its delete horizon, which the first round that meets it writes into its batch.
+* No record of an aborted transaction. A marker is kept as long as a batch of its transaction exists, and then until a
+  horizon that the first round without one writes.
+* An empty batch header in two cases, so that replay loses neither producers nor offsets. The first is the batch with
+  the last
+  sequence of a live producer (or, while the producer has no data, the marker with its epoch). The second is the last
+  batch
+  below the upper bound of the round.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,23 +34,29 @@ Batch = tuple[BatchHeader, Buffer]
 
 @attrs.frozen(slots=True)
 class LastRecord:
-    """What a live producer wrote last, as producer state has it."""
+    """The last write of a live producer.
+
+    Attributes:
+        last_data_offset: None if only a marker is known.
+    """
 
     producer_epoch: int
     last_data_offset: int | None
-    """None when only a marker is known of it."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
 class RoundParameters:
-    """What holds for a whole round."""
+    """Constants of one round.
+
+    Attributes:
+        upper_bound_offset: the first uncleanable offset of the plan.
+        last_records: by producer id; expired producers are missing.
+    """
 
     now_ms: int
     delete_retention_ms: int
     upper_bound_offset: int
-    """The first uncleanable offset of the plan."""
     last_records: Mapping[int, LastRecord] = attrs.field(factory=dict)
-    """By producer id; producers that were forgotten are not in here."""
 
 
 class DirtyPart:
@@ -64,11 +71,11 @@ class DirtyPart:
 
     @property
     def end_offset(self) -> int:
-        """The new checkpoint once the round is done; what lies below it is clean then."""
+        """The end of the mapped range, which is the checkpoint after the round."""
         return max(self._map.latest_offset + 1, self._first_offset)
 
     def add_segment(self, batches: Iterable[Batch], next_base_offset: int) -> bool:
-        """Map one segment, which ends where the next one starts; false when there was no place for all of it."""
+        """Map the keys of a segment, which ends at `next_base_offset`; return False if the map is full."""
         for header, batch in batches:
             if header.last_offset < self._first_offset:
                 continue
@@ -90,7 +97,7 @@ class DirtyPart:
 
 
 class CleaningRound:
-    """Says what every batch of a log becomes; `clean` is called for each group of segments in order."""
+    """Decides the new form of every batch of a log. Call `clean` for each group of segments, in order."""
 
     def __init__(
         self, offset_map: OffsetMap, parameters: RoundParameters, aborted: Iterable[AbortedTransaction] = ()
@@ -101,15 +108,17 @@ class CleaningRound:
         self._new_horizon_ms = min(parameters.now_ms + parameters.delete_retention_ms, TIME_MS_MAX)
 
     def clean(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """What the segment that replaces this group holds."""
+        """Yield the batches of the segment that replaces this group."""
         for header, batch in batches:
+            # Rebuilding would give a damaged batch a valid checksum, and a damaged key would remove another key's
+            # record.
             check_batch(header, batch)
             cleaned = self._clean_control(header, batch) if header.is_control else self._clean_data(header, batch)
             if cleaned is not None:
                 yield cleaned
 
     def take_aborted(self) -> list[AbortedTransaction]:
-        """The index entries of the segment that replaces the group which was cleaned last."""
+        """Return the index entries for the group that was cleaned last."""
         taken, self._transactions.retained = self._transactions.retained, []
         return taken
 
@@ -138,7 +147,6 @@ class CleaningRound:
         return rebuilt_batch(header, data, kept, self._new_horizon_ms if sets_horizon else None)
 
     def _staying(self, header: BatchHeader, data: bytes) -> Iterator[RecordPlace]:
-        """The records that stay."""
         latest_offset, latest_of = self._map.latest_offset, self._map.get
         base_offset = header.base_offset
         drops_tombstones = self._horizon_has_passed(header)
@@ -157,7 +165,6 @@ class CleaningRound:
         return horizon_ms is not None and horizon_ms <= self._parameters.now_ms
 
     def _emptied(self, header: BatchHeader, batch: Buffer) -> Batch | None:
-        """Nothing, or the header alone where it is needed."""
         if not self._is_needed_empty(header):
             return None
         return (header, batch) if header.record_count == 0 else empty_batch(header)
@@ -174,6 +181,6 @@ class CleaningRound:
 
 
 def check_batch(header: BatchHeader, batch: Buffer) -> None:
-    """Refuse a batch that is not as it was written."""
+    """Raise WrongChecksum if the batch does not match its checksum."""
     if crc32c(memoryview(batch)[CHECKED_FROM : header.size_bytes]) != header.crc:
         raise WrongChecksum(f"the checksum of the batch at offset {header.base_offset} does not match")

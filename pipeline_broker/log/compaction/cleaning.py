@@ -1,10 +1,4 @@
-"""One round of compaction over one log: its clean and dirty segments are written anew, and one edit takes them over.
-
-Rules of this file: it runs in a thread and may take long, while the archiver appends to the same log: it reads what the
-manifest named when the round began, writes files of new names, and changes nothing that counts. The edit is made and
-committed by the writer of the archive, and only if all that was read is still there. What stays of a batch is said in
-`compaction.cleaner`.
-"""
+"""One compaction round over one archived log: reads its segments and writes their replacements."""
 
 from __future__ import annotations
 
@@ -26,8 +20,7 @@ from pipeline_broker.records.batch import BatchHeader
 
 __all__ = ["clean"]
 
-BUFFERED_BYTES_MAX = 1 << 20
-"""Batches that are held in memory before they are written."""
+BUFFERED_BYTES_MAX = 1 << 20  # batches held in memory, so that small ones share a write
 
 
 def clean(
@@ -39,20 +32,25 @@ def clean(
     dedupe_buffer_bytes: int = DEDUPE_BUFFER_BYTES_DEFAULT,
     check: Callable[[], object] = lambda: None,
 ) -> Cleaned | None:
-    """Write what stays of a log; None when there is nothing that could be cleaned.
+    """Compact a log into new files; return None if nothing can be cleaned.
+
+    Runs in a thread, possibly for long, while the archiver appends to the same log. It reads the segments of `manifest`
+    and
+    changes nothing that counts. The archive's writing thread commits the result, if all segments that were read still
+    exist.
 
     Args:
-        archive: where its files are.
-        manifest: what there was of it when the plan was made.
-        plan: what may be cleaned.
-        last_records: of its live producers.
-        now_ms: wall clock.
-        dedupe_buffer_bytes: memory for keys; when it is full the round ends where it is.
-        check: called now and then; what it raises ends the round, whose files the next start removes.
+        archive: contains the log.
+        manifest: of the log, as of the plan.
+        plan: the range to clean.
+        last_records: of the log's live producers.
+        now_ms: wall-clock time.
+        dedupe_buffer_bytes: memory for the offset map. If the keys do not fit, the round cleans a smaller range.
+        check: called regularly. An exception from it ends the round; the next startup deletes its files.
 
     Raises:
-        DamagedSegment, RecordError: a segment is not what was written, or its records do not make sense.
-        OSError: the disk cannot.
+        DamagedSegment, RecordError: a segment is damaged, or its records cannot be decoded.
+        OSError: the disk or the store failed.
     """
     if not plan.dirty_segments:
         return None
@@ -88,7 +86,6 @@ def _map_keys(
     aborted: Sequence[AbortedTransaction],
     batches_of: Callable[[Sequence[LogSegment]], Iterator[tuple[BatchHeader, Buffer]]],
 ) -> int:
-    """Note the latest offset of each key in the dirty part; where the part ends that was looked at."""
     dirty = DirtyPart(offset_map, plan.first_dirty_offset, aborted)
     segments = plan.dirty_segments
     for segment, following in zip(segments, (*segments[1:], None), strict=True):
@@ -99,12 +96,12 @@ def _map_keys(
 
 
 class _GroupWriter:
-    """Writes the segments, nearly always one, that take the place of a group."""
+    """Writes the segments that replace a group; nearly always one."""
 
     def __init__(self, archive: Archive, folder: str, sources: Sequence[SegmentInfo], cleaning: CleaningRound) -> None:
         self._archive = archive
         self._cleaning = cleaning
-        self._aborted: list[AbortedTransaction] = []  # whose marker is in no finished segment yet
+        self._aborted: list[AbortedTransaction] = []  # their markers are not in a finished segment yet
         self._folder = folder
         self._cleanings = 1 + max(source.cleanings for source in sources)
         self._base_offset = sources[0].base_offset
@@ -114,7 +111,7 @@ class _GroupWriter:
         self._buffered_bytes = 0
 
     def write(self, batches: Iterator[tuple[BatchHeader, Buffer]]) -> Iterator[SegmentInfo]:
-        """The segments, each durable when it is given."""
+        """Yield the segments; each is durable when it is yielded."""
         for header, batch in batches:
             size_bytes = len(batch)
             if self._builder is not None and not self._builder.can_add(header.last_offset, size_bytes):
@@ -151,6 +148,7 @@ class _GroupWriter:
             store.write(names[2], [entries.time_entries], 0)
         index = self._transaction_index(builder)
         transactions = transaction_index_name(self._folder, builder.base_offset, self._cleanings)
+        # The offset and time indexes are not synced: the manifest has their checksums, and lost ones are rebuilt.
         store.sync([names[0], transactions] if index.write(store, transactions) else [names[0]])
         segment = SegmentInfo.written(
             builder,
@@ -162,7 +160,6 @@ class _GroupWriter:
         return index.noted(segment)
 
     def _transaction_index(self, builder: IndexBuilder) -> TransactionIndex:
-        """What stays of the index: aborted transactions that had data until now."""
         index = TransactionIndex()
         self._aborted += self._cleaning.take_aborted()
         while self._aborted and self._aborted[0].last_offset <= builder.last_offset:

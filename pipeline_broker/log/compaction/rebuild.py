@@ -1,9 +1,8 @@
-"""A batch with fewer records than before, or with a delete horizon.
+"""Rebuilding of a batch with fewer records, or with a delete horizon, byte for byte as Apache Kafka writes it.
 
-Rules of this file: base offset, last offset, producer, sequence, epochs, flags and codec stay; what is rebuilt is what
-Apache Kafka writes for the same decision. Records are copied as bytes; where the base timestamp changes (to the delete
-horizon, or because the first record went) only their timestamp deltas and lengths are written anew. The max timestamp
-is that of the records which stay, unless the broker had stamped it.
+Base offset, last offset, producer, sequence, epochs, flags and codec stay. Records are copied. If the base timestamp
+changes (to the delete horizon, or because the first record was removed), only their timestamp deltas and lengths are
+encoded again. The max timestamp is that of the kept records, unless the topic uses log append time.
 """
 
 from array import array
@@ -29,19 +28,23 @@ _KEPT_WHEN_EMPTY = APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 @attrs.frozen(slots=True)
 class KeptRecords:
-    """The records of a batch that stay; neighbours are one run, so a batch of millions takes little memory."""
+    """The kept records of a batch as runs of bytes, so that a batch of millions takes little memory.
+
+    Attributes:
+        runs: start and end of each run, alternating.
+        count: of records.
+        first_delta, highest_delta: timestamp deltas of the first record, and the highest of all.
+        has_tombstone: whether a kept record is a tombstone.
+    """
 
     runs: "array[int]"
-    """Where each run starts and where it ends."""
     count: int
     first_delta: int
     highest_delta: int
-    """Of the timestamps."""
     has_tombstone: bool
 
     @classmethod
     def of(cls, places: Iterable[RecordPlace]) -> "KeptRecords":
-        """What to keep, in order."""
         runs = array("q")
         count = run_end = first = highest = 0
         has_tombstone = False
@@ -65,7 +68,14 @@ class KeptRecords:
 def rebuilt_batch(
     header: BatchHeader, data: bytes, kept: KeptRecords, new_horizon_ms: int | None
 ) -> tuple[BatchHeader, bytes]:
-    """The batch with only the `kept` records of its decompressed `data`, and a horizon where one is to be set."""
+    """Return the batch with only the kept records.
+
+    Args:
+        header: of the old batch.
+        data: its decompressed records.
+        kept: the records to keep.
+        new_horizon_ms: delete horizon to set; None keeps the old one, if any.
+    """
     append_time = bool(header.attributes & APPEND_TIME_BIT)
     old_base, attributes = header.base_timestamp, header.attributes
     highest = header.max_timestamp if append_time else max(NO_TIMESTAMP, old_base + kept.highest_delta)
@@ -76,9 +86,9 @@ def rebuilt_batch(
     else:
         base = highest if append_time else old_base + kept.first_delta
     if append_time:
-        payload = _written_anew(data, kept, highest - base, all_alike=True)
+        payload = _with_shifted_times(data, kept, highest - base, all_alike=True)
     elif base != old_base:
-        payload = _written_anew(data, kept, old_base - base)
+        payload = _with_shifted_times(data, kept, old_base - base)
     else:
         payload = b"".join(data[start:end] for start, end in _runs(kept))
     compression = attributes & COMPRESSION_MASK
@@ -89,7 +99,7 @@ def rebuilt_batch(
 
 
 def empty_batch(header: BatchHeader) -> tuple[BatchHeader, bytes]:
-    """Only the header: the offsets and the producer's last sequence, without records."""
+    """Return the batch without records. It still has the offsets and the producer's last sequence."""
     changed = header._replace(
         attributes=header.attributes & _KEPT_WHEN_EMPTY, base_timestamp=NO_TIMESTAMP, record_count=0
     )
@@ -100,8 +110,8 @@ def _runs(kept: KeptRecords) -> Iterable[tuple[int, int]]:
     return zip(kept.runs[::2], kept.runs[1::2], strict=True)
 
 
-def _written_anew(data: bytes, kept: KeptRecords, shift_ms: int, *, all_alike: bool = False) -> bytes:
-    """The records with timestamp deltas that are larger by `shift_ms`, or are all just that."""
+def _with_shifted_times(data: bytes, kept: KeptRecords, shift_ms: int, *, all_alike: bool = False) -> bytes:
+    """Copy the records; add `shift_ms` to their timestamp deltas, or replace them by it if `all_alike`."""
     target = bytearray()
     for run_start, run_end in _runs(kept):
         append_shifted(target, data, run_start, run_end, shift_ms, all_alike=all_alike)

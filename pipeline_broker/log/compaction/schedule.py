@@ -1,15 +1,16 @@
-"""Which log is compacted next, up to where, and which segments become one.
+"""The schedule of compaction: the next log to compact, the range to clean, and the groups of segments to merge.
 
-Rules of this file: decisions only, time passed in; a plan is made from one look at a log's segments and is worth
-nothing once they change. Clean is what lies below the first dirty offset (the cleaner's checkpoint), dirty what lies
-above it. The order among logs is Kafka's: the largest dirty ratio first.
-- The active segment is never cleaned, nor what lies above the last stable offset, nor, with min.compaction.lag.ms,
-  the first dirty segment that holds a younger record and all behind it. The bound is always the base of a segment.
-- A log is due when more than min.cleanable.dirty.ratio of it is dirty, or when the first record of a dirty segment is
-  older than max.compaction.lag.ms.
-- Clean and dirty segments are both rewritten, grouped so that the sum of a group fits segment.bytes and its offsets fit
-  an int32 from its base. Groups must replace their segments from the oldest on: else a crash in between could leave an
-  older value without the tombstone or the newer value that hid it.
+* Records below the first dirty offset (the cleaner checkpoint) are clean, all others dirty. As in Kafka, the log with
+  the
+  largest dirty ratio is first.
+* The active segment is never cleaned, nor are records above the last stable offset. With min.compaction.lag.ms,
+  cleaning
+  stops at the first dirty segment with a younger record. The range always ends at the base of a segment.
+* A log is compacted if its dirty ratio exceeds min.cleanable.dirty.ratio, or if the first record of a dirty segment is
+  older than
+  max.compaction.lag.ms.
+
+A plan is valid only as long as the log's segments do not change.
 """
 
 from collections.abc import Iterable
@@ -22,7 +23,12 @@ from pipeline_broker.log.segments.policies import CompactionRules
 
 @attrs.frozen(slots=True, kw_only=True)
 class CompactedLog:
-    """One log whose cleanup.policy has `compact` (with or without `delete`), as it is now."""
+    """A snapshot of a log whose cleanup.policy has `compact`.
+
+    Attributes:
+        last_stable_offset: first offset of the oldest open transaction, or else the high watermark.
+        checkpoint: the first dirty offset after the last round.
+    """
 
     topic: str
     partition: int
@@ -30,15 +36,17 @@ class CompactedLog:
     segments: tuple[LogSegment, ...]
     log_start_offset: int
     last_stable_offset: int
-    """Of the oldest open transaction the first, else the high watermark."""
     log_end_offset: int
     checkpoint: int = 0
-    """The first dirty offset as the last round left it."""
 
 
 @attrs.frozen(slots=True, kw_only=True)
 class CleaningPlan:
-    """What of a log may be cleaned now."""
+    """The range of a log that may be cleaned now.
+
+    Attributes:
+        overdue_ms: time since max.compaction.lag.ms was exceeded; 0 if it was not.
+    """
 
     log: CompactedLog
     first_dirty_offset: int
@@ -46,42 +54,47 @@ class CleaningPlan:
     clean_bytes: int
     dirty_bytes: int
     overdue_ms: int
-    """How long ago max.compaction.lag.ms was reached; 0 when it was not."""
 
     @property
     def dirty_ratio(self) -> float:
-        """The dirty part of what may be cleaned, by bytes."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
     @property
     def dirty_offsets(self) -> int:
-        """How many the dirty part spans; it has no more keys than that."""
+        """The number of offsets in the dirty part, an upper bound on its keys."""
         return max(0, self.first_uncleanable_offset - self.first_dirty_offset)
 
     @property
     def is_due(self) -> bool:
-        """Whether it is worth the work now."""
+        """True if the log should be compacted now."""
         if self.overdue_ms > 0 and self.dirty_bytes > 0:
             return True
         return self.dirty_ratio > self.log.rules.min_cleanable_dirty_ratio
 
     @property
     def dirty_segments(self) -> tuple[LogSegment, ...]:
-        """Those whose keys are mapped, in order; the first may begin with clean records."""
+        """The segments whose keys are mapped. The first may begin with clean records."""
         if self.first_dirty_offset >= self.first_uncleanable_offset:
             return ()
         below = segments_below(self.log.segments, self.first_uncleanable_offset)
         return segments_from(below, self.first_dirty_offset)
 
     def groups(self, end_offset: int) -> list[tuple[LogSegment, ...]]:
-        """The segments that a round whose offset map ends before `end_offset` rewrites; each group becomes one."""
-        assert end_offset <= self.first_uncleanable_offset, "nothing that may not be cleaned is rewritten"
+        """Return the segments to rewrite, grouped so that each group becomes one segment.
+
+        Groups must be replaced oldest first. Otherwise a crash in between could leave an old value without the
+        tombstone or the newer
+        value that hid it.
+
+        Args:
+            end_offset: where the offset map ends; less than the whole range if the map was full.
+        """
+        assert end_offset <= self.first_uncleanable_offset, "only the cleanable range may be rewritten"
         return group_segments(segments_below(self.log.segments, end_offset), self.log.rules.segment_bytes)
 
 
 def cleaning_plan(log: CompactedLog, now_ms: int) -> CleaningPlan:
-    """What of this log may be cleaned."""
     first_dirty = _first_dirty_offset(log)
     bound = _segment_bound(log, max(first_dirty, _uncleanable_from(log, first_dirty, now_ms)))
     dirty = segments_from(segments_below(log.segments, bound), first_dirty) if first_dirty < bound else ()
@@ -96,14 +109,17 @@ def cleaning_plan(log: CompactedLog, now_ms: int) -> CleaningPlan:
 
 
 def next_plan(logs: Iterable[CompactedLog], now_ms: int, *, is_forced: bool = False) -> CleaningPlan | None:
-    """The plan for the dirtiest log that is due, or with anything dirty when it is forced; None when no log is."""
+    """Return the plan for the log with the largest dirty ratio that should be compacted; None without one.
+
+    With `is_forced`, every log with dirty segments qualifies.
+    """
     plans = (cleaning_plan(log, now_ms) for log in logs if log.segments)
     wanted = (plan for plan in plans if plan.is_due or (is_forced and plan.dirty_segments))
     return max(wanted, key=lambda plan: plan.dirty_ratio, default=None)
 
 
 def _first_dirty_offset(log: CompactedLog) -> int:
-    """Where the dirty part starts; a checkpoint outside the log is of no use."""
+    """Return the start of the dirty part. A checkpoint outside the log is ignored."""
     return max(log.log_start_offset, log.checkpoint if log.checkpoint <= log.log_end_offset else 0)
 
 
@@ -117,13 +133,11 @@ def _uncleanable_from(log: CompactedLog, first_dirty: int, now_ms: int) -> int:
 
 
 def _segment_bound(log: CompactedLog, offset: int) -> int:
-    """The offset, or the base of the segment it is within, which is left alone."""
     sealed_end = _sealed_end(log)
     return sealed_end if offset >= sealed_end else segments_from(log.segments, offset)[0].base_offset
 
 
 def _sealed_end(log: CompactedLog) -> int:
-    """Where the part begins that is not sealed; it may be in no segment yet."""
     last = log.segments[-1]
     return last.last_offset + 1 if last.is_sealed else last.base_offset
 
@@ -141,7 +155,7 @@ def _size_bytes(segments: tuple[LogSegment, ...]) -> int:
 
 
 def group_segments(segments: tuple[LogSegment, ...], segment_bytes: int) -> list[tuple[LogSegment, ...]]:
-    """Neighbours that together make at most one full segment; one that is larger stays alone."""
+    """Group neighbouring segments that fit into one segment together. A larger one stays alone."""
     groups: list[list[LogSegment]] = []
     size_bytes = 0
     for segment in segments:
@@ -155,5 +169,4 @@ def group_segments(segments: tuple[LogSegment, ...], segment_bytes: int) -> list
 
 
 def _reaches(first: LogSegment, segment: LogSegment) -> bool:
-    """Whether all offsets of `segment` can be told as distances from the base of `first`."""
     return segment.is_empty or segment.last_offset - first.base_offset <= RELATIVE_OFFSET_MAX

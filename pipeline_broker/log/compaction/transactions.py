@@ -1,11 +1,4 @@
-"""What the cleaner knows of transactions while it reads a log from its start.
-
-Rules of this file: batches are shown in offset order, each once. Which transactions were aborted is told at the start
-(the aborted-transaction index); that a batch belongs to one of them follows from its producer and its offset. A marker
-is of no more use when none of its transaction's batches was seen, kept empty ones included; an aborted transaction
-that still had some keeps its place in the index until a later round. Without an entry in the index an abort
-marker counts as one of a transaction without data, unless data was seen.
-"""
+"""Transaction state of a compaction round while it reads a log in offset order."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -18,7 +11,15 @@ __all__ = ["AbortedTransaction", "TransactionsRead"]
 
 
 class TransactionsRead:
-    """The transactions of what was read so far."""
+    """The transactions of the batches read so far.
+
+    A batch is aborted if its producer and offset match an entry of the aborted-transaction index. A marker is spent if
+    none of its transaction's batches was seen; kept empty ones count. Without an index entry, an abort marker
+    is that of a transaction without data, unless data was seen.
+
+    Attributes:
+        retained: entries of the new index: aborted transactions that still had batches when their marker was read.
+    """
 
     __slots__ = ("_aborted", "_with_data", "retained")
 
@@ -28,17 +29,16 @@ class TransactionsRead:
             self._aborted.setdefault(transaction.producer_id, deque()).append(transaction)
         self._with_data: set[int] = set()  # producers with data since their last marker
         self.retained: list[AbortedTransaction] = []
-        """Aborted transactions whose marker was read and whose data had not been removed before: the new index."""
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """A batch that is no marker was read: whether its records were never committed and never will be."""
+        """Record a data batch; return whether its transaction was aborted."""
         if not header.is_transactional:
             return False
         self._with_data.add(header.producer_id)
         return self._aborted_at(header.producer_id, header.last_offset) is not None
 
     def is_spent(self, header: BatchHeader, batch: Buffer) -> bool:
-        """A control batch that has its record was read: whether nothing in the log needs it any longer."""
+        """Record a control batch with its record; return whether nothing in the log needs it any longer."""
         if control_type(header, batch) not in {ABORT, COMMIT}:
             return False
         producer_id = header.producer_id

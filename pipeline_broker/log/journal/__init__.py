@@ -12,4 +12,3 @@ Rules:
 * Damage below a durable LSN is never cut. Recovery refuses it and changes nothing.
 * A segment is recycled only after the archive holds its records durably.
 """
-

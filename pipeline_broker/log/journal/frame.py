@@ -52,8 +52,6 @@ class FrameHeader(NamedTuple):
 
 
 class StoredEntry(NamedTuple):
-    """An entry read from a frame."""
-
     key: bytes  # topic id and partition, see `entry_key`
     place: int  # global position of the batch
     batch: memoryview  # into the read buffer
@@ -70,7 +68,6 @@ def entry_key(topic_id: bytes, partition: int) -> bytes:
 
 
 def split_key(key: bytes) -> tuple[bytes, int]:
-    """Return the topic id and the partition of an entry key."""
     return key[:16], int.from_bytes(key[16:], "little", signed=True)
 
 

@@ -150,26 +150,18 @@ class Journal:
 
     @property
     def data_directory(self) -> Path:
-        """The absolute path of the data directory."""
         return self.directory.parent.absolute()
 
     def is_in_place(self) -> bool:
-        """Return whether the locked data directory still has its path. Writes to a removed one would be lost."""
         return self._directory_lock.is_in_place()
 
     def is_owned(self) -> bool:
         return True  # the directory lock is held until this process ends
 
     def disk_space(self) -> tuple[int, int]:
-        """Return the total and the free bytes of the disk; raise OSError if they are unknown."""
         return self._files.total_bytes(self.directory), self._files.free_bytes(self.directory)
 
     def recover(self, archived_lsn: int = 0) -> Iterator[StoredEntry]:
-        """Yield all entries from `archived_lsn`, in LSN order. Writing is possible once the iterator is exhausted.
-
-        Raises:
-            JournalCorrupt: durable records cannot be read. The files are unchanged.
-        """
         assert self._active is None, "a journal is recovered once"
         self._archived_lsn = archived_lsn
         recovery = Recovery(
@@ -199,17 +191,14 @@ class Journal:
 
     @property
     def next_lsn(self) -> int:
-        """The LSN of the next entry."""
         return self._next_lsn
 
     @property
     def segment_count(self) -> int:
-        """The number of segment files with frames."""
         return self._active.number - self._readable.first_number + 1 if self._active is not None else 0
 
     @property
     def has_spare(self) -> bool:
-        """Whether a spare segment is ready."""
         return self._spare_identity is not None
 
     def write(self, entries: Sequence[JournalEntry]) -> Ticket:
@@ -227,8 +216,9 @@ class Journal:
         return ticket
 
     def write_nowait(self, entries: Sequence[JournalEntry]) -> Ticket | None:
-        """Write without waiting, for the event loop. Return None, with nothing written, if it might wait or needs a new
-        segment.
+        """Write without waiting, for the event loop.
+
+        Returns None, with nothing written, if it might wait or needs a new segment.
         """
         size = FRAME_HEADER_SIZE + sum(entry.size_bytes + ENTRY_OVERHEAD for entry in entries)
         if size > NOWAIT_BYTES_MAX or not self._write_lock.acquire(blocking=False):
@@ -459,26 +449,25 @@ class Journal:
                     self._fail(error)
 
     def sealed(self) -> list[tuple[int, int]]:
-        """Return number and end LSN (exclusive) of the complete segments whose commits need no sync, oldest first."""
         with self._write_lock:
             acknowledged_lsn = self._unsynced.acknowledged_lsn(self._next_lsn)
             return [(number, end) for number, end in self._sealed_ends.items() if end <= acknowledged_lsn]
 
     def archive_waits(self, obstacle: OSError | None) -> None:
-        """Set the reason why nothing can be archived now, for waiting writers to report; None clears it."""
         with self._write_lock:
             self.room.archive_waits(obstacle)
 
     def attach_archiver(self, sealed_max: int) -> None:
-        """Make writers wait for `recycle` from now on.
+        """Make writers wait for `recycle`.
 
-        They wait when `sealed_max` segments are complete (more if their batches are large), or when space runs out.
+        They wait while `sealed_max` segments are complete (more if their batches are large), or while space is out.
         """
         self._sealed_max = sealed_max
 
     def detach_archiver(self) -> None:
-        """End all waiting for `recycle`: waiting writers continue in further segments, and writers without space
-        fail.
+        """End all waiting for `recycle`.
+
+        Waiting writers continue in further segments. A writer that waits for space fails.
         """
         with self._write_lock:
             self._sealed_max = None
@@ -486,7 +475,6 @@ class Journal:
         self._ports.archiver_detached()
 
     def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:
-        """Yield the entries of a complete segment from `from_lsn`; see `recovery.sealed_entries`."""
         return sealed_entries(self._files, self.directory, number, end_lsn, from_lsn)
 
     def recycle(self, number: int) -> None:

@@ -17,7 +17,7 @@ __all__ = ["JournalBytes", "JournalPort", "Room"]
 
 
 class Room(Protocol):
-    """Whether writes to a journal have to wait.
+    """The obstacle to writes of a journal, if any.
 
     Attributes:
         obstacle: the reason why writes wait, or None. While it is set, new requests should be refused. Any thread may
@@ -32,8 +32,9 @@ class JournalBytes(Protocol):
     """The readable bytes of a journal, which may be closed for writing."""
 
     def read(self, place: int, size_bytes: int) -> Buffer:
-        """Return bytes at a global position, of whole entries: each batch with the key and the length before it.
-        Blocks.
+        """Return bytes at a global position. Blocks.
+
+        They are whole entries: each batch with the key and the length before it.
 
         Raises:
             RecycledError: the position was recycled; the archive holds its records.
@@ -44,9 +45,7 @@ class JournalBytes(Protocol):
         """Like `read`, without waiting. Return None if that is impossible."""
 
     def name_of(self, place: int) -> tuple[str, int]:
-        """Return the name of the file or object at a global position, and the position in it, for messages about
-        damage.
-        """
+        """Return the file or object at a global position, and the position in it, for messages about damage."""
 
 
 class JournalPort(JournalBytes, Protocol):
@@ -56,7 +55,7 @@ class JournalPort(JournalBytes, Protocol):
         flush: default for logs without a flush setting: a commit is durable once synced ("always") or once written
             ("os").
         flush_policy: decides which commits are synced; None if `sync` makes every commit durable, whatever topics set.
-        room: whether writes have to wait.
+        room: the obstacle to writes.
         segment_bytes: approximate size of a segment.
     """
 
@@ -81,8 +80,9 @@ class JournalPort(JournalBytes, Protocol):
         """Return whether the locked data directory still has its path."""
 
     def is_owned(self) -> bool:
-        """Return whether this broker surely still owns the journal. If another one may have taken over, reads may be
-        stale.
+        """Return whether this broker surely still owns the journal.
+
+        If another one may have taken over, reads may be stale.
         """
 
     def disk_space(self) -> tuple[int, int]:
@@ -103,7 +103,10 @@ class JournalPort(JournalBytes, Protocol):
         """
 
     def write_nowait(self, entries: Sequence[JournalEntry]) -> Any | None:
-        """Write without waiting, for the event loop. Return None, with nothing written, if it might wait."""
+        """Write without waiting, for the event loop.
+
+        Returns None, with nothing written, if it might wait.
+        """
 
     def sync(self, ticket: Any) -> None:
         """Wait until the commit and all commits before it are durable; raise JournalFailed if they are not."""
@@ -145,7 +148,7 @@ class JournalPort(JournalBytes, Protocol):
         """Set the reason why nothing can be archived now, for waiting writers to report; None clears it."""
 
     def attach_archiver(self, sealed_max: int) -> None:
-        """Make writers wait for `recycle` from now on.
+        """Make writers wait for `recycle`.
 
         Args:
             sealed_max: complete segments that may wait for `recycle`. If their batches are large, more may wait,
@@ -156,5 +159,4 @@ class JournalPort(JournalBytes, Protocol):
     def detach_archiver(self) -> None:
         """End all waiting for `recycle`: waiting writers continue, and writers without space fail."""
 
-    def close(self) -> None:
-        ...
+    def close(self) -> None: ...

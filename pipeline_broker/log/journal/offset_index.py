@@ -29,7 +29,6 @@ class OffsetIndex:
 
     @property
     def size_bytes(self) -> int:
-        """The total size of all indexed batches."""
         return self.totals[-1] - self.totals[0]
 
     def drop_before(self, offset: int) -> int:
@@ -63,12 +62,12 @@ class OffsetIndex:
         return first + 1 if at_least_one and end == first else end
 
     def size_of(self, number: int) -> int:
-        """Return the size of one batch in bytes."""
         return self.totals[number + 1] - self.totals[number]
 
     def first_since(self, timestamp: int, first: int = 0) -> int | None:
-        """Return the index of the first batch, from `first`, with a record at or after the timestamp; None without
-        one.
+        """Return the index of the first batch with a record at or after the timestamp; None without one.
+
+        Batches before the index `first` are skipped.
         """
         number = bisect_left(self.timestamps, timestamp)
         if number < first:  # an earlier batch dominates the running maxima; the next batch or two usually match
@@ -77,8 +76,9 @@ class OffsetIndex:
         return number if number < len(self.timestamps) else None
 
     def latest(self, offset: int) -> int | None:
-        """Return the index of the first batch with the largest timestamp, of those with a base at or above the
-        offset.
+        """Return the index of the first batch with the largest timestamp.
+
+        Only batches with a base at or above the offset count; None without one.
         """
         first = bisect_left(self.bases, offset)
         if first == len(self.bases):

@@ -50,8 +50,6 @@ class JournalEnd(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Consecutive frames in one segment, and the LSN after them."""
-
     number: int
     position: int
     size_bytes: int
@@ -226,7 +224,6 @@ class Recovery:
             position = end
 
     def _run(self, window: SegmentWindow, number: int, position: int) -> tuple[list[StoredEntry], int]:
-        """Return the entries of the valid frames in the window and the end position of these frames."""
         start, lsn = window.start, self._next_lsn
         assert position >= start, "a segment is read forwards"
         assert window.identity is not None, "batches() skips segments without an identity"

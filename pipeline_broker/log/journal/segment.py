@@ -50,7 +50,6 @@ def global_position(number: int, position: int) -> int:
 
 
 def split_position(place: int) -> tuple[int, int]:
-    """Return the segment number and the position in its file."""
     return place >> _POSITION_BITS, place & _POSITION_MASK
 
 
@@ -82,7 +81,6 @@ def open_segment_file(files: FileSystem, directory: Path, number: int) -> File:
 
 
 def encode_header(identity: int) -> bytes:
-    """Return the first block of a segment."""
     rest = _REST.pack(identity)
     return (_FIRST.pack(MAGIC, VERSION, crc32c(rest)) + rest).ljust(HEADER_SPACE, b"\0")
 
@@ -198,8 +196,9 @@ def _zero_fill(file: File, identity: int, size_bytes: int, is_stopped: Callable[
 
 
 def activate_spare(files: FileSystem, directory: Path, number: int, identity: int) -> Segment:
-    """Rename the spare to segment `number`, replacing an empty segment of that number. May be repeated after an
-    OSError.
+    """Rename the spare to segment `number`, replacing an empty segment of that number.
+
+    May be repeated after an OSError.
     """
     path = segment_path(directory, number)
     if SPARE_NAME in files.list_directory(directory):  # otherwise an earlier attempt has renamed it

@@ -40,14 +40,15 @@ class SegmentWindow(Window):
         self.identity = decode_header(memoryview(self.data)[:HEADER_SPACE])
 
     def header_at(self, position: int) -> FrameHeader | None:
-        """Return the frame header at a position, of this identity or an earlier one; None if no frame can start
-        there.
+        """Return the frame header at a position; None if no frame can start there.
+
+        The frame may be of this segment or of an earlier use of its space.
         """
         place = self.ensure(position, FRAME_HEADER_SIZE)
         return read_frame_header(self.data, place, self.size_bytes - position)
 
     def is_intact(self, header: FrameHeader, position: int) -> bool:
-        """Return whether the frame with this header matches its checksum. An intact frame lies in the window
+        """Return whether the frame with this header matches its checksum. An intact one lies in the window
         afterwards.
         """
         size_bytes = FRAME_HEADER_SIZE + header.body_size
@@ -76,7 +77,7 @@ class SegmentWindow(Window):
         """Yield the headers of all intact frames of this segment from a position, wherever their magic occurs.
 
         Raises:
-            JournalCorrupt: more than DOUBTFUL_BYTES_MAX bytes of broken frames; searching on could take very long.
+            JournalCorrupt: more than DOUBTFUL_BYTES_MAX bytes of broken frames, so a search could take very long.
         """
         doubtful_bytes = 0
         while (position := self.find(MAGIC_BYTES, position)) >= 0:

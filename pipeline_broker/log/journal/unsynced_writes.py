@@ -25,7 +25,6 @@ class UnsyncedWrites:
         self.segments: dict[int, None] = {}
 
     def __bool__(self) -> bool:
-        """Return whether anything is unsynced."""
         return bool(self._commits or self._relaxed or self.segments)
 
     @property

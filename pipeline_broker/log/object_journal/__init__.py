@@ -7,4 +7,3 @@ Rules:
 * The package starts no threads. `write` reserves a slot, and `sync` stores the object in the caller's thread.
 * An unavailable store is waited for without limit. After about two seconds new writes are refused.
 """
-

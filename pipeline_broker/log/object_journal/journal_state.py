@@ -8,7 +8,6 @@ __all__ = ["JournalState", "journal_name"]
 
 
 def journal_name(node: int) -> str:
-    """Return the name of a node's journal in its store."""
     return f"wal/{node}"
 
 

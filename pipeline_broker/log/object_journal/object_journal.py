@@ -5,8 +5,6 @@ first one of this run, and a position in its object. A segment, for the archive,
 
 The bytes of an entry are the same as in a frame on disk, with key and length first. So readers of batches work with
 both kinds of journal.
-
-Longer than most files: it implements one interface completely.
 """
 
 import struct
@@ -178,7 +176,6 @@ class ObjectJournal:
 
     @property
     def generation(self) -> int:
-        """The number of this owner of the log."""
         return self._ownership.first.generation
 
     def state(self) -> JournalState:
@@ -343,7 +340,6 @@ class ObjectJournal:
             raise Obstacle(f"the object store does not answer: {error}") from error
 
     def _split(self, place: int) -> tuple[int, int]:
-        """Return the slot of a global position and the position in its object."""
         return self._base + (place >> POSITION_BITS), place & ((1 << POSITION_BITS) - 1)
 
     def _readable_place(self, slot: int) -> Place:

@@ -40,7 +40,6 @@ class SlotCache:
         return None if data is None else data[position : position + size_bytes]
 
     def whole(self, slot: int) -> Buffer | None:
-        """Return the object of a slot; None if it is not cached."""
         return self._slots.get(slot)
 
     def drop(self, slots: range) -> None:

@@ -1,8 +1,4 @@
-"""Reads for those who want committed records only: where such a read ends, and which transactions it must leave out.
-
-Rules of this file: no state of its own; batches are looked at by their headers, and not copied. What a view of aborted
-transactions finds may be asked for in any thread, while the event loop goes on with the log.
-"""
+"""Reads with isolation level read_committed: cutting at the last stable offset, and aborted transactions."""
 
 from __future__ import annotations
 
@@ -17,16 +13,16 @@ from pipeline_broker.log.producers.aborted_transactions import AbortedTransactio
 from pipeline_broker.log.read_result import ColdRead, ReadResult
 from pipeline_broker.records.batch import HEADER, LENGTH_OVERHEAD
 
-__all__ = ["AbortedView", "end_of", "in_front_of"]
+__all__ = ["AbortedView", "cut_at", "end_of"]
 
 _HEAD = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
 assert _HEAD.size < HEADER.size
 
 
 def _batches(parts: Sequence[Buffer]) -> Iterator[tuple[int, int, int, int]]:
-    """The batches that lie in parts one behind the other: part and place, base offset, last offset.
+    """Yield part number, position in the part, base offset and last offset of each batch.
 
-    A batch that is a part of its own may go on in the next one; its head never does.
+    A batch that begins in one part may continue in the next; its header never does.
     """
     position = 0
     for number, part in enumerate(parts):
@@ -38,7 +34,7 @@ def _batches(parts: Sequence[Buffer]) -> Iterator[tuple[int, int, int, int]]:
 
 
 def end_of(parts: Sequence[Buffer]) -> int:
-    """The offset behind the last batch of what was read; 0 for nothing."""
+    """Return the offset after the last batch; 0 without batches."""
     end_offset = 0
     for _, _, _, last_offset in _batches(parts):
         end_offset = last_offset + 1
@@ -46,15 +42,14 @@ def end_of(parts: Sequence[Buffer]) -> int:
 
 
 def _cut(parts: Sequence[Buffer], end_offset: int) -> list[Buffer]:
-    """The batches that begin in front of an offset."""
     for number, position, base_offset, _ in _batches(parts):
         if base_offset >= end_offset:
             return [*parts[:number], memoryview(parts[number])[:position]] if position else list(parts[:number])
     return list(parts)
 
 
-def in_front_of(result: ReadResult, end_offset: int) -> ReadResult:
-    """The same read, ending in front of an offset."""
+def cut_at(result: ReadResult, end_offset: int) -> ReadResult:
+    """Return the same read without batches that begin at or above an offset."""
     cold = result.cold
     if cold is None:
         return ReadResult(_cut(result.parts, end_offset))
@@ -63,18 +58,18 @@ def in_front_of(result: ReadResult, end_offset: int) -> ReadResult:
 
 @attrs.frozen(eq=False)
 class AbortedView:
-    """The aborted transactions of a log as of one moment.
+    """The aborted transactions of a log at one moment. Any thread may use it while the log changes.
 
     Args:
-        archived: what the archive holds of the log.
-        recent: those whose marker only the journal holds.
+        archived: the archived part of the log.
+        recent: those whose marker is in the journal only.
     """
 
     _archived: ArchivedLog | None
     _recent: Sequence[AbortedTransaction]
 
     def find(self, offset: int, end_offset: int) -> list[AbortedTransaction] | ColdRead[list[AbortedTransaction]]:
-        """Those with records in front of `end_offset` and a marker not in front of `offset`, in marker order."""
+        """Return those with a record below `end_offset` and their marker at or above `offset`, in marker order."""
         recent = [it for it in self._recent if it.first_offset < end_offset and it.last_offset >= offset]
         archived = None if self._archived is None else self._archived.aborted_transactions(offset, end_offset)
         if archived is None:

@@ -1,7 +1,6 @@
-"""Compaction applied to logs: which one is cleaned next, and what a round of it must know.
+"""The selection of the next log to compact.
 
-Rules of this file: decided on the event loop from what the logs look like; what lies in the journal is the active
-segment, which is never cleaned.
+Records in the journal count as the active segment, which is never cleaned.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ __all__ = ["Round", "next_round"]
 
 @attrs.frozen
 class Round:
-    """A round of compaction that is worth its work.
+    """The input of a compaction round.
 
     Attributes:
-        key: of the log.
-        manifest: what the archive holds of it.
-        plan: what may be cleaned.
+        key: journal key of the log.
+        manifest: of its archived part.
+        plan: the range to clean.
         last_records: of its live producers.
     """
 
@@ -51,7 +50,10 @@ def _compacted(log: PartitionLog, manifest: PartitionManifest, rules: Compaction
 
 
 def next_round(logs: Iterable[PartitionLog], now_ms: int, *, is_forced: bool = False) -> Round | None:
-    """The round of the dirtiest log that is due; of any with something dirty in it when it is forced."""
+    """Return the round for the log with the largest dirty ratio that should be compacted; None without one.
+
+    With `is_forced`, every log with dirty segments qualifies.
+    """
     found: dict[tuple[str, int], tuple[PartitionLog, PartitionManifest]] = {}
     compacted = []
     for log in logs:

@@ -1,12 +1,4 @@
-"""The log of one partition: an index over the journal, the producers' state, and the offsets.
-
-Rules of this file: everything here runs on one thread. What is visible is durable: reads end at the high watermark,
-which only `on_durable` moves, in order. Offsets are given out at append and never taken back: after an entry failed
-nothing more is acknowledged anyway (see journal). What stands in front of the last stable offset is decided: it is of
-no transaction, or of one whose marker is durable.
-
-Longer than most files: appending, reading and recovery share all of its state.
-"""
+"""The log of one partition: offsets, producer state, and an index over journal and archive."""
 
 from __future__ import annotations
 
@@ -17,7 +9,7 @@ from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, Recycle
 from pipeline_broker.log.journal.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
 from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES, entry_key
 from pipeline_broker.log.journal.offset_index import OffsetIndex
-from pipeline_broker.log.partition.committed_reads import AbortedView, in_front_of
+from pipeline_broker.log.partition.committed_reads import AbortedView, cut_at
 from pipeline_broker.log.partition.reading import BatchSource
 from pipeline_broker.log.partition.tail_cache import TailCache
 from pipeline_broker.log.partition.time_search import Found, TimeSearch
@@ -49,12 +41,17 @@ from pipeline_broker.records.check import (
 from pipeline_broker.records.control_batch import EndMarker, marker_batch
 from pipeline_broker.records.errors import RecordError
 
-_NEW: Final = tuple.__new__
-"""Straight to the tuple's constructor: half the time of a named tuple's own, for every batch."""
+_NEW: Final = tuple.__new__  # takes half the time of calling the NamedTuple; used for every batch
 
 
 class PartitionLog:
-    """One partition of one topic."""
+    """One partition of one topic, like Kafka's `UnifiedLog`. Belongs to the event loop.
+
+    * The log end offset moves on append, and the high watermark when a commit is durable. Reads end at the high
+      watermark.
+    * Offsets of a failed commit are not reused: after a failure the broker acknowledges nothing more.
+    * Everything below the last stable offset is decided: it belongs to no transaction, or to one with a durable marker.
+    """
 
     __slots__ = (
         "_cache",
@@ -96,37 +93,37 @@ class PartitionLog:
         self.rules = rules
         self.policies = policies
         self.entry_key = entry_key(topic_id, partition)
-        self.roll_seed = b""  # from which the jitter of its segments is drawn
+        self.roll_seed = b""  # of the jitter of segment.jitter.ms
         self.log_start_offset = 0
-        self.log_end_offset = 0  # assigned
-        self.high_watermark = 0  # durable, hence visible
+        self.log_end_offset = 0  # the next offset to assign
+        self.high_watermark = 0  # records below it are durable, hence visible
         self.index = OffsetIndex()
         self.producers = ProducerStates()
-        self.duplicates = 0  # batches that came again and were not appended
-        self.tail: dict[int, JournalEntry] = {}  # the cache's entries of this log
-        self.stored_from = 0  # in the index; what lies before is deleted with its segment
-        # When batches without timestamps were written to the index: their age is that of the write.
-        self.untimed_since_ms = NO_TIMESTAMP  # the first of them; 0 if that was before the start
-        self.untimed_ms = NO_TIMESTAMP  # the last of them
-        self.archived: ArchivedLog | None = None  # what the archive holds: all in front of the index
-        self._dropped_batches = 0  # from the index, since the start
+        self.duplicates = 0  # batches that were sent again and not appended
+        self.tail: dict[int, JournalEntry] = {}  # this log's entries in the tail cache, by base offset
+        self.stored_from = 0  # records below it were deleted with their segment, though the journal may still have them
+        # Write times of batches without timestamps in the index, which age by them.
+        self.untimed_since_ms = NO_TIMESTAMP  # of the first such batch; 0 if it was replayed
+        self.untimed_ms = NO_TIMESTAMP  # of the last one
+        self.archived: ArchivedLog | None = None  # everything below the first offset in the index
+        self._dropped_batches = 0  # batches that left the index because they were archived
         self._cache = cache
         self._sources = sources
 
     @property
     def folder(self) -> str:
-        """The name of its folder in the archive, as Kafka calls the directory of a partition."""
+        """The name of its folder in the archive, like Kafka's partition directory."""
         return f"{self.topic}-{self.partition}"
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
 
     def produce(self, batch: Buffer, now_ms: int, *, zstd_allowed: bool = True) -> Appended:
-        """Check a client's batch that is part of no transaction, and append it; for the arguments see `check_batch`.
+        """Check a client's non-transactional batch, and append it. For the arguments see `check_batch`.
 
         Raises:
-            RecordError, LogError: it is refused; both have an `error_name`.
-            LongBatchError: it takes long to check; `BatchCheck` does so, then comes `append_checked`.
+            RecordError, LogError: the batch is refused; both have an `error_name`.
+            LongBatchError: checking takes long. `BatchCheck` does it in steps, followed by `append_checked`.
         """
         rules = self.rules
         try:
@@ -144,23 +141,32 @@ class PartitionLog:
         """Append a client's batch that was checked.
 
         Args:
-            header: of the batch as it is stored.
-            batch: as it is stored, with offsets from 0.
-            now_ms: wall clock.
-            starts_at_zero: a producer that nothing is known of must begin with sequence 0 (transactions version 2).
+            header: of the batch as stored.
+            batch: as stored, with offsets from 0.
+            now_ms: wall-clock time.
+            starts_at_zero: require sequence 0 of an unknown producer (transactions version 2).
 
         Raises:
-            LogError: it is refused.
+            LogError: the batch is refused.
         """
         if starts_at_zero and header.producer_id >= 0:
             self.producers.check_start(header.producer_id, header.producer_epoch, header.base_sequence)
         return self.append(header, batch, now_ms)
 
     def append(self, header: BatchHeader, batch: Buffer, now_ms: int) -> Appended:
-        """Give the batch its offsets. The header is `check_batch`'s, or `read_header`'s of a batch of our own.
+        """Assign offsets to a batch and return its entry. It becomes visible in `on_durable`.
 
-        The entry must be handed to the committer before anything else is appended to this log, or durable order and
-        offset order differ.
+        The caller must submit the entry to the committer before the next append to this log. Otherwise the order of
+        commits
+        differs from the order of offsets.
+
+        Args:
+            header: from `check_batch`, or from `read_header` for a batch of the broker itself.
+            batch: its bytes.
+            now_ms: wall-clock time.
+
+        Raises:
+            LogError: the batch is refused.
         """
         _, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
         base_offset = self.log_end_offset
@@ -178,7 +184,7 @@ class PartitionLog:
                 return self._duplicate(original)
         size = LENGTH_OVERHEAD + length
         parts: tuple[Buffer, ...]
-        if size < JOIN_BELOW_BYTES:  # as a view it would keep the whole receive buffer in memory
+        if size < JOIN_BELOW_BYTES:  # copied, because a view would keep the whole receive buffer in memory
             parts = (restamped(header, batch if type(batch) is bytes else bytes(batch), base_offset, LEADER_EPOCH),)
         else:
             parts = restamp(header, batch, base_offset, LEADER_EPOCH)
@@ -201,20 +207,21 @@ class PartitionLog:
         now_ms: int,
         version: int = 0,
     ) -> Appended:
-        """End a producer's transaction; the entry must be committed as that of `append`.
+        """Append the marker that ends a producer's transaction. Submit the entry like that of `append`.
 
-        A marker is appended whether a transaction is open or not, as in Apache Kafka.
+        As in Apache Kafka, a marker is appended whether or not a transaction is open.
 
         Args:
-            producer_id: whose transaction.
-            producer_epoch: its epoch from now on.
-            committed: whether its records count.
-            coordinator_epoch: of the partition of the transaction coordinator's topic.
-            now_ms: wall clock.
-            version: of transactions; a marker's epoch is that of the data or a higher one, from 2 on a higher one.
+            producer_id: of the transaction.
+            producer_epoch: the producer's new epoch.
+            committed: commit or abort.
+            coordinator_epoch: of the transaction coordinator's partition.
+            now_ms: wall-clock time.
+            version: of transactions. From 2 the marker has a higher epoch than the data; before, the same or a higher
+                one.
 
         Raises:
-            InvalidProducerEpoch: the marker is late.
+            InvalidProducerEpoch: the producer has a newer epoch.
             TransactionCoordinatorFenced: a newer coordinator has written.
         """
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, version)
@@ -231,7 +238,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where readers of committed records end: nothing in front of it is undecided, or may be so after a crash."""
+        """The end of read_committed reads. No transaction below it is open, or could be open after a crash."""
         first_unstable = self.producers.first_unstable_offset
         if first_unstable is None or first_unstable >= self.high_watermark:
             return self.high_watermark
@@ -249,7 +256,7 @@ class PartitionLog:
         )
 
     def refuse(self, batch: Buffer) -> None:
-        """A client's batch was refused before `append`: what its producer sent behind it must not slip in front."""
+        """Note a client batch refused before `append`, so that later batches of its producer cannot overtake it."""
         if len(batch) < HEADER_SIZE:
             return
         try:
@@ -260,7 +267,7 @@ class PartitionLog:
             self.producers.refused(header.producer_id, header.producer_epoch, header.base_sequence)
 
     def on_durable(self, entry: JournalEntry) -> None:
-        """The entry's commit completed; called in the order of the commits."""
+        """Make a durable entry visible. Called in commit order."""
         assert entry.base_offset >= self.high_watermark, "commits of a partition complete in offset order"
         assert entry.position >= 0, "an entry is written before it is durable"
         self.high_watermark = entry.last_offset + 1
@@ -271,10 +278,10 @@ class PartitionLog:
         self._cache.add(entry)
 
     def replay(self, header: BatchHeader, place: int, now_ms: int, batch: Buffer) -> None:
-        """A batch found in the journal at start."""
+        """Apply a batch found in the journal during recovery."""
         base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
         if base_offset < self.log_end_offset:
-            raise JournalCorrupt(f"{self.topic}-{self.partition}: offset {base_offset} is there twice")
+            raise JournalCorrupt(f"{self.topic}-{self.partition}: offset {base_offset} is in the journal twice")
         last_offset = base_offset + last_delta
         self.log_end_offset = self.high_watermark = last_offset + 1
         self.index.append(base_offset, place, LENGTH_OVERHEAD + length, max_timestamp)
@@ -291,7 +298,7 @@ class PartitionLog:
                 self.producers.record(producer_id, epoch, produced, now_ms)
 
     def attach(self, archived: ArchivedLog, producers: ProducerStates) -> None:
-        """Begin with what the archive holds, before anything is replayed."""
+        """Start from the archived part of the log, before the journal is replayed."""
         assert not self.log_end_offset, "a log is attached once"
         self.archived = archived
         self.log_start_offset = self.stored_from = archived.manifest.log_start_offset
@@ -299,7 +306,7 @@ class PartitionLog:
         self.producers = producers
 
     def on_archived(self, archived: ArchivedLog) -> None:
-        """The archive holds more, or less, than before."""
+        """Replace the archived part after a durable edit, and drop archived batches from the index."""
         self.archived = archived
         if self.producers.ended is not None:
             self.producers.ended.archived(archived.end_offset)
@@ -311,26 +318,26 @@ class PartitionLog:
         self.raise_log_start(self.stored_from)
 
     def raise_log_start(self, offset: int) -> None:
-        """Show nothing before the offset any more; the start never falls."""
+        """Raise the log start offset, up to the high watermark; never lower it."""
         self.log_start_offset = max(self.log_start_offset, min(offset, self.high_watermark))
 
     @property
     def size_bytes(self) -> int:
-        """All visible batches."""
         return self.index.size_bytes + (self.archived.size_bytes if self.archived is not None else 0)
 
     @property
     def appended_bytes(self) -> int:
-        """All batches that became durable since the start, and those that were replayed."""
+        """The bytes that became durable since startup, including replayed ones."""
         return self.index.totals[-1]
 
     @property
     def appended_batches(self) -> int:
-        """How many they are."""
         return self._dropped_batches + len(self.index)
 
     def bytes_available(self, offset: int, *, committed: bool = False) -> int:
-        """What a reader at the offset could get if nothing limited it; of what is archived, about so many."""
+        """Return the bytes that an unlimited read at the offset would return. For archived batches it is an
+        estimate.
+        """
         end_offset = self.last_stable_offset if committed else self.high_watermark
         if not self.log_start_offset <= offset < end_offset:
             return 0
@@ -344,10 +351,17 @@ class PartitionLog:
         return index.totals[-1] - index.totals[max(0, index.find(offset))]
 
     def read(self, offset: int, bytes_max: int, *, at_least_one: bool, committed: bool = False) -> ReadResult:
-        """Whole batches from the one that holds `offset` on, at most `bytes_max` bytes, below the high watermark.
+        """Read whole batches, starting with the one that contains `offset`. Fewer batches than requested do not mean
+        the end.
 
-        With `at_least_one` the first batch comes whatever its size; `committed` ends at the last stable offset. Fewer
-        than asked for is no sign of the end.
+        Args:
+            offset: from the log start offset to the log end offset.
+            bytes_max: limit on the size of all batches.
+            at_least_one: return the first batch even if it is larger than `bytes_max`.
+            committed: end at the last stable offset and not at the high watermark.
+
+        Raises:
+            OffsetOutOfRange: the offset is outside of the log.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(
@@ -360,7 +374,7 @@ class PartitionLog:
         if self.archived is not None and offset < self.archived.end_offset:
             result = self.archived.read(offset, bytes_max, at_least_one=at_least_one)
             if result is not None:
-                return in_front_of(result, end_offset) if end_offset < self.archived.end_offset else result
+                return cut_at(result, end_offset) if end_offset < self.archived.end_offset else result
         index = self.index
         if not index.bases:
             return ReadResult()
@@ -378,17 +392,20 @@ class PartitionLog:
     def or_from_archive(
         self, cold: ColdRead[list[Buffer]], offset: int, bytes_max: int, end_offset: int
     ) -> ColdRead[list[Buffer]]:
-        """A read of the journal that goes on in the archive when that has taken over meanwhile."""
+        """Return a cold read that falls back to the archive.
+
+        It does so if the journal position is recycled before the read runs.
+        """
 
         def work() -> list[Buffer]:
             try:
                 return cold()
             except RecycledError:
-                archived = self.archived  # one look: the event loop may replace it by a newer one, not take it away
+                archived = self.archived  # read once: this is a thread, and the event loop may replace it at any time
                 result = None if archived is None else archived.read(offset, bytes_max, at_least_one=True)
                 if result is None:
-                    return []  # below the start by now
-                result = in_front_of(result, end_offset)
+                    return []  # deleted in the meantime
+                result = cut_at(result, end_offset)
                 return result.parts if result.cold is None else result.cold()
 
         return ColdRead(work, cold.size_bytes)
@@ -396,19 +413,19 @@ class PartitionLog:
     def aborted_transactions(
         self, first_offset: int, end_offset: int
     ) -> list[AbortedTransaction] | ColdRead[list[AbortedTransaction]]:
-        """Those whose records lie in front of `end_offset` and whose marker does not lie in front of `first_offset`.
+        """Return those with a record below `end_offset` and their marker at or above `first_offset`.
 
-        They come in the order of their markers; where the archive knows of some, as the work that reads them.
+        They are in marker order. If the archive has some of them, the result is the ColdRead that reads them.
         """
         return self.aborted_view(first_offset).find(first_offset, end_offset)
 
     def aborted_view(self, offset: int) -> AbortedView:
-        """The aborted transactions that concern readers from an offset on, as they are now."""
+        """Return the current aborted transactions for readers at or above an offset."""
         ended = self.producers.ended
         return AbortedView(self.archived, () if ended is None else ended.aborted(offset, self.last_stable_offset))
 
     def read_batches(self, first: int, end: int) -> ReadResult:
-        """Batches of the index, of those from `first` to `end` at least one."""
+        """Read batches `first` to before `end` of the index, at least one."""
         for source in self._sources:
             result = source.read(self, first, end)
             if result is not None:
@@ -416,11 +433,11 @@ class PartitionLog:
         raise AssertionError(f"no source has batch {first} of {self!r}")
 
     def offset_for_timestamp(self, timestamp: int) -> Found:
-        """The first record at or after the time that is not in front of the start; None when there is none."""
+        """Find the first record at or after the timestamp, not below the log start; None without one."""
         return self._time_search().offset_for_timestamp(timestamp)
 
     def max_timestamp(self) -> Found:
-        """The first record with the largest timestamp; None in an empty log."""
+        """Find the first record with the largest timestamp; None in an empty log."""
         return self._time_search().max_timestamp()
 
     def _time_search(self) -> TimeSearch:

@@ -1,10 +1,10 @@
-"""How batches are read: from the sources in their order, the first that has them.
+"""Reading of batches by index number, from the first source that has them.
 
-Rules of this file: the order is tail cache, journal, archive (`LogManager` lists the sources; an archive joins them as
-one more). Nothing waits for a disk on the caller's thread: what is not in memory becomes a ColdRead, which is work for
-another thread. What one read does is bounded, whatever was asked for; a caller that wants more reads again. No batch
-leaves the disk unverified: it must be the partition's, the one that the index names, with the checksum that it was
-written with.
+Nothing waits for a disk on the caller's thread: batches that are not in memory become a ColdRead. Every read is
+bounded, and
+the caller reads again for more. A batch read from the journal is verified: it must belong to the partition, be the one
+that
+the index names, and match its checksum.
 """
 
 import struct
@@ -19,36 +19,42 @@ from pipeline_broker.log.read_result import BATCHES_PER_READ, BYTES_PER_READ, SP
 from pipeline_broker.records.batch import CHECKED_FROM, LENGTH_OVERHEAD, MAGIC
 from pipeline_broker.records.checksum import crc32c
 
-GAP_BYTES_MAX = 16 << 10  # skipping so much costs more as a further system call than read and thrown away
-GATHER_BELOW_BYTES = 4096  # batches smaller than this on average are handed on as one buffer
+GAP_BYTES_MAX = 16 << 10  # reading and discarding a smaller gap is faster than another system call
+GATHER_BELOW_BYTES = 4096  # batches with a smaller average size are joined into one buffer
 
-_BATCH_HEAD = struct.Struct(">qiibI")  # up to what is under the checksum
+_BATCH_HEAD = struct.Struct(">qiibI")  # the fields before the bytes that the checksum covers
 assert _BATCH_HEAD.size == CHECKED_FROM
 
 
 class BatchSource(Protocol):
-    """A place that batches can be read from."""
+    """A source of batches: memory or the journal."""
 
     def read(self, log: IndexedLog, first: int, end: int) -> ReadResult | None:
-        """Batches first to end of the log's index, or fewer but at least one; None when the first is not here."""
+        """Return batches `first` to before `end` of the log's index, or fewer but at least one.
+
+        Returns None if the source lacks the first.
+        """
 
 
 def gathered(parts: list[Buffer], size_bytes: int) -> list[Buffer]:
-    """Many small parts as one: sending each on its own costs more than the copy."""
+    """Join many small parts into one: sending each separately costs more than the copy."""
     if len(parts) > 1 and size_bytes < GATHER_BELOW_BYTES * len(parts):
         return [b"".join(parts)]
     return parts
 
 
 class _Span(NamedTuple):
-    """Neighbouring batches in one segment, read by one system call, from what the journal says of the first one on."""
+    """Neighbouring batches in one journal segment, for one system call.
+
+    It starts with the entry header of the first batch.
+    """
 
     place: int
     size_bytes: int
     batches: list[tuple[int, int, int]]  # start within the span, size, base offset
 
     def intact_count(self, data: Buffer, entry_key: bytes) -> int:
-        """How many batches are what was written there for the partition, up to the first that is not."""
+        """Return how many batches are intact and of the partition, up to the first that is not."""
         view, unpack = memoryview(data), _BATCH_HEAD.unpack_from
         for number, (start, size, offset) in enumerate(self.batches):
             base_offset, length, leader_epoch, magic, crc = unpack(data, start)
@@ -61,19 +67,16 @@ class _Span(NamedTuple):
         return len(self.batches)
 
     def cut(self, data: Buffer, count: int) -> list[Buffer]:
-        """So many of the batches, the first ones."""
         view, batches = memoryview(data), self.batches[:count]
         if len(batches) == 1:
             ((start, size, _),) = batches
             return [view[start : start + size]]
         useful = sum(size for _, size, _ in batches)
-        # Copied out, unless large: what lies between belongs to other partitions and need not stay in memory.
+        # Small batches are copied, so that the batches of other partitions between them do not stay in memory.
         return gathered([view[start : start + size] for start, size, _ in batches], useful)
 
 
 class JournalSource:
-    """A batch source: the journal's files."""
-
     def __init__(self, journal: JournalBytes) -> None:
         self._journal = journal
 
@@ -95,7 +98,7 @@ class JournalSource:
     def _collect(
         self, spans: list[_Span], entry_key: bytes, read: Callable[[int, int], Buffer | None]
     ) -> tuple[list[Buffer], DamagedSegment | None]:
-        """What can be read of the spans, up to the first batch that is not in memory, or not what was written."""
+        """Read the spans up to the first batch that is not in memory, or is damaged."""
         parts: list[Buffer] = []
         for span in spans:
             data = read(span.place, span.size_bytes)
@@ -110,7 +113,10 @@ class JournalSource:
         return parts, None
 
     def _spans(self, log: IndexedLog, first: int, end: int) -> list[_Span]:
-        """Group the batches into system calls. Places in different segments are further apart than any gap."""
+        """Group the batches into system calls.
+
+        Global positions in different segments are further apart than any gap.
+        """
         index = log.index
         end = min(end, first + BATCHES_PER_READ, index.run_end(first, BYTES_PER_READ, at_least_one=True))
         spans: list[_Span] = []

@@ -1,9 +1,8 @@
-"""Retention applied to logs: what their rules delete now, wherever it lies.
+"""Retention over all logs: which archived segments expire, and which log starts rise.
 
-Rules of this file: decided on the event loop from what the logs look like; carried out by one edit of the archive. What
-lies in the journal is treated as the active segment: its space comes back when the journal is archived, but nobody sees
-records in front of the log start any more. When records lie in the journal that a segment of their own should end
-with by now, the journal must be archived first, so that segments end where Kafka's would.
+Records in the journal count as the active segment. If their log start rises, they are invisible at once, and their
+space
+is recycled with the journal.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["expiries", "segments_of", "waits_for_archive"]
 
 
 def segments_of(log: PartitionLog) -> tuple[LogSegment, ...]:
-    """All segments, as decisions see them: what lies in the journal belongs to the active one."""
+    """Return all segments of a log. Records in the journal belong to the active segment."""
     archived = () if log.archived is None else tuple(segment.facts for segment in log.archived.manifest.segments)
     index = log.index
     if not index.bases:
@@ -49,7 +48,10 @@ def segments_of(log: PartitionLog) -> tuple[LogSegment, ...]:
 
 
 def waits_for_archive(log: PartitionLog, now_ms: int) -> bool:
-    """Whether a segment should have ended within what lies in the journal, so that something is done with it."""
+    """Return whether the journal must be archived first, because a segment should have ended within its records.
+
+    Only so do segments end where Kafka's would.
+    """
     if not log.index.bases:
         return False
     roll, retention = log.policies.roll, log.policies.retention
@@ -59,20 +61,20 @@ def waits_for_archive(log: PartitionLog, now_ms: int) -> bool:
     if not (retention.delete or roll.compact):
         return False
     if retention.delete and 0 <= retention.retention_ms < now_ms - active.largest_timestamp:
-        return False  # all of it has expired: nothing of it need be kept
+        return False  # all of it has expired, so retention deletes it without a roll
     jitter_ms = roll.jitter_ms(log.roll_seed, active.base_offset)
     since_ms = active.first_timestamp if active.first_timestamp >= 0 else _created_ms(log)
     return now_ms - since_ms > roll.roll_ms - jitter_ms
 
 
 def _created_ms(log: PartitionLog) -> int:
-    """Return the time at which the active segment began, for a first batch without a timestamp."""
+    """Return when the active segment began, for a first batch without a timestamp."""
     segments = () if log.archived is None else log.archived.manifest.segments
     return segments[-1].modified_ms if segments and not segments[-1].is_sealed else log.untimed_since_ms
 
 
 def expiries(logs: Iterable[PartitionLog], now_ms: int) -> dict[bytes, Expiry]:
-    """What goes now, by entry key."""
+    """Return the segments to delete and the new log starts, by journal key."""
     found: dict[bytes, Expiry] = {}
     for log in logs:
         plan = retention_plan(

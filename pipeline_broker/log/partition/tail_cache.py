@@ -1,9 +1,4 @@
-"""The newest batches of all partitions, in memory.
-
-Rules of this file: one budget for all partitions, first in, first out: what a partition has in the cache is always the
-end of its log. A batch counts with what its objects cost beside its bytes, else a million small ones would take
-several times the budget.
-"""
+"""An in-memory cache of the newest batches of all partitions."""
 
 from collections import deque
 from typing import Final
@@ -12,12 +7,17 @@ from pipeline_broker.log.journal.entry import Buffer, IndexedLog, JournalEntry
 from pipeline_broker.log.partition.reading import gathered
 from pipeline_broker.log.read_result import BATCHES_PER_READ, ReadResult
 
-BATCH_OVERHEAD_BYTES: Final = 300  # entry, its tuple and integers, the headers of its bytes, places in dict and deque
+# Entry, tuple, integers, bytes headers, and the slots in dict and deque. Without it, a million small batches would take
+# several times the budget.
+BATCH_OVERHEAD_BYTES: Final = 300
 CACHE_BYTES_MAX: Final = 32 << 20
 
 
 class TailCache:
-    """A batch source: see reading."""
+    """A `BatchSource` with one memory budget for all partitions, first in, first out.
+
+    So the cached batches of a partition are always the end of its log.
+    """
 
     def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
@@ -28,7 +28,7 @@ class TailCache:
         return len(self._entries)
 
     def add(self, entry: JournalEntry) -> None:
-        """Take in a batch that became durable."""
+        """Add a batch that became durable, and evict the oldest ones of any partition."""
         entries = self._entries
         entries.append(entry)
         entry.log.tail[entry.base_offset] = entry

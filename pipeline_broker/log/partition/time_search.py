@@ -1,7 +1,8 @@
-"""Search by time: the first record at or after a time, or that with the largest time of all.
+"""Search of a log by timestamp, for ListOffsets.
 
-Rules of this file: as of `reading`. What the archive holds comes first; a search that must wait for the disk becomes a
-ColdRead. Only what is durable is found.
+The archive is searched before the journal. A search that must wait for the disk becomes a ColdRead. Only durable
+records are
+found.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from pipeline_broker.records.record import iterate_records
 __all__ = ["Found", "TimeSearch"]
 
 SEARCHED_AT_ONCE_MAX = 3_000
-"""Records of a batch in memory that is searched at once; one with more is searched in a thread, as one on the disk."""
+"""Limit on the records of a batch that the event loop searches. A thread searches larger ones."""
 
 Found: TypeAlias = TimestampedOffset | ColdRead[TimestampedOffset | None] | None
-"""What a search by time has found, or the work that finds it, or nothing."""
+"""The result of a search, or the work that finds it; None without a match."""
 
 
 @attrs.frozen(eq=False)
 class TimeSearch:
-    """Search in one log as it is now.
+    """A search in one log at one moment.
 
     Args:
-        archived: what the archive holds of it.
-        index: what only the journal holds.
-        log_start_offset: what stands in front of it is not found by time.
-        stored_from: nothing of the index before it is stored any more, as far as clients can tell.
-        read_batch: a batch of the index, by its number.
+        archived: the archived part of the log.
+        index: of the batches in the journal.
+        log_start_offset: records below it are not found by timestamp.
+        stored_from: batches of the index below it were deleted by retention.
+        read_batch: reads a batch of the index by its number.
     """
 
     _archived: ArchivedLog | None
@@ -47,28 +48,26 @@ class TimeSearch:
     _read_batch: Callable[[int], ReadResult]
 
     def offset_for_timestamp(self, timestamp: int) -> Found:
-        """The first record at or after the time that is not in front of the start; None when there is none."""
         in_journal = self._search_from_start(timestamp)
         if self._archived is None:
             return in_journal
         return _or_else(self._archived.offset_for_timestamp(timestamp, self._log_start_offset), in_journal)
 
     def _search_from_start(self, timestamp: int) -> Found:
-        """The same in what only the journal holds."""
         start, index = self._log_start_offset, self._index
         first = max(0, index.find(start))
         number = index.first_since(timestamp, first)
         found = self._search(number, timestamp, start)
         if number is None or number > first or index.bases[first] >= start:
             return found
-        # The start lies within the batch: perhaps only what is in front of it is that late.
+        # The log start lies within the batch, and perhaps only deleted records of it match. Then a later batch counts.
         return _or_else(found, self._search(index.first_since(timestamp, first + 1), timestamp, start))
 
     def max_timestamp(self) -> Found:
-        """The first record with the largest timestamp; None in an empty log.
+        """Find the first record with the largest timestamp; None in an empty log.
 
-        Like Kafka it searches all that is stored: after DeleteRecords the record may lie before the start. What
-        retention has deleted is not stored, although the journal may still have it.
+        As in Kafka, it searches all stored records, so after DeleteRecords it may lie below the log start. Records that
+        retention deleted do not count, although the journal may still have them.
         """
         latest = self._index.latest(self._stored_from)
         archived = self._archived if self._archived is not None and self._archived.manifest.segments else None
@@ -91,7 +90,6 @@ class TimeSearch:
 
 
 def _or_else(found: Found, other: Found) -> Found:
-    """What was found, or else what the other search has found."""
     if not isinstance(found, ColdRead):
         return other if found is None else found
 

@@ -1,8 +1,6 @@
-"""Aborted transactions of a log: found while its batches come by in order, and kept in Kafka's `.txnindex`.
+"""Aborted transactions of a log, and Kafka's `.txnindex` format.
 
-Rules of this file: no I/O. Batches are shown in offset order, each once, as Apache Kafka's recovery walks over them:
-the first batch of a transaction opens it, its marker ends it, and what an abort marker ends becomes an entry if it had
-data. A reader of committed records leaves out the records of a producer that lie between the two offsets of an entry.
+A read_committed consumer drops a producer's records between the two offsets of an entry.
 
 Layout of an entry (big-endian): version 2, producer id 8, first offset 8, last offset 8 (of the marker), last stable
 offset 8.
@@ -21,13 +19,13 @@ VERSION = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """One entry.
+    """One entry of the index.
 
     Attributes:
-        producer_id: whose records count as never written.
-        first_offset: of its first batch.
+        producer_id: whose records were aborted.
+        first_offset: of the transaction's first batch.
         last_offset: of its marker.
-        last_stable_offset: up to where every transaction had ended when this one did.
+        last_stable_offset: every transaction with records below it had ended when this one did.
     """
 
     producer_id: int
@@ -37,20 +35,22 @@ class AbortedTransaction(NamedTuple):
 
 
 class OpenTransactions:
-    """The transactions that have begun and not ended, by the first offset of each producer's."""
+    """The open transactions of a log while its batches are read in order, by producer id.
+
+    As in Apache Kafka's recovery, the first transactional batch opens a transaction, and its marker ends it.
+    """
 
     def __init__(self, first_offsets: Iterable[tuple[int, int]] = ()) -> None:
         self._first_offsets = dict(first_offsets)
 
     @property
     def first_offsets(self) -> tuple[tuple[int, int], ...]:
-        """Producer ids and offsets."""
         return tuple(self._first_offsets.items())
 
     def add(self, header: BatchHeader, batch: Buffer) -> AbortedTransaction | None:
-        """A batch follows; the transaction that it aborts, if it had data."""
+        """Apply the next batch; return the transaction that it aborts, unless that had no data."""
         producer_id = header.producer_id
-        if producer_id < 0:  # a batch that says so and has no producer belongs to no transaction, as in Apache Kafka
+        if producer_id < 0:  # as in Apache Kafka, a transactional batch without a producer belongs to no transaction
             return None
         if not header.is_control:
             if header.is_transactional:
@@ -67,14 +67,13 @@ class OpenTransactions:
 
 
 def encode_entries(entries: Iterable[AbortedTransaction]) -> bytes:
-    """The bytes of entries, in the order of their markers."""
     return b"".join(
         ENTRY.pack(VERSION, it.producer_id, it.first_offset, it.last_offset, it.last_stable_offset) for it in entries
     )
 
 
 def parse_entries(data: Buffer) -> list[AbortedTransaction]:
-    """The entries; raises DamagedIndexError for what is none."""
+    """Decode entries; raise DamagedIndexError if the bytes are invalid."""
     if len(data) % ENTRY.size:
         raise DamagedIndexError(f"{len(data)} bytes are not whole entries of {ENTRY.size}")
     entries = []

@@ -1,8 +1,6 @@
-"""What batches of transactions say of their producers: when they are appended, and when they are read back.
+"""Producer state changes of batches: checked on append, unchecked on replay.
 
-Rules of this file: no I/O; batches come in offset order, each once. What is appended is checked. What is read back, by
-a start from the journal or by the archiver, was checked then and is durable: who has read the same batches knows the
-same.
+Replayed batches, from the journal or in the archiver, were checked when they were appended.
 """
 
 from pipeline_broker.log.producers.producer_state import ProducedBatch, ProducerStates
@@ -13,7 +11,6 @@ __all__ = ["note_among_transactions", "produced_batch", "replay_transactional"]
 
 
 def produced_batch(header: BatchHeader, base_offset: int) -> ProducedBatch:
-    """A batch as its producer's state keeps it."""
     last_offset = base_offset + header.last_offset_delta
     return ProducedBatch(header.base_sequence, header.last_sequence, base_offset, last_offset, header.max_timestamp)
 
@@ -21,13 +18,13 @@ def produced_batch(header: BatchHeader, base_offset: int) -> ProducedBatch:
 def note_among_transactions(
     producers: ProducerStates, header: BatchHeader, base_offset: int, now_ms: int
 ) -> ProducedBatch | None:
-    """Check and remember a batch of a transaction, or one of an idempotent producer where transactions are open.
+    """Check and record a transactional batch, or any batch with a producer while transactions are open.
 
     Returns:
-        the original of a duplicate, which changes nothing.
+        the original batch if this one is a duplicate, which changes nothing; otherwise None.
 
     Raises:
-        LogError: it may not be appended; nothing has changed.
+        LogError: the batch is refused, and nothing has changed.
     """
     producer_id, epoch = header.producer_id, header.producer_epoch
     if header.base_sequence < 0:
@@ -45,10 +42,10 @@ def note_among_transactions(
 
 
 def replay_transactional(producers: ProducerStates, header: BatchHeader, batch: Buffer, now_ms: int) -> None:
-    """Take over a batch of a transaction, or a marker; one that compaction has emptied says nothing.
+    """Apply a durable batch of a transaction, or a marker. A marker batch that compaction has emptied changes nothing.
 
     Raises:
-        InvalidRecord: a marker makes no sense.
+        InvalidRecord: a marker cannot be decoded.
     """
     producer_id, epoch = header.producer_id, header.producer_epoch
     if header.is_control:

@@ -1,8 +1,7 @@
-"""The producers of a partition as bytes: what the archive's manifest keeps of them.
+"""The encoding of a partition's producers in the archive's manifest. Open transactions are stored there separately.
 
-Rules of this file: no I/O and no decisions. Where no marker was ever seen the layout is that of the first release, so
-that a directory without transactions can be read by it too; otherwise a number that is no producer's id stands in
-front. Open transactions are not in here: the manifest has them beside it.
+Without any marker the layout is that of the first release, which can then read the directory too. Otherwise a number
+that cannot be a producer id comes first.
 
 Layout (little-endian), per producer: id 8, epoch 2, expected sequence 4, last append 8, batches 1; then, with markers,
 coordinator epoch 4, offset 8 and timestamp 8 of the last marker; then per batch: first sequence 4, last sequence 4,
@@ -15,11 +14,11 @@ from typing import NamedTuple
 
 __all__ = ["BATCHES_REMEMBERED", "NOTHING", "ProducedBatch", "StoredProducer", "decode_producers", "encode_producers"]
 
-BATCHES_REMEMBERED = 5
+BATCHES_REMEMBERED = 5  # as in Kafka: a producer may have at most five requests in flight
 NOTHING = -1
-"""For an epoch, an offset, a sequence or a time that there is not."""
+"""A missing epoch, offset, sequence or timestamp."""
 WITH_MARKERS = -2
-"""Stands in front of producers of which a marker may have been seen."""
+"""First number of a snapshot with markers."""
 
 _LEAD = struct.Struct("<q")
 _PRODUCER = struct.Struct("<qhiqB")
@@ -28,8 +27,6 @@ _BATCH = struct.Struct("<iiqqq")
 
 
 class ProducedBatch(NamedTuple):
-    """One of the last batches of a producer."""
-
     first_sequence: int
     last_sequence: int
     base_offset: int
@@ -38,7 +35,7 @@ class ProducedBatch(NamedTuple):
 
 
 class StoredProducer(NamedTuple):
-    """One producer; for what there is not, NOTHING."""
+    """The stored state of one producer; missing values are NOTHING."""
 
     producer_id: int
     epoch: int
@@ -51,7 +48,6 @@ class StoredProducer(NamedTuple):
 
 
 def encode_producers(producers: Iterable[StoredProducer]) -> bytes:
-    """The bytes of producers."""
     stored = list(producers)
     with_markers = any(it.marker_offset != NOTHING for it in stored)
     pieces = [_LEAD.pack(WITH_MARKERS)] if with_markers else []
@@ -64,10 +60,10 @@ def encode_producers(producers: Iterable[StoredProducer]) -> bytes:
 
 
 def decode_producers(snapshot: bytes) -> Iterator[StoredProducer]:
-    """The producers of a snapshot.
+    """Yield the producers of a snapshot.
 
     Raises:
-        struct.error: the bytes end within one.
+        struct.error: the snapshot is truncated.
     """
     position = 0
     with_markers = snapshot.startswith(_LEAD.pack(WITH_MARKERS))

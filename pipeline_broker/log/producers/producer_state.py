@@ -1,24 +1,28 @@
-"""What a partition remembers of idempotent and transactional producers.
+"""The state of idempotent and transactional producers of a partition, like Kafka's ProducerStateManager.
 
-Rules of this file: nothing here touches records or files; time is passed in. The order of the checks is Kafka's: a
-duplicate first, then the epoch, then the sequence, then whether a transaction is open.
-- A duplicate has the epoch and exactly the first and last sequence of one of the producer's last five batches.
-- An epoch below the current one is fenced; a higher one must start at sequence 0 and forgets the batches before.
-- Within an epoch a batch must follow the last one; sequences wrap from 2**31 - 1 to 0.
-- A producer nothing is known of may start anywhere, unless it is one of transactions version 2, which starts at 0. But
-  when a batch of such a producer was refused, those that were sent behind it must not slip in front of it: until the
-  refused sequence (or 0, a fresh start) comes, they are out of order. Nothing in a refused batch is trusted further
-  than that: another epoch or producer is not affected, and only the last thousand such gaps are remembered.
-- What a coordinator writes for a producer has no sequence (-1): only its epoch is looked at.
-- The first transactional batch opens the producer's transaction, its marker ends it. In between, a batch that is not
-  transactional is refused. A marker of transactions version 2 carries a higher epoch than the data, or the same one
-  when nothing is open: then it is a marker that came before, again. Older ones carry the epoch of the data, or a higher
-  one. A marker sets the epoch, and that of its coordinator, which may not fall.
-- A producer is forgotten when it has been silent for long and has no open transaction. Kafka counts from the timestamp
-  of its last batch; here it is the time of its append, because events of last year are produced too (after a restart,
-  the time of the restart).
-- Clients make up ids: of more than PRODUCERS_MAX those that have been silent longest are forgotten in the same way, a
-  tenth at a time. Kafka has no such bound.
+Checks, in Kafka's order:
+
+* A batch with the epoch and exactly the first and last sequence of one of the producer's last five batches is a
+  duplicate.
+* An epoch below the current one is fenced. A higher one must start at sequence 0, and earlier batches are forgotten.
+* Within an epoch a batch must follow the last one. Sequences wrap from 2**31 - 1 to 0.
+* An unknown producer may start at any sequence, unless it uses transactions version 2 (KIP-890), which starts at 0.
+* Batches of a coordinator have no sequence (-1). Only their epoch is checked.
+* While a transaction is open, non-transactional batches of its producer are refused.
+* A marker of transactions version 2 has a higher epoch than the data. With no open transaction it may have the same
+  one,
+  because it is then a repeated marker. Older markers have the epoch of the data, or a higher one. The epoch of their
+  coordinator must not decrease.
+
+Differences from Kafka:
+
+* After a refused batch of an unknown producer, its later batches are out of order until the refused sequence, or 0,
+  arrives. Otherwise batches in flight could overtake the refused one. The last thousand such gaps are remembered.
+* Producers expire by the time of their last append, and not by its timestamp, because old events are produced too. A
+  replay counts as an append.
+* At most PRODUCERS_MAX producers without an open transaction are remembered, because clients choose ids freely. Beyond
+  that
+  the tenth with the longest silence is forgotten.
 """
 
 import heapq
@@ -56,21 +60,23 @@ __all__ = [
 
 GAPS_REMEMBERED: Final = 1000
 PRODUCERS_MAX = 10_000
-"""Producers of one partition without an open transaction that are remembered; each takes up to 2 KB."""
+"""Remembered producers of one partition without an open transaction. Each takes up to 2 KB."""
 SEQUENCE_MASK: Final = (1 << 31) - 1
 BUMPS_EPOCH_FROM: Final = 2
-"""The version of transactions from which each has an epoch of its own, which its marker ends (KIP-890)."""
+"""The first version of transactions in which every marker bumps the producer epoch (KIP-890)."""
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that has data in the partition and no marker yet."""
-
     first_offset: int
     producer_epoch: int
 
 
 class ProducerDescription(NamedTuple):
-    """What others are told of a producer; -1 for what there is not."""
+    """A producer as DescribeProducers returns it; missing values are -1.
+
+    Attributes:
+        first_offset: of its open transaction.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -78,7 +84,6 @@ class ProducerDescription(NamedTuple):
     last_timestamp: int
     coordinator_epoch: int
     first_offset: int
-    """Of its open transaction."""
 
 
 class _Producer:
@@ -96,18 +101,17 @@ class _Producer:
         self.epoch = epoch
         self.expected_sequence = 0
         self.last_append_ms: int
-        self.batches: list[ProducedBatch] = []  # no deque: an empty one takes 760 bytes
+        self.batches: list[ProducedBatch] = []  # not a deque, which takes 760 bytes even if empty
         self.coordinator_epoch = self.marker_offset = self.marker_timestamp = NOTHING
 
     def begin(self, epoch: int) -> None:
-        """A new epoch: what was sent in the one before is not looked at any more."""
         self.epoch = epoch
         self.expected_sequence = 0
         self.batches.clear()
 
     @property
     def last_timestamp(self) -> int:
-        """Of its last batch, markers included."""
+        """The timestamp of the last batch or marker."""
         if self.batches and self.batches[-1].last_offset > self.marker_offset:
             return self.batches[-1].timestamp
         return self.marker_timestamp
@@ -117,15 +121,15 @@ class ProducerStates:
     """The producers of one partition.
 
     Attributes:
-        open: the first offset of each open transaction by its producer's id, the oldest transaction first.
-        ended: the transactions that have ended; None before the first.
+        open: first offset of each open transaction by producer id, oldest transaction first.
+        ended: recently ended transactions; None before the first.
     """
 
     __slots__ = ("_gaps", "_producers", "ended", "open")
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
-        self._gaps: dict[int, tuple[int, int]] = {}  # producer id -> (epoch, sequence) of the first refused batch
+        self._gaps: dict[int, tuple[int, int]] = {}  # by producer id: epoch and sequence of the first refused batch
         self.open: dict[int, int] = {}
         self.ended: EndedTransactions | None = None
 
@@ -133,7 +137,7 @@ class ProducerStates:
         return len(self._producers)
 
     def snapshot(self) -> bytes:
-        """What `restored` needs beside the open transactions. Refused batches are not in it: they were not appended."""
+        """Encode the producers for `restored`, without open transactions and refused batches."""
         return encode_producers(
             StoredProducer(
                 producer_id,
@@ -150,7 +154,12 @@ class ProducerStates:
 
     @classmethod
     def restored(cls, snapshot: bytes, open_transactions: Iterable[tuple[int, int]] = ()) -> "ProducerStates":
-        """The producers of a snapshot, and the first offsets of transactions by producer ids."""
+        """Return the producers of a snapshot.
+
+        Args:
+            snapshot: from `snapshot`.
+            open_transactions: pairs of producer id and first offset.
+        """
         states = cls()
         for it in decode_producers(snapshot):
             producer = states._producers[it.producer_id] = _Producer(it.epoch)
@@ -158,18 +167,18 @@ class ProducerStates:
             producer.batches.extend(it.batches[-BATCHES_REMEMBERED:])
             producer.coordinator_epoch = it.coordinator_epoch
             producer.marker_offset, producer.marker_timestamp = it.marker_offset, it.marker_timestamp
+        # `first_unstable_offset` relies on this order.
         states.open.update(sorted(open_transactions, key=lambda each: each[1]))
         return states
 
     def last_offsets(self) -> dict[int, tuple[int, int | None]]:
-        """By producer id: its epoch, and the last offset of its last batch."""
+        """Return epoch and last data offset by producer id. The offset is None if only a marker is known."""
         return {
             producer_id: (it.epoch, it.batches[-1].last_offset if it.batches else None)
             for producer_id, it in self._producers.items()
         }
 
     def described(self) -> Iterator[ProducerDescription]:
-        """All of them, as others are told."""
         for producer_id, it in self._producers.items():
             last_sequence = it.batches[-1].last_sequence if it.batches else NOTHING
             yield ProducerDescription(
@@ -182,7 +191,7 @@ class ProducerStates:
             )
 
     def open_transaction(self, producer_id: int) -> OpenTransaction | None:
-        """The producer's transaction, if one is open; its epoch is that of the producer's last batch."""
+        """Return the producer's open transaction, or None. Its epoch is that of the producer's last batch."""
         first_offset = self.open.get(producer_id)
         if first_offset is None:
             return None
@@ -190,11 +199,16 @@ class ProducerStates:
         return OpenTransaction(first_offset, NOTHING if producer is None else producer.epoch)
 
     def check(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> ProducedBatch | None:
-        """The original when this is a duplicate, None when it may be appended; raises when it may not."""
+        """Return the original batch of a duplicate; None if the batch may be appended.
+
+        Raises:
+            InvalidProducerEpoch: the producer is fenced.
+            OutOfOrderSequence: an earlier batch is missing.
+        """
         producer = self._producers.get(producer_id)
         if producer is None:
-            if epoch < NOTHING:  # as in Apache Kafka, where a producer that is not known has epoch -1
-                raise InvalidProducerEpoch(f"producer {producer_id} has no epoch yet, and none is {epoch}")
+            if epoch < NOTHING:  # as in Apache Kafka, where an unknown producer has epoch -1
+                raise InvalidProducerEpoch(f"producer {producer_id} has no epoch yet, and sent the invalid {epoch}")
             if self._gaps:
                 self._check_gap(producer_id, epoch, first_sequence)
             return None
@@ -217,23 +231,24 @@ class ProducerStates:
         gap = self._gaps.get(producer_id)
         if gap is not None and gap[0] == epoch and first_sequence not in (gap[1], 0):
             raise OutOfOrderSequence(
-                f"producer {producer_id} sent sequence {first_sequence} behind the refused {gap[1]}"
+                f"producer {producer_id} sent sequence {first_sequence} after the refused {gap[1]}"
             )
 
     def check_start(self, producer_id: int, epoch: int, first_sequence: int) -> None:
-        """Refuse a producer of transactions version 2 that does not begin with 0 where no batch of it is known.
+        """Check that a producer without known batches starts at sequence 0, as transactions version 2 requires
+        (KIP-890).
 
         Raises:
-            OutOfOrderSequence: it does not.
+            OutOfOrderSequence: it starts at another sequence.
         """
         producer = self._producers.get(producer_id)
         if producer is not None and (producer.batches or epoch < producer.epoch):
-            return  # `check` knows what is wrong
+            return  # `check` decides, and raises the right error
         if first_sequence != 0:
             raise OutOfOrderSequence(f"producer {producer_id} begins with sequence {first_sequence}, not 0")
 
     def check_without_sequence(self, producer_id: int, epoch: int) -> None:
-        """The same as `check` for what a coordinator writes for a producer.
+        """Check the epoch of a batch that a coordinator writes for a producer.
 
         Raises:
             InvalidProducerEpoch: the producer is fenced.
@@ -243,20 +258,26 @@ class ProducerStates:
             raise InvalidProducerEpoch(f"producer {producer_id} has epoch {producer.epoch}, not {epoch}")
 
     def check_outside(self, producer_id: int) -> None:
-        """Refuse a batch that is not transactional while its producer has a transaction open.
+        """Check that the producer of a non-transactional batch has no open transaction.
 
         Raises:
-            InvalidTxnState: it has.
+            InvalidTxnState: a transaction is open.
         """
         if producer_id in self.open:
             raise InvalidTxnState(f"producer {producer_id} has a transaction open since {self.open[producer_id]}")
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, version: int) -> None:
-        """Refuse a marker that is late; for `version` see PartitionLog.append_marker.
+        """Check the epochs of a marker.
+
+        Args:
+            producer_id: of the transaction.
+            epoch: of the marker.
+            coordinator_epoch: of the transaction coordinator.
+            version: of transactions; see `PartitionLog.append_marker`.
 
         Raises:
-            InvalidProducerEpoch: the producer has begun something newer since.
-            TransactionCoordinatorFenced: there is a newer coordinator.
+            InvalidProducerEpoch: the producer has a newer epoch.
+            TransactionCoordinatorFenced: a newer coordinator has written.
         """
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -276,6 +297,7 @@ class ProducerStates:
         producers = self._producers
         if len(producers) >= PRODUCERS_MAX + len(self.open):
             idle = ((it.last_append_ms, key) for key, it in producers.items() if key not in self.open)
+            # Many at once, so that the scan of all producers is rare.
             for _, key in heapq.nsmallest(PRODUCERS_MAX // 10, idle):
                 del producers[key]
         self._gaps.pop(producer_id, None)
@@ -283,7 +305,7 @@ class ProducerStates:
         return producer
 
     def record(self, producer_id: int, epoch: int, batch: ProducedBatch, now_ms: int) -> None:
-        """The batch was appended (or is found on replay)."""
+        """Record a batch that was appended or replayed."""
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._add(producer_id, epoch)
@@ -299,7 +321,7 @@ class ProducerStates:
     def record_marker(
         self, producer_id: int, epoch: int, marker: EndMarker, offset: int, timestamp: int, now_ms: int
     ) -> None:
-        """The marker was appended (or is found on replay)."""
+        """Record a marker that was appended or replayed. It ends the producer's open transaction."""
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._add(producer_id, epoch)
@@ -320,7 +342,7 @@ class ProducerStates:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Of the oldest transaction that is open, or whose marker is not durable; None when there is none."""
+        """First offset of the oldest transaction that is open or has an undurable marker; None without one."""
         first_open = next(iter(self.open.values()), None)
         first_ended = None if self.ended is None else self.ended.first_undurable_offset
         if first_open is None or first_ended is None:
@@ -328,18 +350,26 @@ class ProducerStates:
         return min(first_open, first_ended)
 
     def refused(self, producer_id: int, epoch: int, first_sequence: int) -> None:
-        """A batch was refused for what is in it, not for its sequence."""
+        """Note that a batch was refused for its content.
+
+        Later batches of an unknown producer must not overtake it.
+        """
         if producer_id in self._producers:
-            return  # what follows it is out of order already
+            return  # of a known producer, batches after the refused one are out of order anyway
         gap = self._gaps.get(producer_id)
         if gap is not None and gap[0] == epoch:
-            return  # the first refused one counts
+            return  # the first refused batch counts
         self._gaps[producer_id] = (epoch, first_sequence)
         if len(self._gaps) > GAPS_REMEMBERED:
             del self._gaps[next(iter(self._gaps))]
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget the producers that have been silent for so long and have nothing open; returns how many."""
+        """Forget silent producers without an open transaction; return their number.
+
+        Args:
+            now_ms: wall-clock time.
+            expiration_ms: minimum time since the last append.
+        """
         silent = [
             key
             for key, it in self._producers.items()

@@ -1,4 +1,4 @@
-"""Rules about the segments of one partition log: rolling, retention and the topic settings behind them.
+"""Rules about the segments of one partition log: rolling, retention and the topic settings for them.
 
 Rules:
 
@@ -6,4 +6,3 @@ Rules:
 * Segments are listed from oldest to newest, without overlap. Only the last one (the active segment) may be unsealed.
 * Offsets, sizes and times have the meaning of Kafka's `LogSegment`.
 """
-

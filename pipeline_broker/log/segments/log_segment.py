@@ -28,7 +28,7 @@ class LogSegment:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it holds no batch: before the first append, or after compaction removed everything."""
+        """True before the first append, and after compaction removed everything."""
         return self.size_bytes == 0
 
     @property

@@ -25,8 +25,6 @@ NEVER = 2**63 - 1
 
 @attrs.frozen(kw_only=True)
 class CompactionRules:
-    """Settings of a compacted topic."""
-
     min_cleanable_dirty_ratio: float = DIRTY_RATIO_DEFAULT
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = LAG_MS_UNLIMITED

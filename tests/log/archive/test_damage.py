@@ -242,9 +242,8 @@ def test_what_was_damaged_once_is_not_served_when_it_looks_well_again(errors):
     with pytest.raises(DamagedSegment):
         list(reader.batches(FOLDER, info))
     assert damage.reason == "the checksum of the batch is wrong"
-    assert errors() == [
-        f"{name} is damaged at byte {damage.position}, offset 4: {damage.reason}; nothing from there on is served"
-    ]
+    where = f"at byte {damage.position}, offset 4"
+    assert errors() == [f"{name} is damaged {where}: {damage.reason}; the broker serves nothing after this position"]
     assert len(read_until_damage(SegmentReader(store), info)[0]) == 12, "another process may look again"
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.log.partition.committed_reads import AbortedView, end_of, in_front_of
+from pipeline_broker.log.partition.committed_reads import AbortedView, cut_at, end_of
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.read_result import ColdRead, ReadResult
 from pipeline_broker.records.batch import HEADER_SIZE, read_header
@@ -40,11 +40,11 @@ def test_a_read_ends_with_the_last_batch_that_begins_in_front_of_an_offset(count
     for end_offset in range((ends[-1] if ends else 0) + 2):
         expected = b"".join(batch for batch in batches if read_header(batch).base_offset < end_offset)
         if is_cold:
-            cut = in_front_of(ReadResult(cold=ColdRead(lambda: list(parts), 77)), end_offset)
+            cut = cut_at(ReadResult(cold=ColdRead(lambda: list(parts), 77)), end_offset)
             assert (cut.parts, cut.cold.size_bytes) == ([], 77)
             assert b"".join(cut.cold()) == expected
         else:
-            cut = in_front_of(ReadResult(list(parts)), end_offset)
+            cut = cut_at(ReadResult(list(parts)), end_offset)
             assert cut.cold is None
             assert b"".join(cut.parts) == expected
 

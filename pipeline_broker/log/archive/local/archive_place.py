@@ -57,7 +57,7 @@ def read_archive_place(files: FileSystem, data: Path) -> ArchivePlace | None:
     is_place = len(lines) >= 2 and lines[0].isprintable() and lines[1].isdecimal() and lines[2:] in ([], ["objects"])
     if not is_place:
         raise ManifestDamaged(
-            f"{PLACE_NAME} does not say where the archive is. It must have a line with the store and one with the node id"
+            f"{PLACE_NAME} does not say where the archive is: it must have a line with the store and one with the node"
         )
     return ArchivePlace(lines[0], int(lines[1]), "objects" if lines[2:] else "disk")
 

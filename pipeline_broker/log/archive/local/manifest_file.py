@@ -47,8 +47,6 @@ DOUBTFUL_BYTES_MAX = 4 << 30
 
 
 class StoredEdit(NamedTuple):
-    """An edit and its position in the file."""
-
     position: int
     end: int
     edit: Edit
@@ -117,7 +115,6 @@ def _edit_at(window: Window, position: int) -> StoredEdit | None:
 
 
 def _claimed_bytes(window: Window, position: int) -> int | None:
-    """Return the size of a possible edit at a position; None if none can begin there."""
     place = window.ensure(position, FRAME_HEADER_SIZE)
     size_bytes = frame_bytes(window.data, place)
     return None if size_bytes is None or position + size_bytes > window.size_bytes else size_bytes

@@ -1,13 +1,4 @@
-"""What counts of an archive in a bucket: where its files are and what its manifest says, in a log of slots.
-
-Rules of this file: a commit is a slot of the log `files/<node>` (`objects/fenced_log`), so it counts wholly or not at
-all, and not any more when another process has taken the node over: then it is a FencedError, and this one is over. Each
-start takes the log over, also from a process of its own node that still runs, and reads it from the last snapshot on.
-Every so many slots are summed up in a further one, and what lies in front of that goes.
-
-A commit waits for the bucket as long as its store does, because one that was given up might count later. What a slot
-holds: changes of the map (`file_map`) under one key, an edit (`manifest`) under another, and a snapshot both.
-"""
+"""The log of an archive in an object store: file map and manifest, as slots of a fenced log."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -34,21 +25,20 @@ from pipeline_broker.objects.store import ObjectStore, ObjectStoreError
 __all__ = ["ArchiveLog", "ArchiveState", "log_name", "read_state"]
 
 SNAPSHOT_SLOTS = 64
-"""So many slots are read by a start, at most, and one more."""
+"""Slots between two snapshots. Startup reads at most one more than that."""
 FILES_KEY, MANIFEST_KEY = b"files", b"manifest"
 
 
 def log_name(node: int) -> str:
-    """The log of a node's archive in its store."""
     return f"files/{node}"
 
 
 class ArchiveState:
-    """What the slots of a log say, one after the other.
+    """The sum of the slots of an archive log.
 
     Attributes:
-        files: where the files are.
-        manifest: what of them counts.
+        files: ranges of objects for each file.
+        manifest: the archive's manifest.
     """
 
     def __init__(self) -> None:
@@ -56,10 +46,10 @@ class ArchiveState:
         self.manifest = Manifest()
 
     def apply(self, slot: ReadSlot) -> None:
-        """Take over a slot.
+        """Apply one slot, in slot order.
 
         Raises:
-            ManifestDamaged: it holds something else.
+            ManifestDamaged: the slot has unknown content.
         """
         if slot.contents.header.kind is SlotKind.SNAPSHOT:
             self.files, self.manifest = FileMap(), Manifest()
@@ -76,7 +66,6 @@ class ArchiveState:
                 self.manifest.apply(edit)
 
     def as_entries(self) -> list[SlotEntry]:
-        """The entries of a snapshot."""
         return [
             _entry(FILES_KEY, encode_changes(self.files.as_changes(), self.files.object_sizes)),
             _entry(MANIFEST_KEY, encode_frame(self.manifest.as_edit())),
@@ -84,14 +73,15 @@ class ArchiveState:
 
 
 def read_state(store: ObjectStore, node: int) -> tuple[ArchiveState, list[ReadSlot]]:
-    """What the log of a node says now, and the slots that say so; its owner goes on meanwhile.
+    """Read the slots of a node's log and the state that they add up to. Its owner may write at the same time.
 
     Args:
-        store: settled.
+        store: a settled store.
+        node: id of the broker that owns the archive.
 
     Raises:
-        BrokenLogError: a slot is missing or damaged, perhaps because its owner has summed it up just now.
-        ManifestDamaged: one holds something else.
+        BrokenLogError: a slot is missing or damaged, perhaps because the owner has just replaced it by a snapshot.
+        ManifestDamaged: a slot has unknown content.
         ObjectStoreError: the store does not answer.
     """
     name = log_name(node)
@@ -104,12 +94,14 @@ def read_state(store: ObjectStore, node: int) -> tuple[ArchiveState, list[ReadSl
     return state, slots
 
 
-def _state_in_front_of(store: ObjectStore, name: str, fence: Place) -> ArchiveState:
-    """What the log says up to the fence of its successor, while its predecessor may still delete what it has summed up.
+def _state_before(store: ObjectStore, name: str, fence: Place) -> ArchiveState:
+    """Read the state up to a successor's fence.
+
+    The predecessor may still delete slots that its snapshots replaced.
 
     Raises:
         BrokenLogError: a slot is missing or damaged.
-        ManifestDamaged: one holds something else.
+        ManifestDamaged: a slot has unknown content.
     """
     boundary = read_boundary(store, name)
     while True:
@@ -119,6 +111,7 @@ def _state_in_front_of(store: ObjectStore, name: str, fence: Place) -> ArchiveSt
             for slot in SlotReader(store, name).whole(places):
                 state.apply(slot)
         except BrokenLogError:
+            # If the boundary moved, the missing slots were deleted after a snapshot. Otherwise the log is broken.
             raised = read_boundary(store, name)
             if raised == boundary:
                 raise
@@ -128,13 +121,15 @@ def _state_in_front_of(store: ObjectStore, name: str, fence: Place) -> ArchiveSt
 
 
 class ArchiveLog:
-    """See the rules of the file, and FileLog and ManifestLog; any thread may commit.
+    """The file map and the manifest of one owner; implements `FileLog` and `ManifestLog`. Any thread may commit.
+
+    A commit is one slot. After every SNAPSHOT_SLOTS slots a snapshot follows, and older slots are deleted.
 
     Args:
-        store: settled; waits for its bucket as long as a commit may.
+        store: a settled store that waits for an outage to end.
         name: of the log.
-        writer: owns its last generation, in which nothing was written.
-        state: what the log says.
+        writer: owns the log's last generation, in which it has not written yet.
+        state: the current state.
     """
 
     def __init__(self, store: ObjectStore, name: str, writer: SlotWriter, state: ArchiveState) -> None:
@@ -150,29 +145,29 @@ class ArchiveLog:
     def take_over(
         cls, opening: ObjectStore, store: ObjectStore, node: int, new_nonce: Callable[[], bytes]
     ) -> "ArchiveLog":
-        """End the life of whoever had the log, and read it.
+        """Fence any other owner of the log, also a running one, and read the log.
 
         Args:
-            opening: settled; does what a start does, which does not wait for long.
-            store: the same for what comes later.
-            node: whose archive it is.
+            opening: a settled store for startup, which gives up soon.
+            store: a settled store for later commits.
+            node: id of the broker that owns the archive.
             new_nonce: see `fencing.take_over`.
 
         Raises:
-            TakeoverError: others take it over again and again.
-            ManifestDamaged: it cannot be read.
-            ObjectStoreError: the bucket does not answer.
+            TakeoverError: other processes kept taking over.
+            ManifestDamaged: the log cannot be read.
+            ObjectStoreError: the store does not answer.
         """
         name = log_name(node)
         try:
             ownership = take_over(opening, name, node, new_nonce)
-            state = _state_in_front_of(opening, name, ownership.fence)
+            state = _state_before(opening, name, ownership.fence)
         except BrokenLogError as error:
             raise ManifestDamaged(f"the archive in the store is damaged: {error}") from error
         writer = SlotWriter(store, name, node, ownership.nonce, Writer.owning(ownership.first))
         log = cls(store, name, writer, state)
         summed_up = log._put_snapshot()
-        with suppress(ObjectStoreError):  # a predecessor that stands still may keep it; the next snapshot does the same
+        with suppress(ObjectStoreError):  # deleting is not urgent: the next snapshot tries again
             log._free(opening, summed_up)
         return log
 
@@ -186,19 +181,19 @@ class ArchiveLog:
 
     @property
     def end(self) -> ManifestEnd:
-        """Nothing: what the log says is durable and in one piece, however its writer has ended."""
+        """An end without a claim: slots are durable and whole, however their writer ended."""
         return ManifestEnd()
 
     @property
     def generation(self) -> int:
-        """Unlike that of every other life of a broker on this log."""
+        """A number that no other owner of this log has."""
         return self._writer.writer.generation
 
     def make_durable(self) -> None:
-        """It is."""
+        """Do nothing: all slots that were read are durable."""
 
     def commit_files(self, changes: Sequence[Change], object_sizes: Mapping[str, int]) -> list[str]:
-        """See FileLog; raises FencedError where another process has taken over."""
+        """Commit changes of the file map; see `FileLog`. Raises FencedError if another process has taken over."""
         with self._committing:
             self._put([_entry(FILES_KEY, encode_changes(changes, object_sizes))])
             unused = self._state.files.apply(changes, object_sizes)
@@ -206,14 +201,13 @@ class ArchiveLog:
         return unused
 
     def commit(self, edit: Edit) -> None:
-        """Make an edit durable, then part of `manifest`; raises FencedError where another process has taken over."""
+        """Make an edit durable, then apply it to `manifest`. Raises FencedError if another process has taken over."""
         with self._committing:
             self._put([_entry(MANIFEST_KEY, encode_frame(edit))])
             self._state.manifest.apply(edit)
             self._sum_up_in_time()
 
     def close(self) -> None:
-        """Commit nothing any more."""
         self._writer.stop()
 
     def _put(self, entries: Sequence[SlotEntry], kind: SlotKind = SlotKind.DATA) -> Place:
@@ -233,7 +227,10 @@ class ArchiveLog:
         return place
 
     def _free(self, store: ObjectStore, place: Place) -> None:
-        """Have the log begin there, and delete what lies in front; the first time also what others have left."""
+        """Raise the boundary of the log and delete the slots before it.
+
+        The first call also deletes slots that predecessors left.
+        """
         boundary = raise_boundary(store, self._name, place)
         trim(store, self._name, boundary, self._freed_to)
         self._freed_to = boundary.place

@@ -1,16 +1,14 @@
-"""Where the files of an archive lie in bulk objects: values, their changes, and bytes <-> changes.
+"""A map from archive files to ranges of bulk objects: values, changes and their encoding.
 
-Rules of this file: no I/O. A file is a list of ranges of objects, one behind the other. A change keeps a file up to
-some byte and says what follows, so that a file that grows by a little costs little, however long it is. What no file
-has a range of is no use: the map counts what is used of each object.
-
-Small ranges are merged: where the last 32 of a file are all small, they become one, and so again for 32 of those. So a
-byte of a file that grows by 16 KiB is copied twice, one of a smaller file a few times more, and a reader finds pieces
-of about a MiB, which is what it gets at once.
+Small ranges are merged: if the last 32 ranges of a file are small, they become one, and likewise 32 of the results. So
+a byte of a
+file that grows by 16 KiB at a time is copied twice, and one of a smaller file a few times more. Readers find pieces of
+about
+1 MiB, the size of one read.
 
 Layout of changes (little-endian): count of objects 4, per object: length of its name 2, its size 8, the name; count of
-changes 4, per change: length of the file's name 2, kept bytes 8 (-1: the file is gone), count of ranges 4, the name,
-per range: number of its object 4, position 8, size 8.
+changes 4, per change: length of the file's name 2, kept bytes 8 (-1: deleted), count of ranges 4, the name, per range:
+number of its object 4, position 8, size 8.
 """
 
 import struct
@@ -22,7 +20,7 @@ from pipeline_broker.files.file_system import Buffer
 __all__ = ["Change", "DamagedMapError", "FileMap", "Range", "cut", "decode_changes", "encode_changes", "mergeable"]
 
 MERGED_RANGES = 32
-SMALL_BYTES = tuple(MERGED_RANGES**power for power in range(1, 5))  # 32 of a kind become one of the next at most
+SMALL_BYTES = tuple(MERGED_RANGES**power for power in range(1, 5))  # limits of the size classes, up to 1 MiB
 GONE = -1
 
 _COUNT = struct.Struct("<I")
@@ -32,24 +30,22 @@ _RANGE = struct.Struct("<IQQ")
 
 
 class DamagedMapError(Exception):
-    """Bytes that are no changes of a map."""
+    pass
 
 
 class Range(NamedTuple):
-    """A piece of an object."""
-
     object_name: str
     start: int
     size_bytes: int
 
 
 class Change(NamedTuple):
-    """What becomes of a file.
+    """A change of one file. It keeps a prefix, so that appending to a long file costs little.
 
     Attributes:
         name: of the file.
-        kept_bytes: of what it was, from its beginning on; `GONE` when there is no such file any more.
-        ranges: what follows.
+        kept_bytes: size of the prefix that stays; `GONE` if the file is deleted.
+        ranges: the content after the prefix.
     """
 
     name: str
@@ -58,12 +54,12 @@ class Change(NamedTuple):
 
 
 class FileMap:
-    """All files, by name, and what is used of each object.
+    """The ranges of all files, and the used bytes of each object.
 
     Attributes:
-        files: the ranges of each.
-        object_sizes: of all objects that a file has a range of, in bytes.
-        used_bytes: the bytes of these that files have.
+        files: the ranges of each file, in order.
+        object_sizes: sizes in bytes of all objects that have a range in use.
+        used_bytes: bytes of each object that files use.
     """
 
     def __init__(self) -> None:
@@ -72,10 +68,11 @@ class FileMap:
         self.used_bytes: dict[str, int] = {}
 
     def apply(self, changes: Iterable[Change], object_sizes: Mapping[str, int]) -> list[str]:
-        """Make changes; returns the objects that no file has a range of any more.
+        """Apply changes; return the objects that no file uses any more.
 
         Args:
-            object_sizes: of the objects that the changes name, in bytes.
+            changes: in order.
+            object_sizes: sizes in bytes of the objects that the changes name.
         """
         self.object_sizes.update(object_sizes)
         touched = set(object_sizes)
@@ -99,12 +96,12 @@ class FileMap:
         self.used_bytes[one.object_name] = self.used_bytes.get(one.object_name, 0) + sign * one.size_bytes
 
     def as_changes(self) -> list[Change]:
-        """The changes that make all of it out of nothing."""
+        """Return the changes that create this map from an empty one."""
         return [Change(name, 0, ranges) for name, ranges in sorted(self.files.items())]
 
 
 def cut(ranges: Sequence[Range], size_bytes: int) -> tuple[Range, ...]:
-    """So many bytes from the beginning on, which there are."""
+    """Return the first `size_bytes` bytes of the ranges, which must have at least that many."""
     kept: list[Range] = []
     for each in ranges:
         if size_bytes <= 0:
@@ -116,9 +113,12 @@ def cut(ranges: Sequence[Range], size_bytes: int) -> tuple[Range, ...]:
 
 
 def mergeable(sizes: Sequence[int]) -> int:
-    """How many of the last ranges of a file, by their sizes in bytes, are to become one; 0 for none.
+    """Return how many of a file's last ranges should become one; 0 for none.
 
-    Those of each kind are counted apart: to merge large ones for the sake of some small ones would copy them each time.
+    Each size class is counted separately. Otherwise large ranges would be copied again for a few small ones.
+
+    Args:
+        sizes: of all ranges of the file, in bytes.
     """
     below = 0
     for limit in SMALL_BYTES:
@@ -131,10 +131,11 @@ def mergeable(sizes: Sequence[int]) -> int:
 
 
 def encode_changes(changes: Sequence[Change], object_sizes: Mapping[str, int]) -> bytes:
-    """The bytes of changes.
+    """Encode changes.
 
     Args:
-        object_sizes: of the objects that they name, at least.
+        changes: in order.
+        object_sizes: sizes in bytes, at least of the objects that the changes name.
     """
     numbers: dict[str, int] = {}
     body = bytearray()
@@ -152,7 +153,11 @@ def encode_changes(changes: Sequence[Change], object_sizes: Mapping[str, int]) -
 
 
 def decode_changes(data: Buffer) -> tuple[list[Change], dict[str, int]]:
-    """The changes, and the sizes of the objects that they name; raises DamagedMapError."""
+    """Return the changes, and the sizes of the objects that they name.
+
+    Raises:
+        DamagedMapError: the bytes cannot be decoded.
+    """
     try:
         reader = _Reader(bytes(data))
         objects = dict(reader.objects())
@@ -161,7 +166,7 @@ def decode_changes(data: Buffer) -> tuple[list[Change], dict[str, int]]:
     except (struct.error, UnicodeDecodeError, IndexError) as error:
         raise DamagedMapError(f"the changes of the files cannot be read: {error}") from error
     if reader.position != len(data):
-        raise DamagedMapError("there are bytes behind the changes of the files")
+        raise DamagedMapError("the changes of the files end before the slot entry does")
     return changes, objects
 
 

@@ -1,11 +1,4 @@
-"""The archive of a broker whose archive is in a bucket.
-
-Rules of this file: opened as one in a directory is, before the journal is read. To open it takes it over from any
-process that has it; objects of the node that no commit names are deleted then, but for those of later generations: a
-start that stands still meanwhile may have a successor, whose commits it does not know. Names in the store:
-`files/<node>/` the log, `bulk/<node>/<generation>-...` the objects. What can be done again is given up after a moment,
-and is an obstacle; a commit waits.
-"""
+"""The constructor of an archive in an object store, which takes the archive over from any other owner."""
 
 import os
 import re
@@ -24,30 +17,31 @@ _OWN = re.compile(r"[0-9]{20}-[0-9]{20}-[0-9a-f]{16}")  # generation, number, no
 
 
 def bulk_prefix(node: int) -> str:
-    """In front of the names of all bulk objects of a node."""
     return f"bulk/{node}/"
 
 
 def is_bulk_name(name: str, node: int) -> bool:
-    """Return whether `ObjectSegmentStore` gives such names to bulk objects of a node."""
+    """Return whether a name is that of a node's bulk object, as `ObjectSegmentStore` creates them."""
     return name.startswith(bulk_prefix(node)) and _OWN.fullmatch(name.removeprefix(bulk_prefix(node))) is not None
 
 
 def open_object_archive(store: ObjectStore, node: int, pause: Pause) -> Archive:
-    """Take the archive of a node over, an empty one when there is none.
+    """Take over the archive of a node; create an empty one if it is missing.
 
     Args:
-        store: as it is, not settled.
-        node: the broker's id.
-        pause: waits while a commit cannot be made; what it raises ends the wait.
+        store: not settled.
+        node: id of the broker.
+        pause: waits between attempts of a commit; an exception from it ends the commit.
 
     Raises:
-        TakeoverError: others take it over again and again.
-        ManifestDamaged: it cannot be read.
-        ObjectStoreError: the bucket does not answer.
+        TakeoverError: other processes kept taking over.
+        ManifestDamaged: the archive cannot be read.
+        ObjectStoreError: the store does not answer.
     """
     brief = SettledStore(store, pause_briefly)
     log = ArchiveLog.take_over(brief, SettledStore(store, pause), node, lambda: os.urandom(16))
+    # Bulk objects of earlier generations that no commit names are leftovers. Those of later generations are kept: this
+    # process may have stalled, and a successor may use them in commits that it does not know.
     own = f"{bulk_prefix(node)}{log.generation:020d}-"
     earlier = takewhile(lambda name: name < own, (each.name for each in list_all(brief, bulk_prefix(node))))
     counted = log.files.object_sizes

@@ -1,7 +1,4 @@
-"""A file whose bytes are in objects, or still in memory, as readers see it at one moment.
-
-Rules of this file: values; a file never changes, but is replaced by another one.
-"""
+"""An immutable view of one archive file, as ranges of objects and pieces in memory."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -17,11 +14,11 @@ JOINED_BELOW_BYTES = 64 << 10
 
 
 class Piece(NamedTuple):
-    """Bytes that are in memory, and are not known to be in an object.
+    """Bytes in memory that may not be in an object yet.
 
     Attributes:
         data: the bytes.
-        place: where they are going to be, while they are on their way there; None where they are not.
+        place: their range in the object that is being uploaded; None while no upload has started.
     """
 
     data: Buffer
@@ -33,7 +30,7 @@ class Piece(NamedTuple):
 
 
 class ObjectFile:
-    """A file as it is read now; never changed, but replaced."""
+    """The content of a file at one moment. Immutable; a change creates another one."""
 
     __slots__ = ("_ends", "pieces", "size_bytes")
 
@@ -44,20 +41,19 @@ class ObjectFile:
 
     @property
     def pending_bytes(self) -> int:
-        """Those that are in memory, and not on their way to an object."""
+        """The bytes in memory for which no upload has started."""
         return sum(each.size_bytes for each in self.pieces if is_pending(each))
 
     @property
     def ranges(self) -> tuple[Range, ...]:
-        """What of it is in objects."""
         return tuple(each for each in self.pieces if isinstance(each, Range))
 
     def goes_to(self, object_name: str) -> bool:
-        """Whether something of it is on its way to an object."""
+        """Return whether a part of the file is being uploaded to the object."""
         return any(_goes_to(each, object_name) for each in self.pieces)
 
     def after_upload(self, object_name: str, *, has_arrived: bool) -> "ObjectFile":
-        """The file when what was on its way to an object is there, or is only in memory again."""
+        """Return the file after the upload of an object succeeded, or failed so that its pieces are pending again."""
         pieces: list[Range | Piece] = []
         for each in self.pieces:
             if not _goes_to(each, object_name):
@@ -69,7 +65,6 @@ class ObjectFile:
         return ObjectFile(pieces)
 
     def cut_at(self, size_bytes: int) -> list[Range | Piece]:
-        """The pieces of its beginning."""
         kept: list[Range | Piece] = []
         for each, end in zip(self.pieces, self._ends, strict=True):
             start = end - each.size_bytes
@@ -79,7 +74,6 @@ class ObjectFile:
         return kept
 
     def between(self, start: int, end: int) -> Iterator[Range | Piece]:
-        """The pieces that hold these bytes."""
         number = bisect_right(self._ends, start)
         while start < min(end, self.size_bytes):
             piece = self.pieces[number]
@@ -91,16 +85,15 @@ class ObjectFile:
 
 
 def part_of(piece: Range | Piece, start: int, size_bytes: int) -> Range | Piece:
-    """So many bytes of a piece."""
     if isinstance(piece, Range):
         return Range(piece.object_name, piece.start + start, size_bytes)
     place = None if piece.place is None else part_of(piece.place, start, size_bytes)
-    assert not isinstance(place, Piece), "a part of a range is one"
+    assert not isinstance(place, Piece), "part_of() of a Range returns a Range"
     return Piece(memoryview(piece.data)[start : start + size_bytes], place)
 
 
 def is_pending(piece: Range | Piece) -> TypeGuard[Piece]:
-    """Whether it is in memory, and not on its way to an object."""
+    """Return whether the piece is in memory and no upload of it has started."""
     return isinstance(piece, Piece) and piece.place is None
 
 
@@ -109,7 +102,10 @@ def _goes_to(piece: Range | Piece, object_name: str) -> TypeGuard[Piece]:
 
 
 def written_pieces(parts: Sequence[Buffer]) -> Iterator[Piece]:
-    """What is written: large parts as they are, which an upload copies once, and small ones together."""
+    """Yield written parts as pieces.
+
+    Small parts are joined. Large read-only parts are kept, and the upload copies them once.
+    """
     for is_large, run in groupby(parts, lambda part: len(part) >= JOINED_BELOW_BYTES and memoryview(part).readonly):
         if is_large:
             yield from map(Piece, run)

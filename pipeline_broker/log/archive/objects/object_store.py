@@ -1,19 +1,4 @@
-"""A segment store in a bucket: what a round writes to many files becomes one bulk object and one entry of a log.
-
-Rules of this file: what is written is held in memory, where it is read at once, until a sync, or until it is much; then
-it goes to an object of its own, sorted by file, whose name nothing else ever has. Several objects may be on their way
-while more is written; in whatever order they arrive, a commit comes when all have, and one that does not arrive leaves
-what was in it in memory as if it had never left. A file is where the map says (`file_map`), and the map is what was
-committed to a log, elsewhere, which makes a change count wholly or not at all. An object that no commit names does not
-count: a killed process leaves some, and the next one deletes them. An object is deleted when no file has a range of it
-any more; one that is mostly unused is copied and then has none.
-
-Threads that write exclude each other, also while one waits for the bucket. Those that read never wait for them: a file
-is replaced as a whole, and a reader whose object is gone looks where its bytes are now. Threads of this store carry
-uploads out and change nothing else.
-
-Longer than most files: what is written is followed from memory to an object that goes again, under one lock.
-"""
+"""A segment store in an object store: writes to many files become one bulk object and one commit."""
 
 import errno
 import os
@@ -45,36 +30,35 @@ from pipeline_broker.objects.store import (
 __all__ = ["FileLog", "ObjectSegmentStore"]
 
 OBJECT_BYTES_MAX = UPLOAD_PART_BYTES
-"""What is held in memory before it goes to an object, and the size of one: it is one request."""
+"""Maximum size of a bulk object, which is one request. An upload starts when as many bytes are in memory."""
 UPLOADS_AT_ONCE = 8
-"""Objects on their way, whose 64 MiB are in memory until they have arrived: a further one waits for the oldest."""
+"""Concurrent uploads, whose 64 MiB stay in memory until they are stored. A further one waits for the oldest."""
+# A sync merges the ranges of at most MERGES_MIN files, or of one file in MERGES_SHARE if that is more. This is more
+# than become ready for a merge in that time.
 MERGES_MIN, MERGES_SHARE = 8, 16
-"""So many files are merged by a sync, or one of so many that it writes, which is more than become ready for it."""
 READS_AT_ONCE = 16
 COPIED_BYTES_MAX = 16 << 20
-"""Of objects that are mostly unused, by a sync."""
+"""Bytes that one sync copies out of mostly unused objects."""
 
 
 class FileLog(Protocol):
-    """Where changes of the map are committed; the map itself."""
-
     @property
     def files(self) -> FileMap: ...
 
     def commit_files(self, changes: Sequence[Change], object_sizes: Mapping[str, int]) -> list[str]:
-        """Make changes durable, then part of `files`; returns the objects that no file has a range of any more.
+        """Make changes durable, then apply them to `files`; return the objects that no file uses any more.
 
         Raises:
-            OSError: they do not count.
+            OSError: the changes do not count.
         """
 
 
 class _Upload(NamedTuple):
-    """An object on its way.
+    """An upload in progress.
 
     Attributes:
-        names: the files that have parts of it.
-        arrived: when it is stored.
+        names: the files with parts in the object.
+        arrived: completes when the object is stored.
     """
 
     object_name: str
@@ -84,14 +68,24 @@ class _Upload(NamedTuple):
 
 
 class ObjectSegmentStore:
-    """See SegmentStore, and the rules of the file; several threads may write.
+    """A SegmentStore whose files are ranges of bulk objects. Several threads may write.
+
+    * Written bytes stay in memory, readable at once, until a sync or until OBJECT_BYTES_MAX have accumulated. Then they
+      are
+      uploaded as one object, sorted by file.
+    * Several uploads run while more is written. A commit follows only after all of them have succeeded. A failed upload
+      leaves its bytes in memory, as if it had not started.
+    * An object is deleted once no file uses it. Files are copied out of objects that are mostly unused.
+    * Writers exclude each other, also while one waits for the store. Readers never wait for them: a changed file is a
+      new
+      ObjectFile, and a reader whose object is missing looks the file up again.
 
     Args:
-        log: the map of the files, and where its changes are committed.
-        store: where bulk objects go; it has none of this prefix that the map does not name.
-        cache: reads them.
-        prefix: of the names of bulk objects, unlike those of every other life of a broker.
-        object_bytes_max: what is held in memory before it goes to an object, and the size of one.
+        log: the file map, and its commits.
+        store: of the bulk objects.
+        cache: reads bulk objects.
+        prefix: of the names of new bulk objects; no other owner may use it.
+        object_bytes_max: size of a bulk object.
     """
 
     def __init__(
@@ -111,18 +105,18 @@ class ObjectSegmentStore:
         self._files: dict[str, ObjectFile] = {}
         self._folders: dict[str, dict[str, None]] = {}
         self._pending_bytes: int
-        self._dirty: dict[str, None] = {}  # files that are not as they were committed
-        self._uncommitted: dict[str, int] = {}  # sizes of objects that only such files may have ranges of
-        self._unused: list[str] = []  # objects that are still to be deleted
+        self._dirty: dict[str, None] = {}  # files with uncommitted changes
+        self._uncommitted: dict[str, int] = {}  # sizes of uploaded objects that no commit names yet
+        self._unused: list[str] = []  # objects to delete
         self._objects_made = 0
-        self._uploads: deque[_Upload] = deque()  # the oldest first
+        self._uploads: deque[_Upload] = deque()  # oldest first
         self._uploaders = ThreadPoolExecutor(UPLOADS_AT_ONCE, thread_name_prefix="upload")
         self._readers = ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="merge")
 
         self.show(log.files)
 
     def show(self, files: FileMap) -> None:
-        """Have readers see these files; what was written and not committed is forgotten."""
+        """Replace all files by those of a file map, and forget uncommitted writes."""
         folders: dict[str, dict[str, None]] = {}
         for name in files.files:
             folders.setdefault(split_name(name)[0], {})[name] = None
@@ -170,12 +164,11 @@ class ObjectSegmentStore:
                 with _obstacles(f"{name} cannot be read"):
                     return _joined([self._content(each) for each in file.between(position, position + size_bytes)])
             except FileNotFoundError:
-                if self._files.get(name) is file:  # else it is somewhere else by now, or gone
+                if self._files.get(name) is file:  # otherwise the bytes were moved or deleted: look again
                     raise
 
     @property
     def cache(self) -> BlockCache:
-        """What of the objects is in memory."""
         return self._cache
 
     def read_cached(self, name: str, size_bytes: int, position: int) -> Buffer | None:
@@ -216,15 +209,15 @@ class ObjectSegmentStore:
             for name in deleted:
                 self._forget(name)
             self._delete_unused(gone)
-            with suppress(Obstacle):  # else it is done by the next sync
+            with suppress(Obstacle):  # the next sync tries again
                 if self._copy_from_unused():
                     self._commit_dirty()
 
-    def delete_folder(self, folder: str, names: Iterable[str]) -> None:  # noqa: ARG002 - it ends with its last file
+    def delete_folder(self, folder: str, names: Iterable[str]) -> None:  # noqa: ARG002 - a folder needs no deletion
         self.delete(names)
 
     def free_bytes(self) -> int:
-        """A bucket is never full."""
+        """Return a huge number: an object store is never full."""
         return 1 << 62
 
     def close(self) -> None:
@@ -239,7 +232,6 @@ class ObjectSegmentStore:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from None
 
     def _set(self, name: str, file: ObjectFile) -> None:
-        """Have readers see another file."""
         self._folders.setdefault(split_name(name)[0], {})[name] = None
         before = self._files.get(name)
         self._pending_bytes += file.pending_bytes - (0 if before is None else before.pending_bytes)
@@ -258,16 +250,16 @@ class ObjectSegmentStore:
         return piece.data if isinstance(piece, Piece) else self._cache.read(*piece)
 
     def _upload_all(self) -> None:
-        """Return when nothing is in memory alone; an Obstacle leaves there what did not arrive."""
+        """Upload everything in memory and wait for it. An Obstacle leaves failed parts in memory."""
         while self._pending_bytes:
             self._begin_upload()
         while self._uploads:
             self._end_upload()
 
     def _begin_upload(self) -> None:
-        """Have what is in memory, and not on its way, go to an object, as much as that takes."""
         while len(self._uploads) >= UPLOADS_AT_ONCE:
             self._end_upload()
+        # Random, so that even a stalled process of the same generation cannot write to an object that counts.
         object_name = f"{self._prefix}{self._objects_made:020d}-{os.urandom(8).hex()}"
         parts: list[Buffer] = []
         placed: dict[str, list[Range | Piece]] = {}
@@ -307,10 +299,13 @@ class ObjectSegmentStore:
 
     def _upload(self, object_name: str, content: bytes) -> None:
         self._store.upload(object_name, [content])
-        self._cache.fill(object_name, content)  # the next round resumes indexes by reading their ends
+        self._cache.fill(object_name, content)  # the next archiving round reads the ends of these index files
 
     def _end_upload(self) -> None:
-        """Wait for the oldest object on its way; for all of them where it does not arrive, so that a new try begins."""
+        """Wait for the oldest upload.
+
+        If it failed, wait for all others too, so that a new attempt starts without them.
+        """
         try:
             self._wait_for(self._uploads.popleft())
         except Obstacle:
@@ -320,7 +315,7 @@ class ObjectSegmentStore:
             raise
 
     def _wait_for(self, upload: _Upload) -> None:
-        """Return when what was on its way is in its object; else it is only in memory again."""
+        """Wait for an upload; on failure its pieces become pending again."""
         has_arrived = False
         try:
             with _obstacles("the archive cannot be written"):
@@ -334,7 +329,6 @@ class ObjectSegmentStore:
                     self._set(name, file.after_upload(upload.object_name, has_arrived=has_arrived))
 
     def _change(self, name: str) -> Change:
-        """What a file has become since it was committed."""
         before, after = self._log.files.files.get(name, ()), self._files[name].ranges
         same = 0
         while same < min(len(before), len(after)) and before[same] == after[same]:
@@ -342,24 +336,20 @@ class ObjectSegmentStore:
         return Change(name, sum(each.size_bytes for each in after[:same]), after[same:])
 
     def _commit_dirty(self) -> None:
-        """Make all files durable as they are."""
         self._upload_all()
         gone = self._commit([self._change(name) for name in self._dirty])
         self._dirty.clear()
         self._delete_unused(gone)
 
     def _commit(self, changes: Sequence[Change]) -> dict[str, int]:
-        """Commit; the objects that no committed file has a range of any more, with their sizes."""
+        """Commit changes; return the objects that no committed file uses any more, with their sizes."""
         sizes = {**self._log.files.object_sizes, **self._uncommitted}
         named = {each.object_name for change in changes for each in change.ranges}
         gone = self._log.commit_files(changes, {name: sizes[name] for name in named})
         return {name: sizes[name] for name in gone}
 
     def _delete_unused(self, gone: Mapping[str, int]) -> None:
-        """Delete objects that nothing needs, after a commit that let some go.
-
-        What the bucket refuses now is tried again with the next ones, or found by the next process.
-        """
+        """Delete objects that neither committed nor changed files use. Failed deletions are repeated later."""
         seen = {each.object_name for name in self._dirty for each in self._files[name].ranges}
         uncommitted = {**self._uncommitted, **gone}
         committed = self._log.files.object_sizes
@@ -374,7 +364,7 @@ class ObjectSegmentStore:
         self._unused = []
 
     def _merge(self) -> None:
-        """Take what became many small ranges into memory again, so that it goes to one."""
+        """Load runs of small ranges into memory again, so that the next upload joins them."""
         left = max(MERGES_MIN, len(self._dirty) // MERGES_SHARE)
         for name in list(self._dirty):
             ranges = self._files[name].ranges
@@ -384,7 +374,10 @@ class ObjectSegmentStore:
                 self._take_in(name, set(ranges[-count:]))
 
     def _copy_from_unused(self) -> bool:
-        """Take files out of objects of which less than a half is used, so that these can be deleted; whether any."""
+        """Load ranges of mostly unused objects into memory, so that the objects can be deleted.
+
+        Returns whether any were loaded.
+        """
         used, sizes = self._log.files.used_bytes, self._log.files.object_sizes
         wasted = {name for name, size in sizes.items() if 2 * used[name] < size}
         copied = 0
@@ -399,7 +392,7 @@ class ObjectSegmentStore:
         return copied > 0
 
     def _take_in(self, name: str, ranges: Collection[Range]) -> None:
-        """Have ranges of a file become pending again; past the cache, which they would only fill."""
+        """Make ranges of a file pending again. Reads bypass the cache, which they would only fill."""
         pieces = self._files[name].pieces
         wanted = [each for each in pieces if isinstance(each, Range) and each in ranges]
         with _obstacles("the archive cannot be written"):
@@ -413,7 +406,7 @@ class ObjectSegmentStore:
 
 @contextmanager
 def _obstacles(what: str) -> Iterator[None]:
-    """What the store says, as those understand it who know files."""
+    """Convert errors of the object store to those of a file system."""
     try:
         yield
     except Missing as error:
