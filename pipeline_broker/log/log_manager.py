@@ -67,8 +67,7 @@ class LogManager:
 
     Attributes:
         knows_all_topics: False if recovery could not read some topic record. A partition that only the archive knows
-            may
-            then belong to that topic, so its files are kept.
+            may then belong to that topic, so its files are kept.
         disk_space: total and free bytes of the disk at the last check; None before the first check, or if unknown.
         batches_replayed, batches_skipped: counts of the last recovery. Skipped batches belong to deleted topics.
     """
@@ -158,6 +157,7 @@ class LogManager:
         Callers prepare large topics this way, some logs per turn of the event loop.
         """
         log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules, policies)
+        # Each log needs a seed of its own, or all logs would roll at the same time.
         log.roll_seed = self._roll_seed + log.entry_key
         if self.archive is not None:
             archived = self.archive.archived_log(log.entry_key)
@@ -291,6 +291,7 @@ class LogManager:
                     continue
                 logs[key] = log
             header = read_header(batch)
+            # Before the callback, which may delete the log.
             log.replay(header, place, now_ms, batch)
             replayed += 1
             on_replayed(log, header, batch)

@@ -91,8 +91,7 @@ class Archive:
     """The archive of one broker. Open it before the journal is recovered.
 
     The event loop looks up what is archived of a log. The methods of the second part write, in one thread at a time;
-    each ends
-    with an edit of the manifest, which the event loop then shows to the logs.
+    each ends with an edit of the manifest, which the event loop then shows to the logs.
 
     Args:
         store: the segment files.
@@ -171,6 +170,7 @@ class Archive:
         partitions: dict[bytes, PartitionManifest | None] = {}
         deleted = []
         for key, expiry in expiries.items():
+            # A log without archived segments gets an entry, because its log start must survive a restart.
             before = self.find(key) or PartitionManifest(expiry.folder)
             kept = tuple(one for one in before.segments if one.base_offset not in expiry.base_offsets)
             deleted += [DeletedSegment(before.folder, one) for one in before.segments if one not in kept]
@@ -191,8 +191,10 @@ class Archive:
             OSError: the edit was not committed.
         """
         before = self.find(key)
+        # Retention or a deleted topic may have removed a segment while the round ran. Its records must not return.
         if before is None or not set(cleaned.replaced) <= set(before.segments):
             return Edit(self.lsn, {}), [DeletedSegment(cleaned.folder, one) for one in cleaned.written]
+        # Later segments, also those archived during the round, follow the compacted ones.
         kept = tuple(one for one in before.segments if one not in cleaned.replaced)
         after = attrs.evolve(before, segments=(*cleaned.written, *kept), first_dirty_offset=cleaned.first_dirty_offset)
         edit = Edit(self.lsn, {key: after})

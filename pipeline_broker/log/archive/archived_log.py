@@ -21,8 +21,7 @@ class ArchivedLog:
     """The archived part of one partition, as of one manifest.
 
     Belongs to the event loop, which replaces it when an edit is durable. Nothing here waits for a disk: reads that must
-    wait
-    are returned as ColdRead. A read in progress keeps the manifest that it started with.
+    wait are returned as ColdRead. A read in progress keeps the manifest that it started with.
 
     Args:
         reader: of the archive's files.

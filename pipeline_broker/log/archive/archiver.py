@@ -102,8 +102,7 @@ class Archiver:
         Args:
             segments: from `next_round`, at least one.
             targets: all existing logs by journal key. Batches of other logs belong to deleted topics. Must be taken
-                after
-                `next_round`, so that it contains every log with batches in the segments.
+                after `next_round`, so that it contains every log with batches in the segments.
             now_ms: wall-clock time.
             check: called regularly until the edit is committed. An exception from it ends the round without effect.
 
@@ -203,6 +202,7 @@ class _PartitionWriter:
         if producer_id >= 0:
             self._note_producer(header, batch)
         self._end_offset = last_offset + 1
+        # After producers and transactions were noted: their state must not depend on the log start.
         if last_offset < self._start_offset:
             return
         size_bytes = LENGTH_OVERHEAD + length

@@ -27,10 +27,8 @@ class DamageRecord:
     """The segments that are known to be damaged, or were deleted. Any thread may use it.
 
     Damage is final until the process ends or the segment is deleted: once a disk returned bad bytes, later good ones
-    are
-    not trusted. Keys of deleted segments are kept for a while, so that a read that started earlier does not report the
-    missing
-    file as damage. Each damaged segment is logged once.
+    are not trusted. Keys of deleted segments are kept for a while, so that a read that started earlier does not report
+    the missing file as damage. Each damaged segment is logged once.
     """
 
     def __init__(self) -> None:

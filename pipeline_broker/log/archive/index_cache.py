@@ -20,8 +20,8 @@ REPAIRS_MAX = 64  # segments to repair; damage beyond that is found again after 
 class IndexCache:
     """Indexes in memory, loaded on first use by a thread that may wait.
 
-    An index file is trusted if it has the checksum that the manifest recorded. Otherwise the index is rebuilt from
-    its segment, and the writing thread repairs the file.
+    An index file is trusted if it has the checksum that the manifest recorded. Otherwise the index is rebuilt from its
+    segment, and the writing thread repairs the file.
     """
 
     def __init__(self, store: SegmentStore, damage: DamageRecord, bytes_max: int) -> None:
@@ -45,6 +45,7 @@ class IndexCache:
             if index is None:
                 return None
             self._indexes.move_to_end(key)
+        # The segment has grown since. In a damaged one the index ends at the damage, and no more can be read.
         if index.size_bytes < segment.size_bytes:
             damage = self._damage.find(key)
             if damage is None or index.size_bytes < damage.position:
@@ -74,6 +75,7 @@ class IndexCache:
             raise DamagedIndexError("the manifest has no checksums of the index files")
         with self._lock:
             known = self._indexes.get(segment_key(folder, segment))
+        # A known index is extended by the new entries only; a growing segment is loaded again and again.
         if known is None:
             known = SegmentIndex.empty(segment.base_offset)
         entries = read_index_files(self._store, folder, segment, known.state, state)
@@ -122,6 +124,7 @@ class IndexCache:
         for folder, segment, index in repairs.values():
             _, *names = file_names(folder, segment.base_offset, segment.cleanings)
             for name, content in zip(names, index.encoded(), strict=True):
+                # Only one of the two files may be damaged.
                 if content != self._content(name, len(content) + 1):
                     self._store.write(name, [content], 0)
                     written.append(name)

@@ -1,20 +1,16 @@
 """Kafka's sparse index files of a segment, `.index` and `.timeindex`: encoding and decoding.
 
 Apache Kafka can read these files. As in Kafka, a batch gets an entry if more than INDEX_INTERVAL_BYTES lie between the
-last
-entry and its start. The same batches always give the same files, so an index can be checked by its checksum and rebuilt
-at any
-time.
+last entry and its start. The same batches always give the same files, so an index can be checked by its checksum and
+rebuilt at any time.
 
 One rule is added: a batch that does not begin at the offset after its predecessor has an entry too. (Compaction removed
 the offsets between them.) The base offset lies outside the checksum of a batch. With this rule it either follows its
 predecessor or is in the index, so damage to it is always found.
 
 Layout (big-endian): `.index` has the last offset of a batch relative to the segment's base offset 4, and the position
-of
-the batch 4. `.timeindex` has the largest timestamp so far 8, and the relative last offset of its batch 4. A time entry
-is
-added together with an offset entry if the largest timestamp has grown, and once when the segment is sealed.
+of the batch 4. `.timeindex` has the largest timestamp so far 8, and the relative last offset of its batch 4. A time
+entry is added together with an offset entry if the largest timestamp has grown, and once when the segment is sealed.
 """
 
 import struct
@@ -180,9 +176,7 @@ def check_state(state: IndexState, offset_index: Buffer, time_index: Buffer, bef
 def parse_offset_index(
     data: Buffer, offset_max: int, position_max: int, after: tuple[int, int] = (-1, -1)
 ) -> tuple["array[int]", "array[int]"]:
-    """Return relative last offsets and positions of the entries, which follow the entry `after`. Bounds are
-    inclusive.
-    """
+    """Return relative last offsets and positions of the entries after the entry `after`. Bounds are inclusive."""
     if len(data) % OFFSET_ENTRY.size:
         raise DamagedIndexError(f"{len(data)} bytes are not whole entries of {OFFSET_ENTRY.size}")
     numbers = array(_INT32)

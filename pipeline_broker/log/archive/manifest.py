@@ -8,8 +8,8 @@ count of partitions 4. Per partition: topic id 16, partition 4, length 4 (-1: re
 
 * length of the folder name 2, the name, log start offset 8, end offset 8, first dirty offset 8, count of segments 4,
   the segments (see _SEGMENT), length of the producers 4, the producers;
-* only with transactions: count of open ones 4, count of segments with aborted ones 4, per open transaction producer
-  id 8 and first offset 8, per segment its number 4, size of its index 4 and CRC-32C of that index 4.
+* only with transactions: count of open ones 4, count of segments with aborted ones 4, per open transaction producer id
+  8 and first offset 8, per segment its number 4, size of its index 4 and CRC-32C of that index 4.
 """
 
 import struct

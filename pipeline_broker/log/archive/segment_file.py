@@ -50,12 +50,10 @@ class SegmentInfo:
         is_sealed: whether nothing is appended any more.
         indexes: sizes and checksums of the two index files; None if unknown, and then they are rebuilt.
         generation: distinguishes contents that had the same name at different times (after compaction, or if a topic
-            was
-            deleted and created again). Never reused for a name.
+            was deleted and created again). Never reused for a name.
         modified_ms: time of the last write; replaces `max_timestamp` if the records have no timestamps.
         cleanings: how often this part of the log was compacted. Each compaction writes new files with this number in
-            their
-            names, so that the manifest alone decides which files count.
+            their names, so that the manifest alone decides which files count.
         aborted_bytes: size of the index of aborted transactions; 0 for most segments.
         aborted_crc: CRC-32C of that index.
     """
@@ -167,8 +165,7 @@ def verified_batches(
     """Yield header, start and end of each batch in a piece of the log file. An incomplete last batch is left out.
 
     Beyond the checksum, it verifies the fields that the checksum does not cover. Base offsets must be contiguous or
-    named by the
-    index, and the leader epoch must be the broker's.
+    named by the index, and the leader epoch must be the broker's.
 
     Args:
         view: the piece.
@@ -316,8 +313,7 @@ class IndexRebuild:
     """Rebuilds the indexes of a segment from its batches.
 
     Only the recorded state can tell offsets that were skipped on purpose from damaged base offsets. If the rebuilt
-    state
-    differs, the whole segment counts as damaged. If no state was recorded and the segment is damaged, only the
+    state differs, the whole segment counts as damaged. If no state was recorded and the segment is damaged, only the
     batches before the first skip are trusted.
     """
 

@@ -122,17 +122,19 @@ class SegmentIndex:
         return self.positions[number] if number < len(self.positions) else self.size_bytes
 
     def reach(self, position: int, bytes_max: int) -> int:
-        """Return a position after which no batch ends that fits into `bytes_max` bytes. A batch begins at `position`.
+        """Return a position after which no batch ends that fits into `bytes_max` bytes from `position`.
 
-        The last batch before an indexed position begins at most one index interval after the entry before it.
+        A batch begins at `position`. The last batch before an indexed position begins at most one index interval after
+        the entry before it.
         """
         stop = position + bytes_max
         place = self.boundary(position, bytes_max)
         return min(stop, (place if place <= stop else position) + INDEX_INTERVAL_BYTES)
 
     def search_start(self, timestamp: int) -> int:
-        """Return the start of a batch such that no batch before it reaches the timestamp. The first match is close to
-        it.
+        """Return the start of a batch such that no batch before it reaches the timestamp.
+
+        The first batch that reaches it is close to that position.
         """
         if timestamp <= NO_TIMESTAMP:
             return 0

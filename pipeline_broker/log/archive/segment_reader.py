@@ -113,6 +113,7 @@ class _Run:
                 self.next_offset = last_offset + 1
                 self.count += 1
                 done = end
+        # A damaged batch ends the iteration. The intact ones before it are returned.
         finally:
             if done > first:
                 self.parts.append(view[first:done])
@@ -175,8 +176,7 @@ class SegmentReader:
     """Reads segments of one store, for any thread. Only `batches` and the work of a ColdRead wait for a disk.
 
     No batch is returned unverified, and none after damage. Only reads that may wait declare damage. A read on the event
-    loop that
-    finds something wrong hands over to one, so cached bytes are judged once.
+    loop that finds something wrong hands over to one, so cached bytes are judged once.
     """
 
     def __init__(self, store: SegmentStore, index_bytes_max: int = INDEX_CACHE_BYTES_MAX) -> None:
@@ -226,6 +226,7 @@ class SegmentReader:
         with self._judged(folder, segment):
             index = self._indexes.load(folder, segment)
             start = wanted.start(index)
+            # A read from the start, or one that continues another, is probably sequential.
             if start == 0 or wanted.place is not None:
                 self._store.read_ahead(wanted.name, min(READ_AHEAD_BYTES, segment.size_bytes - start), start)
             try:
@@ -337,6 +338,7 @@ class SegmentReader:
         else:
             return
         key = segment_key(folder, segment)
+        # The deletion came first, so the missing file is no damage.
         if self._damage.is_gone(key):
             raise SegmentGone(f"{damage.name} was deleted or replaced")
         self._damage.mark(key, damage)

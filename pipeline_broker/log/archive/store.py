@@ -10,8 +10,7 @@ class SegmentStore(Protocol):
     """Files that are appended to, read anywhere, and replaced or deleted as a whole.
 
     Names are `<folder>/<file>`, with one folder per partition. One thread writes; any thread may read at the same time.
-    Errors
-    are OSError, and FileNotFoundError for missing names. The store knows nothing about the content.
+    Errors are OSError, and FileNotFoundError for missing names. The store knows nothing about the content.
     """
 
     def folders(self) -> list[str]:
@@ -26,8 +25,7 @@ class SegmentStore(Protocol):
         """Write the parts at a position and truncate the file after them. Create file and folder if they are missing.
 
         The bytes are readable at once, and durable after `sync`. After an OSError the file is unchanged below the
-        position, or
-        below its size at the last sync if that is smaller.
+        position, or below its size at the last sync if that is smaller.
 
         Raises:
             ShortFile: the position is beyond the end. The file is unchanged.

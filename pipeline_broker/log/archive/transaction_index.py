@@ -1,8 +1,8 @@
 """The index of aborted transactions of a segment (`.txnindex`): writing, reading and rebuilding.
 
 The manifest has its size and checksum. A damaged index is rebuilt from the batches of the segment and of all earlier
-ones, because a transaction may begin in an earlier segment. A rebuilt index lacks transactions whose records
-compaction has removed, which no reader needs.
+ones, because a transaction may begin in an earlier segment. A rebuilt index lacks transactions whose records compaction
+has removed, which no reader needs.
 """
 
 from __future__ import annotations

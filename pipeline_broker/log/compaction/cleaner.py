@@ -8,10 +8,8 @@ As in Apache Kafka, these are kept:
 * No record of an aborted transaction. A marker is kept as long as a batch of its transaction exists, and then until a
   horizon that the first round without one writes.
 * An empty batch header in two cases, so that replay loses neither producers nor offsets. The first is the batch with
-  the last
-  sequence of a live producer (or, while the producer has no data, the marker with its epoch). The second is the last
-  batch
-  below the upper bound of the round.
+  the last sequence of a live producer (or, while the producer has no data, the marker with its epoch). The second is
+  the last batch below the upper bound of the round.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -83,6 +81,7 @@ class DirtyPart:
             if not header.is_control and not self._transactions.is_aborted(header) and not self._add(header, batch):
                 return False
             self._map.latest_offset = header.last_offset
+        # The offsets up to the next segment are empty, so they count as mapped.
         self._map.latest_offset = next_base_offset - 1
         return True
 
@@ -141,6 +140,8 @@ class CleaningRound:
         kept = KeptRecords.of(self._staying(header, data))
         if not kept.count:
             return self._emptied(header, batch)
+        # The horizon starts with the first round that meets the tombstone. Until then a consumer that reads from the
+        # start still learns of the deletion (KIP-534).
         sets_horizon = kept.has_tombstone and header.delete_horizon_ms is None
         if kept.count == header.record_count and not sets_horizon:
             return header, batch
@@ -153,6 +154,7 @@ class CleaningRound:
         for place in record_places(data, 0, len(data)):
             _, _, _, _, offset_delta, key, is_tombstone = place
             offset = base_offset + offset_delta
+            # The map says nothing about records after the mapped range.
             if offset <= latest_offset:
                 if key is None:
                     continue
@@ -170,6 +172,7 @@ class CleaningRound:
         return (header, batch) if header.record_count == 0 else empty_batch(header)
 
     def _is_needed_empty(self, header: BatchHeader) -> bool:
+        # Without its last batch, a replay of the log would not know that these offsets were assigned.
         if header.last_offset + 1 == self._parameters.upper_bound_offset:
             return True
         last = self._parameters.last_records.get(header.producer_id) if header.producer_id >= 0 else None

@@ -35,9 +35,8 @@ def clean(
     """Compact a log into new files; return None if nothing can be cleaned.
 
     Runs in a thread, possibly for long, while the archiver appends to the same log. It reads the segments of `manifest`
-    and
-    changes nothing that counts. The archive's writing thread commits the result, if all segments that were read still
-    exist.
+    and changes nothing that counts. The archive's writing thread commits the result, if all segments that were read
+    still exist.
 
     Args:
         archive: contains the log.

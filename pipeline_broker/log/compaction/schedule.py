@@ -1,14 +1,11 @@
 """The schedule of compaction: the next log to compact, the range to clean, and the groups of segments to merge.
 
 * Records below the first dirty offset (the cleaner checkpoint) are clean, all others dirty. As in Kafka, the log with
-  the
-  largest dirty ratio is first.
+  the largest dirty ratio is first.
 * The active segment is never cleaned, nor are records above the last stable offset. With min.compaction.lag.ms,
-  cleaning
-  stops at the first dirty segment with a younger record. The range always ends at the base of a segment.
+  cleaning stops at the first dirty segment with a younger record. The range always ends at the base of a segment.
 * A log is compacted if its dirty ratio exceeds min.cleanable.dirty.ratio, or if the first record of a dirty segment is
-  older than
-  max.compaction.lag.ms.
+  older than max.compaction.lag.ms.
 
 A plan is valid only as long as the log's segments do not change.
 """
@@ -84,8 +81,7 @@ class CleaningPlan:
         """Return the segments to rewrite, grouped so that each group becomes one segment.
 
         Groups must be replaced oldest first. Otherwise a crash in between could leave an old value without the
-        tombstone or the newer
-        value that hid it.
+        tombstone or the newer value that hid it.
 
         Args:
             end_offset: where the offset map ends; less than the whole range if the map was full.

@@ -14,8 +14,8 @@ class TransactionsRead:
     """The transactions of the batches read so far.
 
     A batch is aborted if its producer and offset match an entry of the aborted-transaction index. A marker is spent if
-    none of its transaction's batches was seen; kept empty ones count. Without an index entry, an abort marker
-    is that of a transaction without data, unless data was seen.
+    none of its transaction's batches was seen; kept empty ones count. Without an index entry, an abort marker is that
+    of a transaction without data, unless data was seen.
 
     Attributes:
         retained: entries of the new index: aborted transactions that still had batches when their marker was read.

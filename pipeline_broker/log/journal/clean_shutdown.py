@@ -1,12 +1,11 @@
 """The mark of a clean shutdown: the file `clean-shutdown`, which names the ends of journal and manifest.
 
 It is written last, once journal and archive are durable and all writing has ended. The next startup removes it durably
-before it
-writes anything. So while the mark exists, journal and manifest must end where it says, and anything else is
+before it writes anything. So while the mark exists, journal and manifest must end where it says, and anything else is
 damage. A torn or changed mark counts as missing, and startup recovers as after a crash, which is always safe.
 
-Layout (little-endian): magic 8, CRC-32C 4 (of the following fields), number and identity of the last journal segment
-8 + 8, position and LSN after its last frame 8 + 8, length 8 and CRC-32C 4 of the archive's manifest.
+Layout (little-endian): magic 8, CRC-32C 4 (of the following fields), number and identity of the last journal segment 8
++ 8, position and LSN after its last frame 8 + 8, length 8 and CRC-32C 4 of the archive's manifest.
 """
 
 import struct

@@ -37,8 +37,7 @@ class JournalEntry:
     """A record batch with its offsets.
 
     `PartitionLog.append` creates it, `Journal.write` sets its position, and `PartitionLog.on_durable` makes it visible.
-    No other code
-    sets its fields. A plain class with slots, because one is created for every batch produced.
+    No other code sets its fields. A plain class with slots, because one is created for every batch produced.
     """
 
     __slots__ = (
@@ -73,8 +72,8 @@ class Appended(NamedTuple):
     """The result of an append.
 
     A duplicate has no entry: the producer receives the offsets of the original batch. While the original is in flight,
-    the answer
-    must wait for its commit. Commits complete in order, so a commit without entries, submitted now, completes after it.
+    the answer must wait for its commit. Commits complete in order, so a commit without entries, submitted now,
+    completes after it.
 
     Attributes:
         log_append_time_ms: -1 unless the topic sets timestamps on append. For a duplicate, the original's timestamp, as

@@ -22,9 +22,8 @@ class FlushPolicy:
     """Decides for each commit of a journal whether it must be synced before its acknowledgement.
 
     The rules are those of Kafka's `UnifiedLog.append` and `LogManager.flushDirtyLogs`. But all partitions share one
-    journal, so a
-    sync for one partition makes the unsynced records of all partitions durable. The journal calls it with its write
-    lock held.
+    journal, so a sync for one partition makes the unsynced records of all partitions durable. The journal calls it with
+    its write lock held.
 
     Args:
         flush: default for logs without rules.

@@ -5,11 +5,9 @@ first LSN 8, durable LSN 8, then the body. Per entry: topic id 16, partition 4, 
 
 * The LSN of an entry is the frame's first LSN plus its index in the frame.
 * The identity is that of the segment the frame was written for. Intact frames of an earlier use of the same disk space
-  have
-  another one, so they are ignored.
+  have another one, so they are ignored.
 * All entries below the durable LSN were synced before the frame was written. If such an entry is unreadable, it was
-  damaged,
-  and is not a torn tail.
+  damaged, and is not a torn tail.
 * Every length is checked against the remaining bytes before it is used.
 """
 
@@ -99,6 +97,7 @@ def encode_frame(
             chunks.append(b"".join(small))
             chunks += entry.parts
             small = []
+        # Positions of a refused write are overwritten when it is tried again.
         entry.position = position = position + ENTRY_OVERHEAD
         position += size
     if small:

@@ -78,13 +78,13 @@ class Journal:
     """The journal of one data directory. Exhaust `recover` before writing.
 
     `write` and `sync` may be called by several threads at once. Writes are serialized, in LSN order; each caller waits
-    for its
-    own sync. The caller must acknowledge commits in LSN order, because a commit counts only with all commits before it.
+    for its own sync. The caller must acknowledge commits in LSN order, because a commit counts only with all commits
+    before it.
 
     The first failed write or sync fails the journal permanently. The kernel reports a failed write-back once and then
-    treats the
-    lost pages as clean, so a later sync that succeeds proves nothing. The exception is a write that the system refused
-    for lack of space or descriptors: with an archiver attached, the writer waits and tries again at the same position.
+    treats the lost pages as clean, so a later sync that succeeds proves nothing. The exception is a write that the
+    system refused for lack of space or descriptors: with an archiver attached, the writer waits and tries again at the
+    same position.
 
     Args:
         taken: the locked directory; `close` releases it.
@@ -182,6 +182,8 @@ class Journal:
         self._position = end.position
         self._next_lsn = end.next_lsn
         self._segment_lsn = end.segment_lsn
+        # 0 claims nothing. A frame may declare only synced entries durable, or recovery would report a torn tail as
+        # damage.
         self._durable_lsn = end.next_lsn if is_synced else 0
         if not is_synced:
             self._unsynced.recovered(0, end.next_lsn, list(end.sealed_ends))
@@ -226,6 +228,7 @@ class Journal:
         try:
             if self._failure is not None or self._closed:
                 self._refuse()
+            # While an obstacle holds writers up, this commit has to wait too.
             if not entries or self.room.obstacle is not None or not self._fits(size, len(entries)):
                 return None
             try:
@@ -269,8 +272,7 @@ class Journal:
         parts, size, segment = self._place(entries)
         first_lsn = self._next_lsn
         # The fields change only after the write. A refused write leaves the position as it was, and the next attempt
-        # overwrites
-        # whatever part of the frame was written.
+        # overwrites whatever part of the frame was written.
         file = segment.take_file()
         is_synced = self.flush_policy.must_sync(entries)
         # A large commit bypasses the page cache if it must be synced and its pages are not in the cache yet: for
@@ -283,6 +285,7 @@ class Journal:
         self._commit_bytes += (size - self._commit_bytes) / 16
         self._next_lsn = first_lsn + len(entries)
         self.flush_policy.written(entries, is_synced=is_synced)
+        # Before the lock is released, so that no later frame can declare this commit durable.
         self._unsynced.written(first_lsn, is_synced=is_synced)
         if not is_synced:
             segment.give_back(file)
@@ -343,8 +346,7 @@ class Journal:
         """Make a new segment the active one. Unsynced commits in the old one keep its file and sync it themselves.
 
         A spare replaces an active segment without frames, under the same number: recovery expects each segment to
-        continue
-        the one before it.
+        continue the one before it.
         """
         assert self._active is not None
         is_complete = self._position > HEADER_SPACE
@@ -375,6 +377,7 @@ class Journal:
                 self._sync_files(ticket.segments, ticket.file)
         except OSError as error:
             with self._write_lock:
+                # The file is not given back: the kernel has reported the error to it once and would not do so again.
                 self._fail(error)
         # The sync of another commit may have failed. This commit may lie after that one, and recovery would cut both.
         if self._failure is not None:
@@ -418,8 +421,7 @@ class Journal:
             self._synced(end_lsn, segments)
 
     def prepare_ahead(self) -> None:
-        """Zero-fill a spare segment; return at once if one is ready. Blocks, so call it in a thread off the request
-        path.
+        """Zero-fill a spare segment; return at once if one is ready. Blocks: call it in a thread.
 
         An OSError, such as a full disk, leaves the journal unchanged. It continues with segments that grow.
         """
@@ -444,6 +446,7 @@ class Journal:
                 try:
                     self._roll()
                 except OSError as error:
+                    # Nothing was written yet, so the journal is intact.
                     if is_passing(error):
                         raise
                     self._fail(error)
@@ -481,9 +484,9 @@ class Journal:
         """Reuse the space of a complete segment and of all older ones, whose records the archive holds durably.
 
         Waits for readers of these segments. Later reads of their positions raise RecycledError. May be repeated after
-        an
-        OSError.
+        an OSError.
         """
+        # Oldest first: a crash in between must not leave a gap in the numbers, which recovery takes for damage.
         for each in [each for each in self._sealed_ends if each <= number]:
             self._recycle_one(each)
 
@@ -494,6 +497,7 @@ class Journal:
             path = segment_path(self.directory, number)
             has_use = not self.has_spare and not self._closed
             identity = recycle_segment(self._files, self.directory, path, self.segment_bytes) if has_use else None
+            # A spare is ready already, or the file does not have the full size.
             if identity is None:
                 discard_segment(self._files, path)
             with self._write_lock:
@@ -510,6 +514,8 @@ class Journal:
             self.room.notify()
         with self._prepare_lock, self._write_lock:
             try:
+                # With a commit between write and sync, nothing may be declared durable. The next startup recovers as
+                # after a crash.
                 if self._active is not None and self._failure is None and not self._unsynced.is_syncing:
                     self._end(self._active)
             except OSError as error:  # acknowledged commits are durable, and the next startup recovers as after a kill
@@ -558,4 +564,5 @@ class Journal:
         raise JournalFailed(f"the journal failed earlier: {self._failure}") from self._failure
 
 
+# Even the smallest segment has space for the empty commit that `close` appends.
 assert HEADER_SPACE + FRAME_HEADER_SIZE < SEGMENT_BYTES_MIN

@@ -20,8 +20,7 @@ class JournalFiles:
     """The readable segment files of a journal.
 
     A segment is retired only while no thread reads it; later reads of its positions raise RecycledError. A file is
-    closed by its
-    finalizer once it has left the cache of open files and no thread reads it.
+    closed by its finalizer once it has left the cache of open files and no thread reads it.
 
     Args:
         files: the file system.

@@ -152,8 +152,7 @@ class JournalPort(JournalBytes, Protocol):
 
         Args:
             sealed_max: complete segments that may wait for `recycle`. If their batches are large, more may wait,
-                because
-                recovery replays them faster.
+                because recovery replays them faster.
         """
 
     def detach_archiver(self) -> None:

@@ -10,9 +10,8 @@ class OffsetIndex:
 
     Five columns of integers take 40 bytes a batch, with no object per batch. Sizes are kept as running totals and
     timestamps as running maxima. Both never decrease, so a bisection finds the batches within a number of bytes and the
-    first batch
-    at or after a time. (The first batch whose running maximum reaches a time is also the first whose own maximum does.)
-    Archived batches are dropped from the beginning.
+    first batch at or after a time. (The first batch whose running maximum reaches a time is also the first whose own
+    maximum does.) Archived batches are dropped from the beginning.
     """
 
     __slots__ = ("bases", "own_timestamps", "places", "timestamps", "totals")

@@ -61,11 +61,9 @@ class Recovery:
 
     * It keeps the longest prefix of frames in LSN order, each intact and of its segment's identity.
     * It cuts everything else, durably, before anything new is written. Otherwise a frame that was never acknowledged
-      could
-      reappear after a later one.
+      could reappear after a later one.
     * If a later frame declares a missing one durable, the tail is not torn but damaged. Recovery then raises
-      JournalCorrupt and
-      changes nothing.
+      JournalCorrupt and changes nothing.
     * After a clean shutdown the journal must end exactly at the mark, and nothing is cut or written.
     * A crash at any point of a recovery leads to the same result of the next one.
 
@@ -115,12 +113,13 @@ class Recovery:
         for number in numbers[archived:]:
             window = self._window(number)
             identity = self._identity(window, number)
+            # A crash interrupted the creation of this segment. It has no frames, and `_cut` deletes it.
             if identity is None:
                 break
             if kept == archived:
                 self._begin(window, number)
             elif window.frame_at(HEADER_SPACE, self._next_lsn) is None:
-                break
+                break  # frames of a segment count only if they continue those of the segment before
             self._last_first_lsn = self._next_lsn
             end = yield from self._segment_batches(window, number)
             last = (number, identity, end)
@@ -128,6 +127,7 @@ class Recovery:
             kept += 1
         self._skip_to_archive_end(last)
         if not self._ends_as_marked(last, len(numbers) - kept):
+            # Both checks come before the first change of a file.
             self._refuse_damage(numbers[max(0, kept - 1) :], last)
             self._refuse_other_end()
             self.is_synced = self._must_sync()
@@ -140,6 +140,7 @@ class Recovery:
     def _ends_as_marked(self, last: tuple[int, int, int] | None, rejected_count: int) -> bool:
         """Return whether the journal ends at the mark of a clean shutdown; then all of it is durable."""
         clean = self._clean
+        # A clean shutdown leaves no segments after the marked one.
         if clean is None or rejected_count:
             return False
         return last == (clean.number, clean.identity, clean.position) and self._next_lsn == clean.next_lsn
@@ -280,12 +281,12 @@ class Recovery:
         """Write the unproven frames once more and sync them.
 
         After a failed sync the kernel takes the lost pages for clean. They can still be read, and another sync succeeds
-        without
-        writing them. Headers are rewritten too, because they may be among the lost pages.
+        without writing them. Headers are rewritten too, because they may be among the lost pages.
         """
         kept = {numbers[-1], *(piece.number for piece in self._unproven)}
         files = {number: open_segment_file(self._files, self._directory, number) for number in kept}
         for file in files.values():
+            # Written through the descriptor that is synced below, so that it reports an error of this write-back.
             write_all(file, [file.read(HEADER_SPACE, 0)], 0)
         for piece in self._unproven:
             file = files[piece.number]
@@ -324,6 +325,7 @@ class Recovery:
         # A zero-filled rest keeps its space: syncs in it are faster.
         zero_filled = is_zero_after(file, position)
         if not zero_filled and file.size_bytes() > position:
+            # Durably, before the next frame is written: a torn frame must not reappear after it.
             file.truncate(position)
             file.sync_data()
         segment = Segment(self._files, path, number, identity, zero_filled=zero_filled)
@@ -339,6 +341,7 @@ class Recovery:
         identity = decode_header(file.read(HEADER_SPACE, 0))
         if identity is None or file.size_bytes() > SEGMENT_FILE_BYTES_MAX:
             identity = None
+            # A broken spare is worthless.
             self._files.unlink(self._directory / SPARE_NAME)
         return identity
 
@@ -354,8 +357,7 @@ def sealed_entries(
         number: of the segment.
         end_lsn: the LSN after its last entry.
         from_lsn: entries below it are skipped. A segment may begin with archived entries: after a power cut, the
-            journal
-            can continue in an archived segment whose successor was lost.
+            journal can continue in an archived segment whose successor was lost.
 
     Raises:
         JournalCorrupt: the segment is damaged.

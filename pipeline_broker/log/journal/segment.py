@@ -101,9 +101,8 @@ class Segment:
     """A segment file for writing, with a pool of open files.
 
     The kernel reports a failed write-back once per open file description. If commits shared one, the sync of one commit
-    could
-    consume the error that lost another's data. So each commit between write and sync has a `File` of its own, opened
-    before its first byte is written.
+    could consume the error that lost another's data. So each commit between write and sync has a `File` of its own,
+    opened before its first byte is written.
     """
 
     __slots__ = ("_descriptors", "_files", "identity", "number", "path", "zero_filled")
@@ -142,6 +141,7 @@ def create_segment(files: FileSystem, directory: Path, number: int) -> Segment:
     file = files.open(path, create=True)
     try:
         write_all(file, [encode_header(identity)], 0)
+        # Header and name are durable before the first frame, so a segment with frames always has a valid header.
         file.sync_data()
         files.sync_directory(directory)
     except OSError:
@@ -156,8 +156,8 @@ def prepare_spare(files: FileSystem, directory: Path, size_bytes: int, is_stoppe
     """Write a zero-filled spare, so that later syncs have no metadata to write; return its identity.
 
     That saves 35-60 % of the time of a sync. posix_fallocate does not help: the first write to an unwritten extent
-    costs as much
-    as growing the file. Returns None if `is_stopped` returned True. If it raises OSError, no file is left.
+    costs as much as growing the file. Returns None if `is_stopped` returned True. If it raises OSError, no file is
+    left.
     """
     identity = secrets.randbits(64)
     path = directory / PREPARING_NAME
@@ -172,6 +172,7 @@ def prepare_spare(files: FileSystem, directory: Path, size_bytes: int, is_stoppe
     except OSError:
         files.unlink(path)
         raise
+    # Only a complete, synced file gets the name of a spare.
     files.rename(path, directory / SPARE_NAME)
     files.sync_directory(directory)
     return identity

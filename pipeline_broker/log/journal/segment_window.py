@@ -48,9 +48,7 @@ class SegmentWindow(Window):
         return read_frame_header(self.data, place, self.size_bytes - position)
 
     def is_intact(self, header: FrameHeader, position: int) -> bool:
-        """Return whether the frame with this header matches its checksum. An intact one lies in the window
-        afterwards.
-        """
+        """Return whether the frame with this header matches its checksum. An intact one then lies in the window."""
         size_bytes = FRAME_HEADER_SIZE + header.body_size
         is_long = self.is_long(size_bytes)
         if is_long and crc32c_of(self.pieces(position + CHECKED_FROM, position + size_bytes)) != header.crc:
@@ -61,8 +59,9 @@ class SegmentWindow(Window):
         return is_long or is_intact(header, self.data, place)
 
     def frame_at(self, position: int, lsn: int | None = None) -> FrameHeader | None:
-        """Return the header of the intact frame of this segment at a position, or None. The frame then lies in the
-        window.
+        """Return the header of the intact frame of this segment at a position, or None.
+
+        The frame then lies in the window.
 
         Args:
             position: in the file.
@@ -74,7 +73,7 @@ class SegmentWindow(Window):
         return header if self.is_intact(header, position) else None
 
     def frames_anywhere(self, position: int) -> Iterator[FrameHeader]:
-        """Yield the headers of all intact frames of this segment from a position, wherever their magic occurs.
+        """Yield the headers of all intact frames of this segment from a position, wherever they begin.
 
         Raises:
             JournalCorrupt: more than DOUBTFUL_BYTES_MAX bytes of broken frames, so a search could take very long.

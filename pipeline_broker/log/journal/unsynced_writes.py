@@ -9,9 +9,8 @@ class UnsyncedWrites:
     """The written and unsynced commits of a journal. The journal calls it with its write lock held.
 
     Some commits are synced before their acknowledgement; relaxed ones are acknowledged first (see `FlushPolicy`).
-    Recovery keeps
-    a contiguous prefix, so a sync has to cover all commits before its own: those in its segment, and relaxed commits in
-    complete segments.
+    Recovery keeps a contiguous prefix, so a sync has to cover all commits before its own: those in its segment, and
+    relaxed commits in complete segments.
 
     Attributes:
         segments: numbers of complete segments that the next sync must cover too, oldest first.
@@ -46,6 +45,7 @@ class UnsyncedWrites:
 
     def completed(self, number: int, first_lsn: int) -> None:
         """Note that a segment is complete. `first_lsn` is the LSN of its first entry."""
+        # Commits with a sync of their own keep their file. Only relaxed ones would be left without a sync.
         if self._relaxed is not None and self._relaxed[1] >= first_lsn:
             self.segments[number] = None
 
@@ -74,6 +74,7 @@ class UnsyncedWrites:
 
     def durable_lsn(self, next_lsn: int) -> int:
         """Return the LSN below which every entry is on the disk."""
+        # Commits are entered in LSN order, so the first key is the lowest.
         oldest = next(iter(self._commits), next_lsn)
         return oldest if self._relaxed is None else min(oldest, self._relaxed[0])
 

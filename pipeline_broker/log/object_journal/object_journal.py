@@ -53,6 +53,11 @@ SEGMENT_ENTRIES_MAX = 1 << 16
 _LENGTH = struct.Struct("<i")
 
 
+# The seven segments that may wait for the archive (`node.upkeep`) and the current one fit into the cache, so that the
+# archiver reads from memory.
+assert CACHE_BYTES_MAX >= 8 * SEGMENT_BYTES
+
+
 def lsn_of(slot: int, place: int = 0) -> int:
     """Return the LSN of an entry.
 
@@ -200,6 +205,7 @@ class ObjectJournal:
             self._run = _Run(self._base, self._base)
             for slot in self._whole_reader.whole(places):
                 self._recovered[slot.place.slot] = slot.place.generation
+                # The archiver reads these slots soon.
                 self._cache.add(slot.place.slot, slot.data)
                 self._count(
                     slot.place.slot, len(slot.contents.entries), sum(one.size_bytes for one in slot.contents.entries)
@@ -212,6 +218,7 @@ class ObjectJournal:
         self._is_recovered = True
 
     def _places_from(self, slot: int) -> list[Place]:
+        # An archive that is ahead of the journal means that journal objects were lost.
         if slot > self._ownership.first.slot:
             raise BrokenLogError(f"{self._log} ends at slot {self._ownership.fence.slot}, the archive at slot {slot}")
         while True:
@@ -265,11 +272,13 @@ class ObjectJournal:
         self._cache.add(header.slot, content)
         try:
             self._slots.put(header, [content])
+            # Returns when all slots before this one are stored, too: a commit counts only together with them.
             self._slots.wait(header.slot)
         except (FencedError, WriterStopped, ObjectStoreError) as error:
             self._fail(error)
         if self._archive_obstacle is None:
             self.room.open()
+        # The commit that ends a segment is confirmed, hence all of the segment.
         if any(run.end == header.slot + 1 for run in tuple(self._complete.values())):
             self._segment_sealed()
 
@@ -439,6 +448,7 @@ class ObjectJournal:
     def _fail(self, error: Exception) -> NoReturn:
         if self._failure is None:
             self._failure = error
+        # A fenced writer has stopped already. After another error, commits in flight must not be stored any more.
         if not isinstance(error, FencedError):
             self._slots.stop()
         with self._changed:

@@ -17,8 +17,8 @@ logger = logging.getLogger(__name__)
 class StoreRoom:
     """The obstacle of writes to an object store. Implements `journal_port.Room`; any thread may call it.
 
-    Commits under way wait for the end of an outage, however long. New requests are refused, because clients can
-    retry by themselves.
+    Commits under way wait for the end of an outage, however long. New requests are refused, because clients can retry
+    by themselves.
     """
 
     def __init__(self) -> None:

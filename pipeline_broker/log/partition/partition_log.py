@@ -157,8 +157,7 @@ class PartitionLog:
         """Assign offsets to a batch and return its entry. It becomes visible in `on_durable`.
 
         The caller must submit the entry to the committer before the next append to this log. Otherwise the order of
-        commits
-        differs from the order of offsets.
+        commits differs from the order of offsets.
 
         Args:
             header: from `check_batch`, or from `read_header` for a batch of the broker itself.
@@ -172,6 +171,7 @@ class PartitionLog:
         base_offset = self.log_end_offset
         last_offset = base_offset + last_delta
         if producer_id >= 0:
+            # The usual case, without transactions, is inlined below: a call per batch costs throughput.
             if attributes & TRANSACTIONAL_BIT or self.producers.open:
                 original = note_among_transactions(self.producers, header, base_offset, now_ms)
             else:
@@ -189,6 +189,7 @@ class PartitionLog:
         else:
             parts = restamp(header, batch, base_offset, LEADER_EPOCH)
         entry = JournalEntry(self, base_offset, last_offset, max_timestamp, parts, size)
+        # Only now, after every check: a refused batch takes no offsets.
         self.log_end_offset = last_offset + 1
         if max_timestamp < 0:
             self.untimed_ms = now_ms
@@ -242,6 +243,7 @@ class PartitionLog:
         first_unstable = self.producers.first_unstable_offset
         if first_unstable is None or first_unstable >= self.high_watermark:
             return self.high_watermark
+        # DeleteRecords may have raised the log start above an open transaction.
         return max(first_unstable, self.log_start_offset)
 
     def _duplicate(self, original: ProducedBatch) -> Appended:
@@ -274,6 +276,7 @@ class PartitionLog:
         ended = self.producers.ended
         if ended is not None:
             ended.durable(self.high_watermark)
+        # The index and the cache contain durable batches only, so no read can return anything else.
         self.index.append(entry.base_offset, entry.position, entry.size_bytes, entry.max_timestamp)
         self._cache.add(entry)
 
@@ -285,6 +288,7 @@ class PartitionLog:
         last_offset = base_offset + last_delta
         self.log_end_offset = self.high_watermark = last_offset + 1
         self.index.append(base_offset, place, LENGTH_OVERHEAD + length, max_timestamp)
+        # The write time before the restart is unknown. 0 is the oldest possible one, and `now_ms` the youngest.
         if max_timestamp < 0:
             self.untimed_since_ms, self.untimed_ms = 0, now_ms
         if producer_id >= 0:
@@ -313,6 +317,7 @@ class PartitionLog:
         dropped = self.index.drop_before(archived.end_offset)
         if dropped:
             self._dropped_batches += dropped
+            # The first untimed batch may be among the dropped ones, and only the time of the last one is known.
             self.untimed_since_ms = self.untimed_ms
         self.stored_from = archived.manifest.log_start_offset
         self.raise_log_start(self.stored_from)
@@ -335,9 +340,7 @@ class PartitionLog:
         return self._dropped_batches + len(self.index)
 
     def bytes_available(self, offset: int, *, committed: bool = False) -> int:
-        """Return the bytes that an unlimited read at the offset would return. For archived batches it is an
-        estimate.
-        """
+        """Return the bytes that an unlimited read at the offset would return; an estimate for archived ones."""
         end_offset = self.last_stable_offset if committed else self.high_watermark
         if not self.log_start_offset <= offset < end_offset:
             return 0
@@ -351,8 +354,9 @@ class PartitionLog:
         return index.totals[-1] - index.totals[max(0, index.find(offset))]
 
     def read(self, offset: int, bytes_max: int, *, at_least_one: bool, committed: bool = False) -> ReadResult:
-        """Read whole batches, starting with the one that contains `offset`. Fewer batches than requested do not mean
-        the end.
+        """Read whole batches, starting with the one that contains `offset`.
+
+        Fewer batches than requested do not mean the end of the log.
 
         Args:
             offset: from the log start offset to the log end offset.
@@ -433,7 +437,7 @@ class PartitionLog:
         raise AssertionError(f"no source has batch {first} of {self!r}")
 
     def offset_for_timestamp(self, timestamp: int) -> Found:
-        """Find the first record at or after the timestamp, not below the log start; None without one."""
+        """Find the first record at or after the timestamp; None without one."""
         return self._time_search().offset_for_timestamp(timestamp)
 
     def max_timestamp(self) -> Found:

@@ -1,10 +1,8 @@
 """Reading of batches by index number, from the first source that has them.
 
 Nothing waits for a disk on the caller's thread: batches that are not in memory become a ColdRead. Every read is
-bounded, and
-the caller reads again for more. A batch read from the journal is verified: it must belong to the partition, be the one
-that
-the index names, and match its checksum.
+bounded, and the caller reads again for more. A batch read from the journal is verified: it must belong to the
+partition, be the one that the index names, and match its checksum.
 """
 
 import struct
@@ -58,6 +56,7 @@ class _Span(NamedTuple):
         view, unpack = memoryview(data), _BATCH_HEAD.unpack_from
         for number, (start, size, offset) in enumerate(self.batches):
             base_offset, length, leader_epoch, magic, crc = unpack(data, start)
+            # The key lies before the batch and outside its checksum.
             owner = data[start - ENTRY_OVERHEAD : start - ENTRY_OVERHEAD + len(entry_key)]
             is_named = base_offset == offset and length == size - LENGTH_OVERHEAD and owner == entry_key
             if not is_named or magic != MAGIC or leader_epoch != LEADER_EPOCH:
@@ -84,6 +83,7 @@ class JournalSource:
         spans = self._spans(log, first, end)
         key = log.entry_key
         parts, _ = self._collect(spans, key, self._journal.read_cached)
+        # Whatever is in memory is returned at once; the caller reads again for the rest.
         if parts:
             return ReadResult(parts)
         size_bytes = sum(size for span in spans for _, size, _ in span.batches)

@@ -1,8 +1,7 @@
 """Retention over all logs: which archived segments expire, and which log starts rise.
 
 Records in the journal count as the active segment. If their log start rises, they are invisible at once, and their
-space
-is recycled with the journal.
+space is recycled with the journal.
 """
 
 from __future__ import annotations

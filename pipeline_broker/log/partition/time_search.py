@@ -1,8 +1,7 @@
 """Search of a log by timestamp, for ListOffsets.
 
 The archive is searched before the journal. A search that must wait for the disk becomes a ColdRead. Only durable
-records are
-found.
+records are found.
 """
 
 from __future__ import annotations

@@ -10,9 +10,8 @@ Checks, in Kafka's order:
 * Batches of a coordinator have no sequence (-1). Only their epoch is checked.
 * While a transaction is open, non-transactional batches of its producer are refused.
 * A marker of transactions version 2 has a higher epoch than the data. With no open transaction it may have the same
-  one,
-  because it is then a repeated marker. Older markers have the epoch of the data, or a higher one. The epoch of their
-  coordinator must not decrease.
+  one, because it is then a repeated marker. Older markers have the epoch of the data, or a higher one. The epoch of
+  their coordinator must not decrease.
 
 Differences from Kafka:
 
@@ -21,8 +20,7 @@ Differences from Kafka:
 * Producers expire by the time of their last append, and not by its timestamp, because old events are produced too. A
   replay counts as an append.
 * At most PRODUCERS_MAX producers without an open transaction are remembered, because clients choose ids freely. Beyond
-  that
-  the tenth with the longest silence is forgotten.
+  that the tenth with the longest silence is forgotten.
 """
 
 import heapq
@@ -191,7 +189,10 @@ class ProducerStates:
             )
 
     def open_transaction(self, producer_id: int) -> OpenTransaction | None:
-        """Return the producer's open transaction, or None. Its epoch is that of the producer's last batch."""
+        """Return the producer's open transaction, or None.
+
+        Its epoch is that of the producer's last batch.
+        """
         first_offset = self.open.get(producer_id)
         if first_offset is None:
             return None
@@ -215,6 +216,7 @@ class ProducerStates:
         if epoch == producer.epoch:
             if first_sequence == producer.expected_sequence:
                 return None
+            # Before the sequence check, as in Kafka: a retried batch must be acknowledged with its original offsets.
             for batch in producer.batches:
                 if batch[0] == first_sequence and batch[1] == last_sequence:
                     return batch
@@ -235,8 +237,7 @@ class ProducerStates:
             )
 
     def check_start(self, producer_id: int, epoch: int, first_sequence: int) -> None:
-        """Check that a producer without known batches starts at sequence 0, as transactions version 2 requires
-        (KIP-890).
+        """Check that a producer without known batches starts at sequence 0, as KIP-890 requires.
 
         Raises:
             OutOfOrderSequence: it starts at another sequence.
@@ -282,6 +283,7 @@ class ProducerStates:
         producer = self._producers.get(producer_id)
         if producer is None:
             return
+        # With version 2 an open transaction has the epoch before the bump, so a marker with that epoch is a late one.
         lowest = producer.epoch + (version >= BUMPS_EPOCH_FROM and producer_id in self.open)
         if epoch < lowest:
             raise InvalidProducerEpoch(
@@ -295,6 +297,7 @@ class ProducerStates:
 
     def _add(self, producer_id: int, epoch: int) -> _Producer:
         producers = self._producers
+        # A producer with an open transaction is never forgotten: its marker would find nothing to end.
         if len(producers) >= PRODUCERS_MAX + len(self.open):
             idle = ((it.last_append_ms, key) for key, it in producers.items() if key not in self.open)
             # Many at once, so that the scan of all producers is rare.
@@ -315,6 +318,7 @@ class ProducerStates:
         if len(batches) == BATCHES_REMEMBERED:
             del batches[0]
         batches.append(batch)
+        # Sequences are int32 and wrap to 0.
         producer.expected_sequence = (batch[1] + 1) & SEQUENCE_MASK
         producer.last_append_ms = now_ms
 
@@ -337,6 +341,7 @@ class ProducerStates:
             self.ended = EndedTransactions()
         self.ended.add(first_offset, offset)
         if not marker.is_commit:
+            # The oldest transaction that is still open bounds what readers could see when this one ended.
             stable = next(iter(self.open.values()), offset + 1)
             self.ended.add_aborted(AbortedTransaction(producer_id, first_offset, offset, stable))
 

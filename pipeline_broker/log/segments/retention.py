@@ -79,7 +79,7 @@ def retention_plan(
     """
     left = _Left(segments, log_start_offset, high_watermark, log_end_offset)
     start_before = log_start_offset
-    # The passes below raise `left.log_start_offset`. This pass compares with the start before them, as Kafka does.
+    # A pass raises `left.log_start_offset` as it goes, but this one must compare with the start before it.
     left.delete_while(lambda _, following: following <= start_before, DeletionReason.LOG_START, needs_following=True)
     if rules.delete:
         if rules.retention_bytes >= 0:
@@ -173,8 +173,7 @@ class RollRules:
         """Return how many milliseconds earlier the segment with this base rolls (`segment.jitter.ms`).
 
         The value is a function of seed and base, so every caller gets the same one. It spreads the rolls of logs that
-        were
-        created together. Each broker run has another seed, as Kafka draws another value after a restart.
+        were created together. Each broker run has another seed, as Kafka draws another value after a restart.
         """
         bound_ms = min(self.segment_jitter_ms, self.roll_ms)
         if bound_ms <= 0:
@@ -208,6 +207,7 @@ def should_roll(
     """
     if segment.size_bytes > rules.segment_bytes - batch_size_bytes:
         return True
+    # Index entries could not represent the offset.
     if not 0 <= batch_last_offset - segment.base_offset <= RELATIVE_OFFSET_MAX:
         return True
     first = segment.first_timestamp

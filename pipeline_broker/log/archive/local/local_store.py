@@ -69,10 +69,8 @@ class LocalStore:
     """A SegmentStore in which folders are directories.
 
     A written file stays open until it is synced. The kernel reports a write-back error to descriptors that were open
-    when it
-    happened, so closing the file early could lose the error. Large writes bypass the page cache: recently archived
-    bytes are
-    read from the disk.
+    when it happened, so closing the file early could lose the error. Large writes bypass the page cache: recently
+    archived bytes are read from the disk.
 
     Args:
         files: the file system.
@@ -123,6 +121,7 @@ class LocalStore:
         file = self._unsynced.get(name)
         if file is not None:
             return file
+        # Bounds the open descriptors of a round with thousands of partitions.
         if len(self._unsynced) >= FILES_UNSYNCED_MAX:
             _, oldest = self._unsynced.popitem(last=False)
             oldest.sync_data()
@@ -132,6 +131,7 @@ class LocalStore:
         except FileNotFoundError:
             folder, _ = split_name(name)
             self._file_system.make_directory(path.parent)
+            # The new name needs a sync of its directory.
             self._folders_with_durable_names.discard(folder)
             file = self._file_system.open(path, create=True)
         self._unsynced[name] = file
@@ -142,6 +142,7 @@ class LocalStore:
         for name in names:
             self._sync_data(name)
         folders = {split_name(name)[0] for name in names}
+        # One sync per directory makes all of its new names durable.
         for folder in sorted(folders - self._folders_with_durable_names):
             self._file_system.sync_directory(self._directory / folder)
             self._folders_with_durable_names.add(folder)
@@ -150,6 +151,7 @@ class LocalStore:
             self._durable_folders |= folders
 
     def _sync_data(self, name: str) -> None:
+        # Removed before the sync: after an error, a repeated sync of this descriptor would prove nothing.
         file = self._unsynced.pop(name, None)
         if file is None:  # synced early, or written by an earlier process
             file = self._file_system.open(self._path(name))
@@ -168,6 +170,7 @@ class LocalStore:
     def replace(self, source: str, target: str) -> None:
         folder, _ = split_name(target)
         assert folder == split_name(source)[0], "a file stays in its folder"
+        # The content must be durable before the rename, or a power cut could leave the target empty.
         self._sync_data(source)
         self._unsynced.pop(target, None)
         self._folders_with_durable_names.discard(folder)

@@ -126,10 +126,9 @@ class ManifestFile:
     An edit counts once `commit` has returned. A torn end is cut off. A broken edit before an intact one is damage.
 
     At startup all edits are summed up in a new file, because bytes that can be read after a failed sync need not be on
-    the
-    disk. After a clean shutdown this is unnecessary. On a full disk it is postponed to `make_durable`: until then reads
-    may be
-    served, but nothing may be deleted because of the manifest. A crash at any point leads to the same result.
+    the disk. After a clean shutdown this is unnecessary. On a full disk it is postponed to `make_durable`: until then
+    reads may be served, but nothing may be deleted because of the manifest. A crash at any point leads to the same
+    result.
 
     Args:
         files: the file system.
@@ -215,6 +214,7 @@ class ManifestFile:
         file = self._files.open(self._directory / WRITING_NAME, create=True)
         write_all(file, [data], 0)
         file.sync_data()
+        # The old file stays until the new one is durable.
         self._files.rename(self._directory / WRITING_NAME, self._directory / MANIFEST_NAME)
         self._files.sync_directory(self._directory)
         self._sum_bytes = len(data)
@@ -230,10 +230,12 @@ class ManifestFile:
         self.make_durable()
         assert self._file is not None, "make_durable() opens it"
         data = encode_frame(edit)
+        # Until the sync has returned, the end of the file is unknown, and a clean shutdown must not mark it.
         before, self._end = self._end, None
         write_all(self._file, [data], self._size)
         self._file.sync_data()
         self._size += len(data)
+        # Only after the sync: the caller and readers act on `manifest`.
         self._manifest.apply(edit)
         self._end = before and ManifestEnd(self._size, crc32c(data, before.crc))
         if self._size > min(MANIFEST_BYTES_MAX // 2, max(REWRITE_BYTES_MIN, REWRITE_FACTOR * self._sum_bytes)):

@@ -71,14 +71,12 @@ class ObjectSegmentStore:
     """A SegmentStore whose files are ranges of bulk objects. Several threads may write.
 
     * Written bytes stay in memory, readable at once, until a sync or until OBJECT_BYTES_MAX have accumulated. Then they
-      are
-      uploaded as one object, sorted by file.
+      are uploaded as one object, sorted by file.
     * Several uploads run while more is written. A commit follows only after all of them have succeeded. A failed upload
       leaves its bytes in memory, as if it had not started.
     * An object is deleted once no file uses it. Files are copied out of objects that are mostly unused.
     * Writers exclude each other, also while one waits for the store. Readers never wait for them: a changed file is a
-      new
-      ObjectFile, and a reader whose object is missing looks the file up again.
+      new ObjectFile, and a reader whose object is missing looks the file up again.
 
     Args:
         log: the file map, and its commits.
@@ -192,6 +190,7 @@ class ObjectSegmentStore:
         assert split_name(target)[0] == split_name(source)[0], "a file stays in its folder"
         with self._writing:
             file = self._find(source)
+            # A commit can name only ranges of objects, so pieces in memory are uploaded first.
             if len(file.ranges) < len(file.pieces):
                 self._upload_all()
                 file = self._find(source)
@@ -205,6 +204,7 @@ class ObjectSegmentStore:
         with self._writing:
             deleted = [name for name in dict.fromkeys(names) if name in self._files]
             changes = [Change(name, GONE) for name in deleted if name in self._log.files.files]
+            # Committed before the files disappear from memory: after an error, nothing has changed.
             gone = self._commit(changes) if changes else {}
             for name in deleted:
                 self._forget(name)
@@ -259,7 +259,7 @@ class ObjectSegmentStore:
     def _begin_upload(self) -> None:
         while len(self._uploads) >= UPLOADS_AT_ONCE:
             self._end_upload()
-        # Random, so that even a stalled process of the same generation cannot write to an object that counts.
+        # A unique name, so that no upload can ever overwrite an object that counts.
         object_name = f"{self._prefix}{self._objects_made:020d}-{os.urandom(8).hex()}"
         parts: list[Buffer] = []
         placed: dict[str, list[Range | Piece]] = {}
@@ -284,6 +284,7 @@ class ObjectSegmentStore:
         if not parts:
             return
         content = b"".join(parts)
+        # Readers get the bytes from the upload's buffer until the object is stored.
         view = memoryview(content)
         for name, pieces in placed.items():
             on_their_way = [
@@ -350,6 +351,7 @@ class ObjectSegmentStore:
 
     def _delete_unused(self, gone: Mapping[str, int]) -> None:
         """Delete objects that neither committed nor changed files use. Failed deletions are repeated later."""
+        # Changed files may still use ranges that the last commit no longer names.
         seen = {each.object_name for name in self._dirty for each in self._files[name].ranges}
         uncommitted = {**self._uncommitted, **gone}
         committed = self._log.files.object_sizes
