@@ -1,4 +1,4 @@
-"""The logs of a broker: what they hold together, and what is left of deleted ones."""
+"""The logs of a broker: lookups, totals, replay and deletion."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +33,7 @@ def made():
 
 
 def append(journal, manager, topic, partition, count):
-    """A batch of so many records; how many bytes it takes."""
+    """Append a batch of `count` records; return its size."""
     batch = build_batch([NewRecord(b"value")] * count)
     entry = manager.find(topic, partition).append(read_header(batch), batch, 0).entry
     journal.sync(journal.write([entry]))
@@ -54,17 +54,17 @@ def test_totals_are_of_each_topic_and_deleted_ones_are_counted_together():
     manager.delete("one")
     assert finished(manager.totals()) == {("", b""): one, ("two", TWO): two}
     finished(manager.totals())["", b""].batches = 99
-    assert finished(manager.totals())["", b""] == one, "what was given is the caller's"
+    assert finished(manager.totals())["", b""] == one, "the argument belongs to the caller"
     manager.delete("two")
     assert finished(manager.totals()) == {("", b""): LogTotals(10, sum(size_bytes) + other, 4, 10)}
 
 
-def test_all_topics_are_known_until_somebody_could_not_take_a_record_over():
+def test_all_topics_are_known_unless_recovery_missed_a_record():
     _, manager = made()
     assert manager.knows_all_topics
 
 
-def test_only_partitions_that_there_are_are_found_by_number_and_by_key():
+def test_only_existing_partitions_are_found_by_number_and_by_key():
     """Python would take -1 for the last one."""
     _, manager = made()
     logs = manager.partitions("one")
@@ -75,7 +75,7 @@ def test_only_partitions_that_there_are_are_found_by_number_and_by_key():
         assert manager.find_by_key(entry_key(THREE, partition)) is None
 
 
-def test_a_topic_grows_and_goes_with_all_its_partitions():
+def test_a_topic_grows_and_is_deleted_with_all_partitions():
     _, manager = made()
     first, second = manager.partitions("one")
     assert manager.create("one", ONE, 3)[:2] == (first, second)
@@ -88,7 +88,7 @@ def test_a_topic_grows_and_goes_with_all_its_partitions():
     assert again is not first
 
 
-def test_logs_that_are_made_beforehand_are_the_topics_own_from_its_creation_on():
+def test_prepared_logs_become_the_topics_logs():
     _, manager = made()
     logs = [manager.make("three", THREE, partition, DEFAULT_RULES, DEFAULT_POLICIES) for partition in range(4)]
     assert manager.find("three", 0) is None
@@ -96,10 +96,10 @@ def test_logs_that_are_made_beforehand_are_the_topics_own_from_its_creation_on()
     assert manager.create("three", THREE, 3, made=logs) == tuple(logs[:3])
     assert manager.find_by_key(logs[2].entry_key) is logs[2]
     assert manager.find_by_key(logs[3].entry_key) is None, "it was one too many"
-    assert manager.create("three", THREE, 2, made=logs) == tuple(logs[:3]), "there is no way to have fewer"
+    assert manager.create("three", THREE, 2, made=logs) == tuple(logs[:3]), "a topic never has fewer"
 
 
-def test_of_logs_that_are_made_beforehand_those_are_taken_that_are_missing():
+def test_only_missing_logs_are_taken_from_prepared_ones():
     _, manager = made()
     later = [manager.make("one", ONE, partition, DEFAULT_RULES, DEFAULT_POLICIES) for partition in range(1, 4)]
     first, second = manager.partitions("one")
@@ -113,7 +113,7 @@ def test_of_logs_that_are_made_beforehand_those_are_taken_that_are_missing():
     assert [log.partition for log in manager.create("one", ONE, 9, made=[beyond])] == list(range(9))
 
 
-def test_deleted_logs_are_found_by_nobody_and_counted_until_and_after_they_are_forgotten():
+def test_deleted_logs_are_not_found_but_still_counted():
     journal, manager = made()
     size_bytes = append(journal, manager, "one", 1, 3)
     first, second = manager.partitions("one")
@@ -130,7 +130,7 @@ def test_deleted_logs_are_found_by_nobody_and_counted_until_and_after_they_are_f
     assert manager.forget_some(1) == []
 
 
-def test_a_replay_counts_what_it_gave_to_logs_and_what_had_none():
+def test_a_replay_counts_applied_and_skipped_batches():
     files = MemoryFileSystem()
     journal = Journal.open(Path("/d"), files=files)
     manager = LogManager(journal)
@@ -149,7 +149,7 @@ def test_a_replay_counts_what_it_gave_to_logs_and_what_had_none():
     assert again.find("one", 0).high_watermark == 3
 
 
-def test_what_follows_the_end_of_a_topic_in_a_replay_is_skipped_though_its_log_was_met_before():
+def test_replayed_batches_after_the_deletion_of_their_topic_are_skipped():
     files = MemoryFileSystem()
     journal = Journal.open(Path("/d"), files=files)
     manager = LogManager(journal)
@@ -175,7 +175,7 @@ def test_each_log_draws_its_jitter_from_the_seed_of_its_broker_and_its_own_key()
     ]
 
 
-def test_an_edit_of_the_archive_tells_of_the_logs_whose_start_has_risen_and_of_no_others():
+def test_an_edit_returns_only_the_logs_with_a_raised_start():
     bench = Bench()
     bench.produce(5)
     archive_all(bench.journal, bench.logs, NOW_MS)
@@ -189,8 +189,7 @@ def test_an_edit_of_the_archive_tells_of_the_logs_whose_start_has_risen_and_of_n
     assert bench.log.archived.manifest is shown
 
 
-def test_the_archived_part_of_a_log_of_state_is_replayed_first_and_of_others_nothing_is():
-    """Its records bring up topics, whose logs may be of state, too."""
+def test_only_archived_state_logs_are_replayed_and_before_the_journal():
     bench = Bench()
     bench.produce(3)
     archive_all(bench.journal, bench.logs, NOW_MS)

@@ -1,8 +1,7 @@
-"""A segment store of immutable chunks in memory, as an object store would keep them: for tests of what uses a store.
+"""An in-memory segment store of immutable chunks, like an object store, for tests.
 
-Rules of this file: a file is a tuple of chunks, and changing it means to put other chunks in their place, so nothing
-here can lean on what only files of a disk can do. Folders are what the names begin with, no more. What was not synced
-is lost with the power.
+A file is a tuple of chunks. Code that relies on abilities of disk files only fails here. Writes without a sync are lost
+with the power.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,13 +18,12 @@ class ChunkStore:
         #: Whether everything must be fetched from afar.
         self.is_cold = False
         self.free = 1 << 40
-        #: What was asked to be read ahead: name, size, position.
+        # The read-ahead hints: name, size, position.
         self.read_aheads: list[tuple[str, int, int]] = []
         self._files: dict[str, tuple[bytes, ...]] = {}
         self._durable: dict[str, tuple[bytes, ...]] = {}
 
     def power_cut(self) -> None:
-        """Forget what was not synced."""
         self._files = dict(self._durable)
 
     def folders(self) -> list[str]:

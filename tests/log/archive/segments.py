@@ -1,4 +1,4 @@
-"""Segments for the tests of the archive, and what a naive scan finds in them."""
+"""Segments for the tests of the archive, and naive scans over them."""
 
 import attrs
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ def add(builder, batch):
 
 
 def append_batches(store, folder, builder, batches, before=None, *, is_sealed=False, generation=0):
-    """What an archiver does; returns what it would put into the manifest."""
+    """Append batches as an archiver does; return the segment's metadata for the manifest."""
     log, *indexes = file_names(folder, builder.base_offset)
     store.write(log, list(batches), builder.size_bytes)
     for batch in batches:

@@ -1,4 +1,4 @@
-"""What of an archive counts: what is taken out of it, what takes its place, and which files go for that."""
+"""The archive: expired, replaced and unknown segments, and the deletion of their files."""
 
 from pathlib import Path
 
@@ -58,13 +58,13 @@ def files_of(*segments, folder="a-0"):
     return sorted(name.split("/")[1] for one in segments for name in file_names(folder, one.base_offset, one.cleanings))
 
 
-def test_generations_go_on_behind_those_that_were_there():
+def test_generations_continue_after_the_highest_existing_one():
     setting = Setting()
     assert [one.generation for one in (*setting.segments, *setting.other)] == [1, 2, 3, 4]
     assert setting.again().new_generation() == 5
 
 
-def test_what_expires_does_not_count_any_more_and_its_files_stay_until_they_are_deleted():
+def test_expired_segments_leave_the_manifest_before_their_files_are_deleted():
     setting = Setting()
     first, second, third = setting.segments
     edit, deleted = setting.archive.expire(
@@ -102,8 +102,7 @@ def test_an_archive_of_which_nothing_expires_has_no_edit_of_it():
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_what_compaction_wrote_takes_the_place_of_what_it_read(count):
-    """Which may be all that there is."""
+def test_compacted_segments_replace_the_ones_they_were_made_from(count):
     setting = Setting()
     replaced, kept = setting.segments[:count], setting.segments[count:]
     (written,) = setting.written("a-0", 0)
@@ -116,8 +115,8 @@ def test_what_compaction_wrote_takes_the_place_of_what_it_read(count):
 
 
 @pytest.mark.parametrize("key", [ONE, THREE])
-def test_what_compaction_wrote_in_vain_goes(key):
-    """Something that it read is gone, or all of the partition is."""
+def test_the_result_of_a_vain_compaction_is_deleted(key):
+    """A segment that it read was deleted, or the whole partition."""
     setting = Setting()
     gone = attrs.evolve(setting.segments[0], generation=99)
     (written,) = setting.written("a-0", 0)
@@ -127,7 +126,7 @@ def test_what_compaction_wrote_in_vain_goes(key):
     assert setting.again().find(ONE).segments == setting.segments
 
 
-def test_the_index_of_aborted_transactions_goes_with_its_segment():
+def test_the_index_of_aborted_transactions_is_deleted_with_its_segment():
     setting = Setting()
     first = attrs.evolve(setting.segments[0], aborted_bytes=1)
     name = transaction_index_name("a-0", 0)
@@ -136,7 +135,7 @@ def test_the_index_of_aborted_transactions_goes_with_its_segment():
     assert setting.names("a-0") == files_of(*setting.segments[1:])
 
 
-def test_who_still_reads_a_segment_whose_files_go_is_told_that_it_is_gone():
+def test_a_reader_of_a_deleted_segment_gets_segment_gone():
     """And not that it is damaged."""
     setting = Setting()
     first, *_ = setting.segments
@@ -146,7 +145,7 @@ def test_who_still_reads_a_segment_whose_files_go_is_told_that_it_is_gone():
         begun()
 
 
-def test_what_nobody_knows_any_more_goes_and_what_killed_writers_left():
+def test_unknown_partitions_and_leftover_files_are_deleted():
     setting = Setting()
     setting.archive.store.write("a-0/00000000000000000099.log", [b"x"], 0)
     setting.archive.store.write("c-0/00000000000000000099.log", [b"x"], 0)
@@ -174,10 +173,10 @@ def test_a_topic_that_has_the_name_of_a_deleted_one_finds_nothing_of_it():
     assert again.store.folders() == ["a-0"]
     setting.archive.store.write("e-0/00000000000000000099.log", [b"x"], 0)
     setting.archive.make_folders_free({THREE: "e-0"})
-    assert setting.archive.store.folders() == ["a-0"], "also what a killed writer has left"
+    assert setting.archive.store.folders() == ["a-0"], "also leftovers of a killed writer"
 
 
-def test_what_a_stranger_has_put_into_the_archive_is_left_alone():
+def test_foreign_files_in_the_archive_are_left_alone():
     setting = Setting()
     names = [
         "a-0/note.txt",
@@ -193,4 +192,4 @@ def test_what_a_stranger_has_put_into_the_archive_is_left_alone():
         archive.remove_unknown({ONE})
         assert set(archive.known()) == {ONE}
         assert all(bytes(archive.store.read(name, 9, 0)) == b"stray" for name in names)
-        assert archive.store.names("b-0") == ["note.txt"], "and the files of the partition are gone"
+        assert archive.store.names("b-0") == ["note.txt"], "and the files of the partition are deleted"

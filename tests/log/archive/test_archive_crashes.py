@@ -1,8 +1,8 @@
 """Journal, archive and partition logs against a plain model, with kills and power cuts at every operation of the disk.
 
-The model is what was written to each partition, in order. After any crash each log must hold a prefix of it that is at
-least as long as what was acknowledged, wherever its parts lie by then. Each durability measure is then sabotaged in
-turn, and the same machine must notice.
+The model is the list of records written to each partition. After any crash each log must hold a prefix of it, at least
+as long as the acknowledged records. Then each durability measure is sabotaged in turn, and the same machine must
+notice.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from pipeline_broker.log.archive import archiver as archiver_room
+from pipeline_broker.log.archive import archiver as archiver_module
 from pipeline_broker.log.archive.archiver import SEGMENTS_AT_ONCE, Archiver
 from pipeline_broker.log.archive.local.local_archive import open_local_archive
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, ManifestDamaged
@@ -149,7 +149,7 @@ class ArchiveMachine(RuleBasedStateMachine):
 
     @rule(checks=st.integers(0, CHECKS_MAX))
     def give_up_archiving(self, checks):
-        """The end of the broker comes between two pieces of a round; what it does then goes on without an edit."""
+        """End the broker between two steps of a round, without an edit."""
         left = [checks]
 
         def check():
@@ -185,7 +185,7 @@ class ArchiveMachine(RuleBasedStateMachine):
 
     @rule(partition=st.integers(0, PARTITIONS - 1), data=st.data(), is_cold=st.booleans())
     def read(self, partition, data, is_cold):
-        """Any offset gives what the model has from there on, wherever it lies."""
+        """Check that a read from any offset returns the records of the model."""
         log = self.logs[partition]
         offset = data.draw(st.integers(0, log.log_end_offset))
         self.files.is_cold = is_cold
@@ -235,7 +235,7 @@ def test_nothing_acknowledged_is_lost_on_its_way_to_the_archive():
 
 
 def assert_noticed(machine):
-    """The sabotaged machine fails: records are gone or strange, or the start is refused."""
+    """Check that the sabotaged machine fails: records are missing or wrong, or startup is refused."""
     refusals = (AssertionError, JournalCorrupt, ManifestDamaged, DamagedSegment, FileNotFoundError)
     with pytest.raises(refusals):
         run_state_machine_as_test(machine, settings=BLIND)
@@ -289,8 +289,8 @@ def test_a_journal_that_is_recycled_before_the_manifest_is_durable_is_noticed():
 
 
 def test_an_lsn_that_is_ahead_of_the_archive_is_noticed(monkeypatch):
-    original = archiver_room.Edit
-    monkeypatch.setattr(archiver_room, "Edit", lambda lsn, partitions: original(lsn + 1, partitions))
+    original = archiver_module.Edit
+    monkeypatch.setattr(archiver_module, "Edit", lambda lsn, partitions: original(lsn + 1, partitions))
     assert_noticed(ArchiveMachine)
 
 

@@ -1,4 +1,4 @@
-"""What the archive has of a log, over all of its segments: always what a scan over its records would give."""
+"""The archived part of a log over all of its segments, compared with a scan over its records."""
 
 import pytest
 from hypothesis import given
@@ -84,7 +84,7 @@ def test_a_search_reads_no_segment_that_does_not_reach_the_time(monkeypatch):
     assert resolved(log.offset_for_timestamp(5, 2)) == (7, 3, 0)
 
 
-def test_a_search_does_not_begin_anew_in_a_segment_that_has_not_what_it_seemed_to_have(monkeypatch):
+def test_a_search_continues_after_a_segment_without_a_match(monkeypatch):
     log, _ = made([[([9], True, 0), ([1, 2], False, 0)], [([7], False, 0)]])
     monkeypatch.setattr(SegmentReader, "batches", lambda *_: pytest.fail("read from its beginning"))
     assert resolved(log.offset_for_timestamp(5, 0)) == (7, 3, 0)
@@ -104,7 +104,7 @@ def test_a_search_from_within_a_segment_looks_at_the_records_of_batches_that_may
 
 
 @given(SHAPES, st.booleans())
-def test_a_read_begins_with_the_first_batch_that_ends_at_the_offset_or_behind_it(shapes, is_cold):
+def test_a_read_begins_with_the_first_batch_that_ends_at_or_after_the_offset(shapes, is_cold):
     log, batches = made(shapes, is_cold=is_cold)
     for offset in range(log.end_offset + 2):
         rest = [batch for batch in batches if read_header(batch).last_offset >= offset]
@@ -118,7 +118,7 @@ def test_a_read_begins_with_the_first_batch_that_ends_at_the_offset_or_behind_it
 
 
 def test_of_the_segment_that_a_reader_begins_in_its_share_by_offsets_is_counted():
-    """And all of it in front of its first offset, and nothing of it in a gap behind."""
+    """All of it counts before its first offset, and nothing of it in a gap after its last one."""
     log, _ = made([[([1], False, 0)] * 4, [([1], False, 6)] + [([1], False, 0)] * 4])
     first, second = (segment.size_bytes for segment in log.manifest.segments)
     assert [log.bytes_from(offset) - second for offset in range(4)] == [first * left // 4 for left in (4, 3, 2, 1)]
@@ -126,13 +126,12 @@ def test_of_the_segment_that_a_reader_begins_in_its_share_by_offsets_is_counted(
     assert [log.bytes_from(offset) for offset in (11, 14, 15)] == [second * 4 // 5, second // 5, 0]
 
 
-def test_where_records_are_few_in_many_offsets_there_is_still_something_to_read():
+def test_sparse_offsets_still_count_as_readable_bytes():
     log, _ = made([[([1], False, 0), ([1], False, 1_000)]])
     assert log.bytes_from(1_001) == 1
 
 
 def with_aborted(store, offset, *transactions):
-    """A segment of ten records with the index of what was aborted in it."""
     segment, index = write_segment(store, [make_batch(offset, [1] * 10)]), TransactionIndex()
     for each in transactions:
         index.add(each)
@@ -140,8 +139,7 @@ def with_aborted(store, offset, *transactions):
     return index.noted(segment)
 
 
-def test_aborted_transactions_concern_readers_of_what_lies_between_their_offsets():
-    """And of what lies between, over all segments; where none of what follows has any nothing is read."""
+def test_aborted_transactions_concern_readers_of_offsets_between_theirs():
     store = ChunkStore()
     first = with_aborted(store, 0, AbortedTransaction(7, 2, 5, 4))
     second = with_aborted(store, 10, AbortedTransaction(8, 4, 12, 13), AbortedTransaction(9, 14, 17, 18))

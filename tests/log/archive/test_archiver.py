@@ -1,6 +1,6 @@
-"""What the archive makes of a journal: where segments end, what of a log goes over, and how much is held at a time.
+"""Archiving of journal segments: rolling, skipped batches and memory.
 
-Longer than most files: all of it is asked of one archiver.
+Longer than most files: all tests use one archiver.
 """
 
 import errno
@@ -52,7 +52,6 @@ class Segment:
 
 
 def goes_on(segment, size_bytes, timestamp, now_ms, rules, seed):
-    """Whether a batch goes to the segment at hand."""
     if segment.size_bytes + size_bytes > rules.segment_bytes:
         return False
     since = segment.first_timestamp
@@ -69,7 +68,7 @@ def goes_on(segment, size_bytes, timestamp, now_ms, rules, seed):
         segment_jitter_ms=st.sampled_from([0, 4]),
     ),
 )
-def test_segments_end_where_the_rules_say_whatever_comes_in_one_round(rounds, rules):
+def test_segments_roll_by_the_rules_whatever_one_round_contains(rounds, rules):
     bench = Bench(policies=LogPolicies(roll=rules))
     expected, offset = [], 0
     for number, batches in enumerate(rounds):
@@ -84,7 +83,7 @@ def test_segments_end_where_the_rules_say_whatever_comes_in_one_round(rounds, ru
             active.max_timestamp = max(active.max_timestamp, timestamp)
         archive_all(bench.journal, bench.logs, now_ms)
         if expected:
-            expected[-1].created_ms = now_ms  # of one that goes on it is known when it was last written to
+            expected[-1].created_ms = now_ms  # the last write time of a resumed segment is known
         manifest = bench.log.archived.manifest
         assert manifest.end_offset == offset
         assert [
@@ -122,14 +121,14 @@ def test_readers_believe_the_index_files_of_a_segment_that_grows(caplog):
 @pytest.mark.parametrize(
     ("segment_bytes", "count"), [(1, 3), (21 << 20, 3), (22 << 20, 2), (32 << 20, 2), (33 << 20, 1), (1 << 30, 1)]
 )
-def test_a_round_takes_over_a_few_segments_and_not_too_many_bytes(segment_bytes, count):
+def test_a_round_archives_a_bounded_number_of_segments_and_bytes(segment_bytes, count):
     sealed = [(number, 10 * number) for number in range(1, 6)]
     archiver = Archiver(None, SimpleNamespace(segment_bytes=segment_bytes, sealed=lambda: sealed))
     assert archiver.next_round() == [CompleteSegment(*each) for each in sealed[:count]]
 
 
 @pytest.mark.parametrize(("start", "bases"), [(0, [0]), (1, [0]), (2, [2]), (3, [2]), (4, [4]), (6, [])])
-def test_batches_that_end_in_front_of_the_start_of_the_log_do_not_go_over(start, bases):
+def test_batches_below_the_log_start_are_not_archived(start, bases):
     bench = Bench()
     for _ in range(3):
         append(bench, count=2)
@@ -146,7 +145,7 @@ def test_batches_that_end_in_front_of_the_start_of_the_log_do_not_go_over(start,
 
 
 @pytest.mark.parametrize("silent_ms", [99, 100])
-def test_producers_go_over_with_their_log_until_they_were_silent_for_long(silent_ms):
+def test_producers_are_archived_until_they_expire(silent_ms):
     bench = Bench(policies=LogPolicies(producer_expiration_ms=100))
     append(bench, producer_id=0, producer_epoch=3, base_sequence=11, count=2)
     archive_all(bench.journal, bench.logs, 1_000)
@@ -154,7 +153,7 @@ def test_producers_go_over_with_their_log_until_they_were_silent_for_long(silent
     assert (stored.producer_id, stored.epoch, stored.expected_sequence, stored.last_append_ms) == (0, 3, 13, 1_000)
     append(bench)
     archive_all(bench.journal, bench.logs, 5_000)
-    assert list(decode_producers(bench.log.archived.manifest.producers)) == [stored], "nobody asked for producers"
+    assert list(decode_producers(bench.log.archived.manifest.producers)) == [stored], "the producers were not needed"
     append(bench, producer_id=8, producer_epoch=0, base_sequence=0)
     archive_all(bench.journal, bench.logs, 1_000 + silent_ms)
     ids = [each.producer_id for each in decode_producers(bench.log.archived.manifest.producers)]
@@ -170,7 +169,7 @@ def test_a_segment_of_records_without_a_time_ends_by_the_clock(later_ms, bases):
     assert [it.base_offset for it in bench.log.archived.manifest.segments] == bases
 
 
-def test_batches_of_deleted_topics_are_passed_over():
+def test_batches_of_deleted_topics_are_skipped():
     bench = Bench()
     (other,) = bench.logs.create("other", bytes(16), 1)
     kept = bench.log
@@ -183,8 +182,8 @@ def test_batches_of_deleted_topics_are_passed_over():
 
 
 @pytest.mark.parametrize("start", [0, 3])
-def test_behind_a_damaged_segment_the_log_goes_on_in_a_new_one(start):
-    """Which comes with the first batch that is kept: a round may have none."""
+def test_after_a_damaged_segment_the_log_continues_in_a_new_one(start):
+    """The new segment begins with the first batch that is kept; a round may have none."""
     bench = Bench()
     append(bench)
     append(bench)
@@ -203,7 +202,7 @@ def test_behind_a_damaged_segment_the_log_goes_on_in_a_new_one(start):
     assert second.generation > before.generation
 
 
-def test_a_segment_ends_where_its_index_could_not_tell_a_place_any_more(monkeypatch):
+def test_a_segment_ends_before_its_index_overflows(monkeypatch):
     bench = Bench()
     size = append(bench)
     monkeypatch.setattr(index_files, "POSITION_MAX", 2 * size)
@@ -214,7 +213,7 @@ def test_a_segment_ends_where_its_index_could_not_tell_a_place_any_more(monkeypa
 
 
 class Noted:
-    """A store that says what is written to it, in how many parts, and what is synced together."""
+    """A store that records writes, their number of parts, and syncs."""
 
     def __init__(self, store):
         self._store = store
@@ -234,7 +233,7 @@ class Noted:
 
 
 class NotedJournal:
-    """A journal that says whose entries are asked for."""
+    """A journal that records which segments are read."""
 
     def __init__(self, journal):
         self._journal = journal
@@ -251,9 +250,7 @@ class NotedJournal:
 @pytest.mark.parametrize(
     ("is_readonly", "less_bytes", "is_copied"), [(True, 1, False), (True, 0, True), (False, 1, True)]
 )
-def test_a_batch_is_held_as_it_was_read_where_it_is_large_and_cannot_change(
-    is_readonly, less_bytes, is_copied, monkeypatch
-):
+def test_a_large_read_only_batch_is_buffered_without_a_copy(is_readonly, less_bytes, is_copied, monkeypatch):
     lent = []
 
     class Lending(NotedJournal):
@@ -271,7 +268,7 @@ def test_a_batch_is_held_as_it_was_read_where_it_is_large_and_cannot_change(
 
 
 @pytest.mark.parametrize(("more_bytes", "counts"), [(0, [3, 3, 3]), (1, [4, 4, 1])])
-def test_what_is_held_in_memory_is_written_when_it_is_enough(more_bytes, counts, monkeypatch):
+def test_buffered_batches_are_written_at_the_limit(more_bytes, counts, monkeypatch):
     bench = Bench()
     (size,) = {append(bench, size=100) for _ in range(9)}
     monkeypatch.setattr(tested, "BUFFERED_BYTES_MAX", 3 * size + more_bytes)
@@ -291,7 +288,7 @@ def test_files_are_synced_some_at_a_time_and_each_once(monkeypatch):
     assert store.synced[:3] == [2, 2, 1]
 
 
-def test_a_round_whose_files_cannot_be_synced_has_changed_nothing_that_counts():
+def test_a_round_whose_sync_fails_changes_nothing_that_counts():
     bench = Bench()
     append(bench)
 
@@ -335,7 +332,7 @@ def test_an_index_of_aborted_transactions_is_written_again_only_where_it_has_mor
     assert kinds == [".log", ".log", "ndex", ".log"]
 
 
-def test_what_a_start_finds_in_the_archive_already_is_not_taken_over_again(monkeypatch):
+def test_segments_archived_before_a_restart_are_not_archived_again(monkeypatch):
     bench = Bench()
     append(bench)
     bench.journal.seal()
@@ -356,7 +353,7 @@ def test_what_a_start_finds_in_the_archive_already_is_not_taken_over_again(monke
     assert [it.last_offset for it in manifest.segments] == [1]
 
 
-def test_index_files_that_were_made_anew_for_readers_are_written_again_by_the_next_round():
+def test_rebuilt_index_files_are_written_by_the_next_round():
     bench = Bench(policies=LogPolicies(roll=RollRules(segment_bytes=1)))
     for _ in range(2):
         append(bench)
@@ -371,7 +368,7 @@ def test_index_files_that_were_made_anew_for_readers_are_written_again_by_the_ne
 
 
 @pytest.mark.parametrize(("segment_bytes", "looks"), [(1 << 20, [3, 7]), (1, [3, 11])])
-def test_a_round_looks_whether_it_is_to_end_for_each_batch_each_log_and_each_file(segment_bytes, looks, monkeypatch):
+def test_a_round_calls_check_for_each_batch_log_and_file(segment_bytes, looks, monkeypatch):
     monkeypatch.setattr("pipeline_broker.log.archive.pace.WORK_NS", -1)
     monkeypatch.setattr("pipeline_broker.log.archive.pace.PAUSE_SECONDS", 0)
     monkeypatch.setattr(tested, "FILES_SYNCED_AT_ONCE", 1)
@@ -399,7 +396,7 @@ def test_a_topic_that_has_the_name_of_a_deleted_one_finds_none_of_its_files():
     assert {name.split(".")[0] for name in bench.names()} == {f"{segment.base_offset:020d}"} == {f"{0:020d}"}
 
 
-def test_a_producer_is_remembered_though_all_that_it_sent_was_deleted_before_it_went_over():
+def test_a_producer_is_archived_though_its_batches_were_deleted_before():
     bench = Bench()
     append(bench, producer_id=4, producer_epoch=1, base_sequence=0, count=2)
     bench.log.raise_log_start(2)

@@ -1,4 +1,4 @@
-"""Damaged files: an index is never believed, a flipped bit of a segment never served, and it is said once."""
+"""Damaged files: indexes are rebuilt, a flipped bit of a segment is never served, and damage is logged once."""
 
 import logging
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.log.archive import damage as damage_room
+from pipeline_broker.log.archive import damage as damage_module
 from pipeline_broker.log.archive import index_cache
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, log_name
@@ -26,7 +26,7 @@ WITH_GAPS = [make_batch(3 * n, (10 * n,), 20) for n in range(6)] + [make_batch(1
 
 @pytest.fixture
 def errors(caplog):
-    caplog.set_level(logging.ERROR, logger=damage_room.__name__)
+    caplog.set_level(logging.ERROR, logger=damage_module.__name__)
     return lambda: [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
 
 
@@ -42,7 +42,7 @@ def assert_reads_as_ever(reader, info, batches):
 
 @pytest.mark.parametrize("batches", [LARGE, WITH_GAPS], ids=["without gaps", "with gaps"])
 @pytest.mark.parametrize("which", [1, 2])
-def test_an_index_file_with_any_flipped_bit_or_cut_anywhere_is_made_anew(which, batches):
+def test_an_index_file_with_any_flipped_bit_or_cut_anywhere_is_rebuilt(which, batches):
     store = ChunkStore()
     info = write_segment(store, batches, base_offset=0)
     name = file_names(FOLDER, 0)[which]
@@ -60,7 +60,7 @@ def test_an_index_file_with_any_flipped_bit_or_cut_anywhere_is_made_anew(which, 
         assert reader.write_repairs() == 0
 
 
-def test_missing_index_files_are_made_anew_and_garbage_behind_them_is_not_looked_at():
+def test_missing_index_files_are_rebuilt_and_bytes_after_the_counted_ones_ignored():
     store = ChunkStore()
     info = write_segment(store, LARGE)
     _, *names = file_names(FOLDER, 0)
@@ -79,7 +79,7 @@ def test_missing_index_files_are_made_anew_and_garbage_behind_them_is_not_looked
 
 
 def test_an_index_of_another_segment_is_not_believed():
-    """It grows, it lies inside, and is stale all the same."""
+    """It increases and lies within the bounds, but is stale."""
     store = ChunkStore()
     other = [make_batch(n, (10 * n,), 2010) for n in range(12)]
     write_segment(store, other)
@@ -91,7 +91,7 @@ def test_an_index_of_another_segment_is_not_believed():
     assert_reads_as_ever(SegmentReader(store), info, LARGE)
 
 
-def test_an_index_whose_state_nobody_recorded_is_made_anew_and_its_file_left_alone_when_it_is_right():
+def test_an_index_without_a_recorded_state_is_rebuilt_and_a_correct_file_kept():
     store = ChunkStore()
     info = attrs.evolve(write_segment(store, LARGE), indexes=None)
     reader = SegmentReader(store)
@@ -108,7 +108,7 @@ def test_the_index_files_of_a_segment_that_grows_are_left_to_its_writer():
     assert reader.write_repairs() == 0
 
 
-def test_index_files_of_a_segment_that_goes_are_not_written_again():
+def test_index_files_of_a_deleted_segment_are_not_repaired():
     store = ChunkStore()
     info = write_segment(store, LARGE)
     store.delete(file_names(FOLDER, 0)[1:])
@@ -131,7 +131,7 @@ def test_index_files_to_be_written_again_are_bounded(monkeypatch):
 
 
 def read_until_damage(reader, info):
-    """All batches that can be read, one fetch after the other, and what ends it."""
+    """Return all batches that can be read, one fetch after the other, and the error that ends it."""
     found, offset = [], 0
     while True:
         try:
@@ -146,7 +146,7 @@ def read_until_damage(reader, info):
             return found, None
 
 
-@pytest.mark.parametrize("with_index", [True, False], ids=["with index", "index made anew"])
+@pytest.mark.parametrize("with_index", [True, False], ids=["with index", "index rebuilt"])
 @pytest.mark.parametrize("is_cold", [True, False], ids=["cold", "hot"])
 @pytest.mark.parametrize("batches", [LARGE, WITH_GAPS], ids=["without gaps", "with gaps"])
 def test_a_flipped_bit_of_a_segment_is_never_served(batches, is_cold, with_index, errors):
@@ -169,7 +169,7 @@ def test_a_flipped_bit_of_a_segment_is_never_served(batches, is_cold, with_index
         assert damage is not None
         assert damage.position <= bit // 8
         if with_index:
-            assert bit // 8 < damage.position + len(batches[len(found)]), "what is before the damage is served"
+            assert bit // 8 < damage.position + len(batches[len(found)]), "batches before the damage are served"
         with pytest.raises(DamagedSegment):
             read(reader, info, info.last_offset, 1 << 20)
         with pytest.raises(DamagedSegment):
@@ -178,7 +178,7 @@ def test_a_flipped_bit_of_a_segment_is_never_served(batches, is_cold, with_index
 
 
 @pytest.mark.parametrize("length", [9, 48])
-def test_what_is_shorter_than_a_header_is_no_batch_whatever_its_checksum_says(length):
+def test_bytes_shorter_than_a_header_are_not_a_batch(length):
     store = ChunkStore()
     info = write_segment(store, LARGE)
     body = bytes(LENGTH_OVERHEAD + length - CHECKED_FROM)
@@ -188,7 +188,7 @@ def test_what_is_shorter_than_a_header_is_no_batch_whatever_its_checksum_says(le
         read(SegmentReader(store), info, 0, 1)
 
 
-def test_a_batch_that_ends_in_front_of_its_beginning_is_of_no_segment_whatever_its_checksum_says():
+def test_a_batch_with_a_negative_offset_delta_is_damage():
     store = ChunkStore()
     info = write_segment(store, LARGE)
     first = bytearray(LARGE[0])
@@ -213,7 +213,7 @@ def test_a_batch_that_ends_in_front_of_its_beginning_is_of_no_segment_whatever_i
     ],
     ids=["by offset", "by time"],
 )
-def test_who_looks_for_a_damaged_batch_is_told_where_it_is(find, damaged, number):
+def test_a_read_of_a_damaged_batch_reports_its_position(find, damaged, number):
     store = ChunkStore()
     info = write_segment(store, LARGE)
     start = number * len(LARGE[0])
@@ -223,7 +223,7 @@ def test_who_looks_for_a_damaged_batch_is_told_where_it_is(find, damaged, number
     assert raised.value.position == start
 
 
-def test_what_was_damaged_once_is_not_served_when_it_looks_well_again(errors):
+def test_a_segment_once_found_damaged_is_not_served_again(errors):
     store = ChunkStore()
     info = write_segment(store, LARGE)
     data, name = b"".join(LARGE), log_name(FOLDER, 0)
@@ -264,7 +264,7 @@ def test_a_segment_that_is_cut_is_served_up_to_the_cut(whole, more, with_index):
 
 
 def test_a_segment_is_damaged_from_the_first_place_that_was_found_on(errors):
-    record, key = damage_room.DamageRecord(), (FOLDER, 0, 0)
+    record, key = damage_module.DamageRecord(), (FOLDER, 0, 0)
     for position, first in ((100, 100), (200, 100), (50, 50)):
         record.mark(key, DamagedSegment("a.log", position, 0, "bad"))
         assert record.find(key).position == first
@@ -331,18 +331,18 @@ class TestGone:
         assert reader.write_repairs() == 0
 
     def test_those_that_are_gone_are_forgotten_one_day(self, monkeypatch):
-        monkeypatch.setattr(damage_room, "GONE_MAX", 3)
-        record = damage_room.DamageRecord()
+        monkeypatch.setattr(damage_module, "GONE_MAX", 3)
+        record = damage_module.DamageRecord()
         for number in range(5):
             record.retire((FOLDER, 0, number))
         assert [record.is_gone((FOLDER, 0, number)) for number in range(5)] == [False, False, True, True, True]
 
 
-def test_what_is_known_of_a_segment_says_nothing_of_another_one_that_has_its_place_and_its_name():
-    """A topic has the name of a deleted one: its first segment is no less whole, nor gone, than any other."""
+def test_damage_of_a_segment_does_not_apply_to_its_replacement():
+    """A topic may have the name of a deleted one. Its first segment is neither damaged nor deleted."""
     former = SegmentInfo(0, 9, 100, 5, 5, generation=1)
-    latter, record = attrs.evolve(former, generation=2), damage_room.DamageRecord()
-    key, other = (damage_room.segment_key(FOLDER, each) for each in (former, latter))
+    latter, record = attrs.evolve(former, generation=2), damage_module.DamageRecord()
+    key, other = (damage_module.segment_key(FOLDER, each) for each in (former, latter))
     record.mark(key, DamagedSegment(log_name(FOLDER, 0, 0), 0, 0, "damaged"))
     assert record.find(key) is not None
     assert record.find(other) is None

@@ -1,4 +1,4 @@
-"""Whatever a client says of times, epochs and sequences, a start can read the archive's files of it."""
+"""Archived batches with extreme timestamps, epochs and sequences can be read after a restart."""
 
 import functools
 
@@ -70,7 +70,7 @@ def wrapped(timestamp):
 
 
 def read(desk, topic):
-    """Offset and key of all records, with value and timestamp; ListOffsets is asked for some times, too."""
+    """Return offset, key, value and timestamp of all records, and the results of some ListOffsets searches."""
     found, offset = [], 0
     end = desk.broker.logs.find(topic, 0).high_watermark
     while offset < end:
@@ -97,7 +97,7 @@ def read(desk, topic):
 
 @settings(max_examples=150, deadline=None)
 @given(plan=st.lists(batches(), min_size=1, max_size=12), clean=st.booleans())
-def test_what_a_client_may_write_is_there_after_archive_compaction_and_start(plan, clean):
+def test_extreme_client_batches_survive_archive_compaction_and_restart(plan, clean):
     desk = empty().copy()
     for batch in plan:
         for topic in TOPICS:

@@ -1,4 +1,4 @@
-"""Indexes in memory: those used last, as many bytes of them as are allowed, each counted once."""
+"""The cache of indexes: eviction, size and growth."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ ACTIONS = ["grow", "grow", "load", "load", "load", "find", "forget"]
     st.lists(st.tuples(st.sampled_from(FOLDERS), st.sampled_from(ACTIONS)), min_size=10, max_size=25),
     st.sampled_from([0, 600, 1300, 2000, 1 << 20, 1 << 20]),
 )
-def test_the_cache_holds_what_was_used_last_and_counts_each_index_once(steps, bytes_max):
+def test_the_cache_keeps_the_last_used_indexes_and_counts_each_once(steps, bytes_max):
     store = ChunkStore()
     cache = IndexCache(store, DamageRecord(), bytes_max)
     builders = {folder: IndexBuilder(0) for folder in FOLDERS}
@@ -67,7 +67,7 @@ def test_the_cache_holds_what_was_used_last_and_counts_each_index_once(steps, by
         assert (found is not None) == (known is not None and known.size_bytes == segments[each].size_bytes)
 
 
-def test_an_index_is_all_there_is_where_it_reaches_what_is_damaged():
+def test_an_index_that_reaches_the_damage_is_complete():
     store, damage, builder = ChunkStore(), DamageRecord(), IndexBuilder(0)
     cache = IndexCache(store, damage, 1 << 20)
     first = append_batches(store, "a-0", builder, [make_batch(0)])
@@ -90,7 +90,7 @@ def test_an_index_grows_to_where_its_reader_knows_of_the_segment_and_not_to_the_
     assert caplog.records == [], "its files are as they were written"
 
 
-def test_the_index_files_of_a_segment_that_goes_are_not_written_again():
+def test_the_index_files_of_a_deleted_segment_are_not_repaired():
     store = ChunkStore()
     cache = IndexCache(store, DamageRecord(), 1 << 20)
     segment = write_segment(store, [make_batch(number) for number in range(3)], folder="a-0")

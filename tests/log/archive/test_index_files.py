@@ -1,4 +1,4 @@
-"""The bytes of the offset and the time index: made as Kafka makes them, continued, checked."""
+"""The encoding of offset and time indexes: like Kafka's, resumable and verified."""
 
 import pytest
 from hypothesis import given
@@ -75,7 +75,7 @@ def as_told(batches, *, is_sealed):
 
 
 @given(BATCHES.map(with_offsets), st.booleans())
-def test_entries_come_by_kafkas_rules_and_for_every_batch_behind_a_gap(batches, is_sealed):
+def test_entries_follow_kafkas_rules_and_name_every_batch_after_a_gap(batches, is_sealed):
     taken = built(batches, is_sealed=is_sealed).take()
 
     offsets, times = as_told(batches, is_sealed=is_sealed)
@@ -83,7 +83,7 @@ def test_entries_come_by_kafkas_rules_and_for_every_batch_behind_a_gap(batches, 
     assert list(TIME_ENTRY.iter_unpack(taken.time_entries)) == times
 
 
-def test_an_entry_comes_when_more_than_the_interval_lies_before_a_batch_not_when_exactly_that_does():
+def test_an_entry_needs_more_than_the_interval_before_a_batch():
     taken = built([(BASE, BASE, 4096, 1), (BASE + 1, BASE + 1, 1, 2), (BASE + 2, BASE + 4, 70, 3)]).take()
 
     assert taken.offset_entries == bytes.fromhex("00000004 00001001")
@@ -91,8 +91,8 @@ def test_an_entry_comes_when_more_than_the_interval_lies_before_a_batch_not_when
 
 
 @given(BATCHES.map(with_offsets), st.data())
-def test_a_builder_goes_on_at_any_size_as_if_it_had_never_stopped(batches, data):
-    """Whatever an interrupted write left behind the state is not given to it."""
+def test_a_builder_resumed_at_any_size_gives_the_same_index(batches, data):
+    """Bytes that an interrupted write left after the recorded state are not passed to it."""
     whole = built(batches, is_sealed=True)
     expected = whole.take()
     cut = data.draw(st.integers(0, len(batches)))
@@ -103,7 +103,7 @@ def test_a_builder_goes_on_at_any_size_as_if_it_had_never_stopped(batches, data)
     position = 0
     for number, batch in enumerate(batches):
         if number == cut:
-            assert resumed.next_state() == first.state, "what is in the files is not added to them again"
+            assert resumed.next_state() == first.state, "entries in the files are not added again"
             assert (resumed.size_bytes, resumed.max_timestamp) == (first.size_bytes, first.max_timestamp)
         if position >= resumed.size_bytes:
             resumed.add(*batch)
@@ -149,7 +149,7 @@ def test_every_flipped_bit_and_every_missing_byte_is_noticed_by_the_recorded_sta
 
 
 @given(BATCHES.map(with_offsets), st.integers(0, 40))
-def test_what_was_made_can_be_parsed_whole_and_in_two_pieces(batches, cut):
+def test_an_index_can_be_parsed_whole_and_in_two_pieces(batches, cut):
     builder = built(batches, is_sealed=True)
     taken = builder.take()
     offset_max, position_max = builder.last_offset - BASE, builder.size_bytes - 1

@@ -1,4 +1,4 @@
-"""Work that nobody waits for pauses; a wait is as good as a pause, and both are moments to end it."""
+"""Background work pauses and calls its check."""
 
 import time
 
@@ -6,7 +6,7 @@ from pipeline_broker.log.archive import pace as tested
 from pipeline_broker.log.archive.pace import Pace
 
 
-def test_work_pauses_and_looks_whether_it_is_to_end(monkeypatch):
+def test_work_pauses_and_calls_check(monkeypatch):
     monkeypatch.setattr(tested, "PAUSE_SECONDS", 0.02)
     looks = []
     pace = Pace(lambda: looks.append(None))
@@ -18,7 +18,7 @@ def test_work_pauses_and_looks_whether_it_is_to_end(monkeypatch):
     assert time.monotonic() - began >= 0.02
 
 
-def test_what_waits_does_not_pause_as_well_but_looks_whether_it_is_to_end(monkeypatch):
+def test_waiting_work_calls_check_without_pausing(monkeypatch):
     monkeypatch.setattr(tested, "PAUSE_SECONDS", 20.0)
     looks = []
     pace = Pace(lambda: looks.append(None))
@@ -46,7 +46,7 @@ class Clocks:
         self.pauses.append(seconds)
 
 
-def test_it_pauses_after_so_much_work_and_looks_after_so_much_time_since_the_last(monkeypatch):
+def test_it_pauses_by_work_time_and_calls_check_by_wall_time(monkeypatch):
     clocks, looks = Clocks(), []
     monkeypatch.setattr(tested, "time", clocks)
     pace = Pace(lambda: looks.append(None))

@@ -1,4 +1,4 @@
-"""Reads of a segment that go on where one has ended."""
+"""Sequential reads of a segment, each starting at the end of the one before."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def read(reader, info, offset, bytes_max):
 
 @pytest.mark.parametrize("span_bytes_max", [SPAN_BYTES_MAX, 20_000])
 @pytest.mark.parametrize("is_cold", [False, True])
-def test_a_reader_that_goes_on_reads_what_it_gets_and_an_interval_of_the_index(is_cold, span_bytes_max, monkeypatch):
+def test_a_sequential_reader_reads_at_most_one_index_interval_more(is_cold, span_bytes_max, monkeypatch):
     """Batches that are too large for the rest of a read are not read in vain, nor those before the first one again."""
     monkeypatch.setattr(segment_reader, "SPAN_BYTES_MAX", span_bytes_max)
     asked = []
@@ -56,7 +56,7 @@ def test_a_reader_that_goes_on_reads_what_it_gets_and_an_interval_of_the_index(i
         assert sum(asked) <= info.size_bytes + reads * INDEX_INTERVAL_BYTES
 
 
-def test_cold_reads_that_go_on_where_one_ended_are_read_ahead():
+def test_sequential_cold_reads_are_read_ahead():
     batches = [make_batch(n, value_size=3000) for n in range(50)]
     store = ChunkStore()
     info = write_segment(store, batches)
@@ -75,16 +75,16 @@ def test_cold_reads_that_go_on_where_one_ended_are_read_ahead():
     for offset in (30, 31):
         assert reader.read(FOLDER, info, offset, 10, at_least_one=False).cold() == []
         read(reader, info, offset, 10_000)
-    assert store.read_aheads == [], "who got nothing does not go on"
+    assert store.read_aheads == [], "an empty read has no end position"
     read(reader, info, 0, 10_000)
-    assert len(store.read_aheads) == 1, "whoever begins at the beginning goes on"
+    assert len(store.read_aheads) == 1, "a read from the start counts as sequential"
     store.read_aheads.clear()
     store.is_cold = False
     read(reader, info, 3, 10_000)
-    assert store.read_aheads == [], "what is in the page cache needs none"
+    assert store.read_aheads == [], "cached bytes need none"
 
 
-def test_so_many_places_where_readers_stopped_are_known_and_the_oldest_go(monkeypatch):
+def test_end_positions_are_bounded_and_the_oldest_are_forgotten(monkeypatch):
     monkeypatch.setattr(segment_reader, "SEQUENCES_MAX", 2)
     batches = [make_batch(n, value_size=3000) for n in range(50)]
     store = ChunkStore()

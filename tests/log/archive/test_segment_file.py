@@ -1,4 +1,4 @@
-"""What a segment's files are called, and its batches read one by one: nothing but what was written comes out."""
+"""The names of a segment's files, and its verified batches."""
 
 from pathlib import Path
 
@@ -63,7 +63,7 @@ def test_files_are_called_as_kafka_calls_them():
 
 
 @given(segments())
-def test_a_manifest_is_told_what_was_written(segment):
+def test_a_segment_info_describes_the_written_batches(segment):
     base_offset, batches = segment
     store = ChunkStore()
     builder = IndexBuilder(base_offset)
@@ -112,7 +112,7 @@ WITH_GAPS = [
     make_batch(100, (8,), 10),
     make_batch(101, (8,), 10),
 ]
-"""Behind some gaps lies a batch that follows, and has offsets above that nobody has."""
+"""After some gaps the next batch has offsets that no other batch has."""
 
 
 @pytest.mark.parametrize("batches", [SMALL, WITH_GAPS], ids=["without gaps", "with gaps"])
@@ -127,8 +127,8 @@ def test_no_flipped_bit_of_a_segment_is_read(batches):
 
 
 @pytest.mark.parametrize("batches", [SMALL, WITH_GAPS], ids=["without gaps", "with gaps"])
-def test_an_index_made_anew_from_a_segment_with_a_flipped_bit_goes_no_further_than_before_it(batches):
-    """Also when the index files are gone, so that only their recorded checksum speaks for offsets that are skipped."""
+def test_a_rebuilt_index_ends_before_a_flipped_bit(batches):
+    """Also if the index files are missing, and only their recorded checksum confirms skipped offsets."""
     store = ChunkStore()
     info = write_segment(store, batches, base_offset=0)
     data = b"".join(batches)
@@ -153,8 +153,8 @@ def test_without_a_recorded_state_damage_reaches_back_to_the_first_offset_that_w
     assert damage.offset == (offsets[believed - 1] + 1 if believed else 0)
 
 
-def test_what_precedes_damage_is_believed_where_all_offsets_were_skipped_that_are_recorded():
-    """Also where the end of the segment, which nobody can read, made the last entry."""
+def test_batches_before_damage_are_trusted_if_all_recorded_skips_were_found():
+    """Also if the unreadable end of the segment made the last entry."""
     store = ChunkStore()
     batches = [make_batch(0), make_batch(5, (1001,)), make_batch(6, (1009,)), make_batch(7, (1002,))]
     info = write_segment(store, batches)
@@ -164,8 +164,8 @@ def test_what_precedes_damage_is_believed_where_all_offsets_were_skipped_that_ar
     assert (builder.size_bytes, damage.position, damage.offset) == (place, place, 7)
 
 
-def test_a_batch_that_reaches_over_a_place_that_the_index_names_is_none():
-    """Its checksum may be right: it is not what was written."""
+def test_a_batch_that_overlaps_an_indexed_position_is_damage():
+    """Its checksum may match nevertheless."""
     store = ChunkStore()
     batches = [make_batch(0, value_size=5000), make_batch(1, value_size=500), make_batch(2)]
     info, index = write_segment(store, batches), index_of(0, batches)
@@ -176,7 +176,7 @@ def test_a_batch_that_reaches_over_a_place_that_the_index_names_is_none():
     assert assert_nothing_else_is_read(store, info, batches, index).position == 0
 
 
-def test_a_segment_that_is_cut_anywhere_gives_the_batches_before_the_cut():
+def test_a_truncated_segment_yields_the_batches_before_the_cut():
     store = ChunkStore()
     info = write_segment(store, SMALL)
     data = b"".join(SMALL)
@@ -186,7 +186,7 @@ def test_a_segment_that_is_cut_anywhere_gives_the_batches_before_the_cut():
         assert damage.position <= size
 
 
-def test_batches_of_a_segment_that_should_have_more_are_damage_behind_them():
+def test_missing_last_batches_are_damage():
     store = ChunkStore()
     info = attrs.evolve(write_segment(store, SMALL), last_offset=9)
 
@@ -226,7 +226,7 @@ def test_a_large_batch_is_read_whole_and_a_damaged_length_costs_no_memory(monkey
         assert max(store.sizes) <= 1000
 
 
-def test_a_length_that_goes_beyond_the_segment_is_not_read_on_for(monkeypatch):
+def test_a_batch_length_beyond_the_segment_is_not_read(monkeypatch):
     monkeypatch.setattr(segment_file, "WINDOW_BYTES", 1000)
     store, batch = WatchedStore(), make_batch(0, value_size=5000)
     info = write_segment(store, [batch])
@@ -237,8 +237,8 @@ def test_a_length_that_goes_beyond_the_segment_is_not_read_on_for(monkeypatch):
 
 
 @given(segments(), st.data())
-def test_a_builder_resumed_from_the_files_goes_on_as_if_it_had_never_stopped(segment, data):
-    """Behind what the manifest knows, every file may hold garbage of an interrupted write."""
+def test_a_builder_resumed_from_the_files_gives_the_same_index(segment, data):
+    """Every file may have leftover bytes of an interrupted write after the counted ones."""
     base_offset, batches = segment
     expected = ChunkStore()
     whole = write_segment(expected, batches, base_offset=base_offset)
@@ -262,8 +262,8 @@ def test_a_builder_resumed_from_the_files_goes_on_as_if_it_had_never_stopped(seg
 
 
 @given(segments(count_max=12), st.lists(st.integers(0, 60), max_size=4), st.randoms(use_true_random=False))
-def test_what_a_manifest_was_told_after_a_sync_survives_every_power_cut(segment, cuts, dice):
-    """Cuts come before, during and after the writes that follow; the archiver goes on from what the manifest knows."""
+def test_synced_segments_survive_every_power_cut(segment, cuts, dice):
+    """Power is cut before, during and after later writes; the archiver then continues from the manifest."""
     base_offset, batches = segment
     files, directory = MemoryFileSystem(), Path("/archive")
     info, number, cuts_left = None, 0, iter(cuts)
@@ -307,7 +307,7 @@ def test_no_builder_is_resumed_from_a_damaged_segment():
         resumed_builder(store, FOLDER, info)
 
 
-def test_a_builder_that_is_resumed_from_the_files_writes_behind_what_they_hold():
+def test_a_builder_resumed_from_the_files_appends_to_them():
     store = ChunkStore()
     info = write_segment(store, [make_batch(n, (n,), 3000) for n in range(5)], is_sealed=False)
     taken = resumed_builder(store, FOLDER, info).take()
@@ -315,7 +315,7 @@ def test_a_builder_that_is_resumed_from_the_files_writes_behind_what_they_hold()
     assert taken.time_position == info.indexes.time_index_bytes > 0
 
 
-def test_a_builder_is_resumed_without_a_recorded_state_by_making_the_indexes_anew():
+def test_a_builder_without_a_recorded_state_rebuilds_the_indexes():
     store = ChunkStore()
     batches = [make_batch(n, value_size=3000) for n in range(5)]
     info = write_segment(store, batches, is_sealed=False)
@@ -326,5 +326,5 @@ def test_a_builder_is_resumed_without_a_recorded_state_by_making_the_indexes_ane
 
 
 @pytest.mark.parametrize(("expected", "offset"), [(None, -1), (0, 0), (7, 7)])
-def test_where_a_batch_is_missing_that_nobody_knows_the_offset_of_none_is_said(expected, offset):
+def test_damage_at_an_unknown_offset_reports_no_offset(expected, offset):
     assert segment_file.not_whole("a.log", 5, expected, is_short=False).offset == offset

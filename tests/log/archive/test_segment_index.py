@@ -1,4 +1,4 @@
-"""Every question to an index, answered as a scan over the batches would."""
+"""Every lookup in an index, compared with a scan over the batches."""
 
 import pytest
 from hypothesis import given
@@ -35,7 +35,7 @@ def positions_of(batches):
 
 
 @given(segments())
-def test_a_batch_lies_between_what_the_index_says(segment):
+def test_a_batch_lies_between_floor_and_ceiling(segment):
     base_offset, batches = segment
     index, rows = made(base_offset, batches), positions_of(batches)
     begins = [position for _, _, position, _, _ in rows]
@@ -47,7 +47,7 @@ def test_a_batch_lies_between_what_the_index_says(segment):
         named = next((position for _, last, position, _, _ in rows if position == at), None)
         assert named == at
         inside = [size for _, _, position, size, _ in rows if index.floor(offset) <= position < at]
-        assert sum(inside[1:-1]) <= 4096, "what is skipped is one interval at most"
+        assert sum(inside[1:-1]) <= 4096, "at most one interval is skipped"
     named = list(index.names(0))
     assert set(named) <= {(position, last) for _, last, position, _, _ in rows}
     for _, _, position, _, _ in rows:
@@ -82,7 +82,7 @@ def test_no_batch_before_the_start_of_a_search_reaches_the_time(segment, timesta
         assert sum(inside[1:-1]) <= 4096, "the search ends within one interval"
 
 
-def test_a_search_begins_at_the_last_entry_in_front_of_the_batch_that_reached_the_time():
+def test_a_search_begins_at_the_last_entry_before_the_match():
     batches = [make_batch(number, (number,), 5000) for number in range(5)]
     places = [number * len(batches[0]) for number in range(5)]
     assert [made(0, batches).search_start(time) for time in range(5)] == [0, 0, *places[1:4]]
@@ -117,7 +117,7 @@ def test_an_index_of_no_batch_yet_ends_where_it_begins():
 
 
 def grown_by(offset_entries, time_entries, before=None):
-    """A segment of offsets 7 to 17, of 1000 bytes, of times up to 50; whoever wrote these entries has summed them."""
+    """A segment of offsets 7 to 17, 1000 bytes and timestamps up to 50, with a state that matches these entries."""
     before = SegmentIndex.empty(7) if before is None else before
     state, offsets = before.state, b"".join(OFFSET_ENTRY.pack(*entry) for entry in offset_entries)
     times = b"".join(TIME_ENTRY.pack(*entry) for entry in time_entries)
@@ -132,7 +132,7 @@ def grown_by(offset_entries, time_entries, before=None):
 
 @pytest.mark.parametrize("number", range(3))
 def test_entries_within_a_segment_are_taken_to_its_bounds_and_none_beyond(number):
-    """Each bound of offsets, positions and times, in an index of no entry and in one that goes on."""
+    """Checks each bound of offsets, positions and timestamps, in an empty index and in a grown one."""
     fitting = [[(0, 0), (10, 999)], [(0, 0), (50, 10)]], [[(5, 500)], [(20, 5)]], [[(10, 999)], [(50, 10)]]
     index = None if number == 0 else grown_by(*fitting[1]) if number == 2 else grown_by([], [])
     assert grown_by(*fitting[number], index).memory_bytes > OBJECT_BYTES

@@ -1,4 +1,4 @@
-"""Reads of segments by offset and by time, hot and cold: always what a scan over the batches would give."""
+"""Reads of segments by offset and by timestamp, hot and cold, compared with a scan over the batches."""
 
 import itertools
 import threading
@@ -59,7 +59,7 @@ def test_every_read_is_what_a_scan_would_give(segment, span_bytes_max, data):
         store.is_cold = data.draw(st.booleans())
         edges = [edge + step for batch in batches for edge in (read_header(batch).last_offset,) for step in (0, 1)]
         offset = data.draw(st.one_of(st.just(next_offset), st.sampled_from([base_offset, base_offset - 1, *edges])))
-        event("goes on where a read ended" if offset == next_offset > base_offset else "begins somewhere")
+        event("continues where a read ended" if offset == next_offset > base_offset else "begins somewhere")
         sizes = [0, 1, 61, 4096, 9000, len(batches[0]), sum(map(len, batches[:2])) - 1, sum(map(len, batches)), 1 << 20]
         bytes_max, at_least_one = data.draw(st.sampled_from(sizes)), data.draw(st.booleans())
 
@@ -111,7 +111,7 @@ def test_windows_of_any_size_give_the_same(monkeypatch):
             assert read_to_end(reader, info, 0, bytes_max) == batches
 
 
-def test_what_one_read_does_is_bounded(monkeypatch):
+def test_one_read_is_bounded(monkeypatch):
     batches = [make_batch(n) for n in range(100)]
     store = ChunkStore()
     info = write_segment(store, batches)
@@ -124,7 +124,7 @@ def test_what_one_read_does_is_bounded(monkeypatch):
 
 @pytest.mark.parametrize("find", [lambda reader, info: read(reader, info, 1, 1 << 20), lambda *it: search(*it, 2000)])
 @pytest.mark.parametrize("left_bytes", [1, 60])
-def test_what_is_left_behind_the_last_batch_and_too_short_for_one_is_damage_where_it_begins(find, left_bytes):
+def test_short_bytes_after_the_last_batch_are_damage(find, left_bytes):
     """Each batch there is as a writer would have written it, and the last one is missing."""
     store = ChunkStore()
     info = write_segment(store, [make_batch(0), make_batch(1, (2000,))])
@@ -135,7 +135,7 @@ def test_what_is_left_behind_the_last_batch_and_too_short_for_one_is_damage_wher
         find(SegmentReader(store), info)
 
 
-def test_nothing_is_read_behind_the_end_and_bytes_behind_it_are_never_looked_at():
+def test_bytes_after_the_counted_end_are_never_read():
     store = ChunkStore()
     batches = [make_batch(0), make_batch(1)]
     info = write_segment(store, batches)
@@ -159,7 +159,7 @@ def test_the_first_read_of_a_segment_is_cold_and_the_next_one_is_not():
     assert reader.offset_for_timestamp(FOLDER, info, 1000) == (1000, 0, 0)
 
 
-def test_what_is_in_the_page_cache_is_given_at_once_and_the_rest_is_left(monkeypatch):
+def test_cached_batches_are_returned_at_once_without_the_rest(monkeypatch):
     """The second window is on the disk only: a read gives the first one, the next read is cold."""
     monkeypatch.setattr(segment_reader, "SPAN_BYTES_MAX", 10_000)
     batches = [make_batch(n, value_size=3000) for n in range(20)]
@@ -182,7 +182,7 @@ def test_what_is_in_the_page_cache_is_given_at_once_and_the_rest_is_left(monkeyp
     assert taken + b"".join(cold.cold()) == b"".join(batches[1:])
 
 
-def test_a_cold_read_says_how_much_of_the_segment_it_reads():
+def test_a_cold_read_has_the_size_that_it_reads():
     store = ChunkStore()
     batches = [make_batch(number, value_size=5000) for number in range(10)]
     info = write_segment(store, batches)
@@ -212,7 +212,7 @@ def test_an_index_follows_its_segment_while_that_grows():
         assert search(reader, info, number + 3) is None
     for known in earlier:
         last = known.last_offset
-        assert read_to_end(reader, known, 0, 1 << 20) == batches[: last + 1], "who knows of less is given less"
+        assert read_to_end(reader, known, 0, 1 << 20) == batches[: last + 1], "a reader of an older manifest gets less"
         assert search(reader, known, last) == (last, last, 0)
         assert not isinstance(reader.offset_for_timestamp(FOLDER, known, last), ColdRead)
 
@@ -236,7 +236,7 @@ def test_a_grown_index_reads_only_what_was_added_to_its_files():
     assert [row for row in store.reads if row[0] in (index, time_index)] == [(index, 72), (time_index, 108)]
 
 
-def test_indexes_are_kept_up_to_so_many_bytes_and_reads_are_right_with_none():
+def test_indexes_are_cached_up_to_a_limit_and_reads_work_without_a_cache():
     store = ChunkStore()
     batches = [make_batch(n, (n,), 5000) for n in range(30)]
     infos = [write_segment(store, batches, folder=f"topic-{n}") for n in range(5)]
@@ -253,7 +253,7 @@ def test_indexes_are_kept_up_to_so_many_bytes_and_reads_are_right_with_none():
         assert len(reader._indexes) == kept
 
 
-def test_of_a_segment_that_was_found_damaged_all_batches_in_front_of_that_are_given_and_no_other_any_more():
+def test_a_damaged_segment_serves_only_the_batches_before_the_damage():
     """Whatever the disk says the next time."""
     store, batches = ChunkStore(), [make_batch(n) for n in range(4)]
     info = write_segment(store, batches)
@@ -267,7 +267,7 @@ def test_of_a_segment_that_was_found_damaged_all_batches_in_front_of_that_are_gi
 
 
 def test_a_record_that_compaction_took_away_is_not_found_by_its_time():
-    """The header of a batch that was emptied still has the time of what was in it."""
+    """The header of an emptied batch keeps its timestamp."""
     emptied = bytearray(make_batch(0, (50,)))
     from pipeline_broker.records.batch import HEADER_SIZE, with_times
 
@@ -306,7 +306,7 @@ def test_readers_of_a_data_directory_wait_for_no_disk_on_the_callers_thread(tmp_
 
 
 def test_threads_read_on_while_the_segment_grows_and_is_replaced(tmp_path, caplog):
-    """Every read gives whole batches of what its reader knew of, or says that the segment is gone."""
+    """Every read returns whole batches of its reader's segment, or SegmentGone."""
     store = LocalStore(SystemFileSystem(), tmp_path / "archive")
     reader, builder = SegmentReader(store), IndexBuilder(0)
     batches = [make_batch(n, (n,), 700) for n in range(200)]

@@ -1,4 +1,4 @@
-"""What a segment store promises, asked of a directory, of one in memory, of chunks, and of bulk objects."""
+"""The contract of segment stores, for a directory, memory, chunks and bulk objects."""
 
 import threading
 from pathlib import Path
@@ -41,7 +41,7 @@ def store(request, tmp_path):
     store.close()
 
 
-def test_what_is_written_is_read_in_any_piece(store):
+def test_written_bytes_are_read_in_any_piece(store):
     store.write("t-0/a.log", [b"one", memoryview(b"two")], 0)
     store.write("t-0/a.log", [bytearray(b"three")], 6)
 
@@ -52,7 +52,7 @@ def test_what_is_written_is_read_in_any_piece(store):
     assert store.size_bytes("t-0/a.log") == 11
 
 
-def test_what_was_read_once_is_read_again_without_waiting(store):
+def test_a_second_read_does_not_wait(store):
     store.write("t-0/a.log", [b"content"], 0)
     store.read("t-0/a.log", 1, 0)
 
@@ -63,7 +63,7 @@ def test_what_was_read_once_is_read_again_without_waiting(store):
     store.read_ahead("t-0/a.log", 1 << 20, 3)
 
 
-def test_a_write_ends_the_file_behind_it(store):
+def test_a_write_truncates_the_file_after_it(store):
     store.write("t-0/a.log", [b"one", b"two", b"three"], 0)
     store.write("t-0/a.log", [b"XY"], 4)
     assert bytes(store.read("t-0/a.log", 100, 0)) == b"onetXY"
@@ -82,7 +82,7 @@ def test_a_write_beyond_the_end_is_refused_and_changes_nothing(store):
     assert bytes(store.read("t-0/a.log", 100, 0)) == b"one"
 
 
-def test_folders_and_names_come_and_go(store):
+def test_folders_and_names_are_created_and_deleted(store):
     assert store.folders() == []
     assert store.names("t-0") == []
     for name in ("t-1/b.log", "t-0/a.log", "t-1/a.log"):
@@ -128,12 +128,12 @@ def test_only_a_file_in_a_folder_has_a_name(store, name):
         store.replace(name, "t-0/a.log")
 
 
-def test_there_is_a_number_for_the_free_space(store):
+def test_free_bytes_is_a_number(store):
     assert store.free_bytes() > 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.lists(st.binary(max_size=9), max_size=4)), max_size=12))
-def test_any_sequence_of_writes_leaves_what_a_list_of_bytes_would(writes):
+def test_any_sequence_of_writes_matches_a_list_of_bytes(writes):
     model = b""
     stores = [memory_store(), ChunkStore(), object_store(object_bytes_max=10)]
     for position, parts in writes:

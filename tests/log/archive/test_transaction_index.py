@@ -1,4 +1,4 @@
-"""The index of aborted transactions: what any log's archive says is what the log says, and Kafka reads its files."""
+"""The index of aborted transactions, compared with the log, and read by Kafka."""
 
 import random
 import re
@@ -52,7 +52,6 @@ def batch_of(producer, what, number):
 
 
 def append(bench, batch):
-    """As whoever serves transactions will: markers have no sequence that could be checked."""
     log, header = bench.log, read_header(batch)
     base, last = log.log_end_offset, log.log_end_offset + header.last_offset_delta
     parts = restamp(header, batch, base, LEADER_EPOCH)
@@ -80,7 +79,7 @@ def naive(story):
 
 
 def open_at(story, end_offset):
-    """The transactions that have not ended in front of an offset, with their first ones."""
+    """Return the open transactions below an offset, with their first offsets."""
     offset, opened = 0, {}
     for producer, what in story:
         if offset >= end_offset:
@@ -107,7 +106,7 @@ def archived_entries(entries, end_offset):
 @measured(aborted=0.15)
 @settings(max_examples=30)
 @given(steps, st.lists(st.booleans(), max_size=60))
-def test_the_index_of_any_log_says_what_the_log_says(story, restarts):
+def test_the_index_of_any_log_matches_the_log(story, restarts):
     """Whatever rounds of the archiver there were, and starts between them: open transactions are remembered."""
     bench = Bench(policies=LogPolicies(roll=ROLL))
     for number, (producer, what) in enumerate(story):
@@ -139,7 +138,7 @@ def test_the_index_of_any_log_says_what_the_log_says(story, restarts):
 @measured(told=0.1)
 @settings(max_examples=30)
 @given(steps, st.integers(0, 30), st.integers(1, 100))
-def test_readers_are_told_of_every_transaction_that_concerns_them(story, offset, size):
+def test_readers_get_every_aborted_transaction_that_concerns_them(story, offset, size):
     bench = filled(story)
     archive_all(bench.journal, bench.logs, NOW_MS)
     archived = bench.log.archived
@@ -175,7 +174,7 @@ def reference():
 
 
 @pytest.mark.parametrize("damage", ["missing", "short", "changed"])
-def test_an_index_that_is_not_as_written_is_made_anew(damage, caplog):
+def test_a_damaged_index_is_rebuilt(damage, caplog):
     bench, manifest = reference()
     segment = next(it for it in manifest.segments[1:] if it.aborted_bytes)
     name = transaction_index_name(manifest.folder, segment.base_offset)
@@ -192,7 +191,7 @@ def test_an_index_that_is_not_as_written_is_made_anew(damage, caplog):
     assert "made anew" in caplog.text
 
 
-def test_a_damaged_index_of_a_segment_that_grows_is_whole_again_when_more_comes(caplog):
+def test_a_damaged_index_of_a_growing_segment_is_repaired_by_the_next_round(caplog):
     story = [(11, DATA), (11, ABORT)] * 3
     bench = Bench(policies=LogPolicies())
     entries = naive(story * 20)
@@ -213,7 +212,7 @@ def test_a_damaged_index_of_a_segment_that_grows_is_whole_again_when_more_comes(
     assert "made anew" in caplog.text
 
 
-def test_files_of_the_index_go_with_their_segment():
+def test_index_files_are_deleted_with_their_segment():
     bench, _ = reference()
     assert any(name.endswith(".txnindex") for name in bench.names())
     bench.start()
@@ -233,7 +232,7 @@ def cleaned(bench, now_ms=NOW_MS):
 
 
 def test_compaction_keeps_the_entries_whose_markers_stay():
-    """And takes away the records of what was aborted, in one round; the entries go in a later one."""
+    """One round removes the records of aborted transactions, and a later one the entries."""
     rules = CompactionRules(min_cleanable_dirty_ratio=0.0, delete_retention_ms=1000)
     roll = attrs.evolve(ROLL, compact=True)
     bench = filled(STORY, LogPolicies(compaction=rules, roll=roll, retention=RetentionRules(delete=False)))
@@ -251,7 +250,7 @@ def test_compaction_keeps_the_entries_whose_markers_stay():
         for header, _ in reader.batches(manifest.folder, segment)
         if header.last_offset < cut and not header.is_control and header.record_count
     }
-    assert left == {13}, "only what was committed has records"
+    assert left == {13}, "only committed batches have records"
     names = [name for name in bench.names() if name.endswith(".1.txnindex")]
     assert len(names) == sum(bool(it.aborted_bytes) for it in manifest.segments if it.cleanings)
 
@@ -326,7 +325,7 @@ def test_kafka_reads_markers_and_what_they_end(tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"x", bytes(33), b"\0\1" + bytes(32), bytes(34) + b"\0\1" + bytes(32)])
-def test_what_is_no_index_is_refused(data):
+def test_invalid_index_bytes_are_refused(data):
     with pytest.raises(DamagedIndexError):
         parse_entries(data)
 

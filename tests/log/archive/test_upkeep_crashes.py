@@ -1,6 +1,6 @@
-"""Retention and compaction, ended at every single operation of the disk, with and without its power.
+"""Retention and compaction, ended at every operation of the disk, with and without a power cut.
 
-What is seen after the next start is what was seen before, or what would have been seen after the work: never less.
+After the next start, readers see the state before the work or the state after it, and never less.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ HOUR_MS = 3_600_000
 KEYS = 3
 RECORDS = 24
 DICE = (lambda _: 0, lambda n: n, lambda n: n // 2)
-"""What survives of what was not synced: nothing, all, something torn."""
+"""Survival of unsynced writes: none, all, torn."""
 
 
 class KilledError(BaseException):
@@ -106,9 +106,9 @@ def filled(policy, files):
 
 
 def outcomes(policy, left_out=None):
-    """What a reader sees when the work ends at each operation of the disk, and is done again by the next life.
+    """Yield what readers see when the work ends at each operation of the disk and the next process repeats it.
 
-    `left_out` is a kind of sync that does nothing while the work is done.
+    `left_out` is a kind of sync that does nothing during the work.
     """
     operations = 0
     while True:

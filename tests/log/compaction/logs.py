@@ -1,4 +1,4 @@
-"""Logs to be compacted, as tests build them, and what a consumer sees of one."""
+"""Logs to compact, and what a consumer sees of them."""
 
 import attrs
 from hypothesis import strategies as st
@@ -43,7 +43,7 @@ class TestLog:
 
     segments: list[list[bytes]]
     bases: list[int]
-    """Where each segment starts."""
+    """Base offsets of the segments."""
     end: int
     aborted: list[AbortedTransaction]
     last_data: dict[int, int]
@@ -123,12 +123,12 @@ def cut(draw, batches):
 
 
 def all_records(batches):
-    """All records that are no markers, aborted or not."""
+    """Return all records but markers, aborted or not."""
     return [record for header, batch in parsed(batches) if not header.is_control for record in iterate_records(batch)]
 
 
 def committed_records(batches, aborted):
-    """What a read_committed consumer is given, by the algorithm of Kafka's own client."""
+    """Return the records that a read_committed consumer receives, by the algorithm of Kafka's own client."""
     waiting = sorted(aborted, key=lambda it: it.first_offset)
     aborting, records = set(), []
     for header, batch in parsed(batches):

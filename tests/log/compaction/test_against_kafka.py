@@ -1,6 +1,6 @@
-"""Apache Kafka's own cleaner and ours leave the same bytes; needs Java and Kafka's jars.
+"""Apache Kafka's cleaner and ours produce the same bytes; needs Java and Kafka's jars.
 
-Compressed records are compared as what they hold: two compressors of one format need not write the same bytes.
+Compressed records are compared after decompression: two compressors of one format may produce different bytes.
 """
 
 import os
@@ -25,7 +25,7 @@ from tests.log.compaction.logs import logs, parsed
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("KafkaCleaner.java")
 SHARED_MEMORY = Path("/dev/shm")
-"""Kafka syncs each file of each log: on a disk that takes most of the time, and here nobody cuts the power."""
+"""Kafka syncs each file of each log, which takes most of the time on a disk. No test here cuts the power."""
 RETENTION_MS = 100
 
 
@@ -55,7 +55,7 @@ def facts(base, segment):
 
 
 def our_rounds(log, rounds, segment_bytes):
-    """What each round leaves (base offset -> batches), the checkpoint, and the aborted transactions still indexed."""
+    """Return the result of each round: batches by base offset, the checkpoint, and the indexed aborted transactions."""
     segments = dict(zip(log.bases, log.segments, strict=True))
     aborted, first_dirty = log.aborted, 0
     last_records = {producer: LastRecord(0, offset) for producer, offset in log.last_data.items()}
@@ -87,7 +87,7 @@ def our_rounds(log, rounds, segment_bytes):
 
 
 def comparable(batches):
-    """Bytes, or what they hold where compressors may differ."""
+    """Return the bytes, or the decompressed records if compressors may differ."""
     return [
         bytes(batch)
         if not header.compression
@@ -116,7 +116,7 @@ def cases(draw):
         now_ms += draw(st.sampled_from([0, 50, 100]))
         bound = draw(st.sampled_from([base for base in bases if base >= bound]))
         rounds.append((bound, now_ms, draw(st.sampled_from([2, 3, 100]))))
-    sizes = [1, 1 << 20]  # what compressors make of the same records may fit a segment or not: only far from either
+    sizes = [1, 1 << 20]  # compressed sizes differ between compressors, so the segment size must not be close to one
     if not any(header.compression for header, _ in parsed(log.batches)):
         sizes.append(300)
     return log, rounds, draw(st.sampled_from(sizes))
@@ -141,7 +141,7 @@ def test_kafkas_cleaner_leaves_the_same(kafka, case):
 
 
 @given(case=cases())
-def test_kafka_opens_what_we_left_and_goes_on_as_we_do(kafka, case):
+def test_kafka_opens_our_compacted_log_and_compacts_it_likewise(kafka, case):
     log, rounds, segment_bytes = case
     *_, (segments, _, aborted) = our_rounds(log, rounds, segment_bytes)
     left = attrs.evolve(log, segments=list(segments.values()), bases=list(segments), aborted=aborted)

@@ -1,4 +1,4 @@
-"""What holds for any log, cut into any segments and cleaned in any rounds, against the plain table of its values."""
+"""Properties of any log, cut into any segments and cleaned in any rounds, against the plain table of its values."""
 
 import attrs
 from hypothesis import given
@@ -117,7 +117,7 @@ def test_every_key_has_the_same_final_value_before_and_after(log, steps_):
 
 
 @given(logs(), steps)
-def test_what_stays_is_what_was_there_in_the_same_order(log, steps_):
+def test_kept_records_are_unchanged_and_in_order(log, steps_):
     original = {record.offset: record for record in all_records(log.batches)}
 
     def check(_, rounds, __):

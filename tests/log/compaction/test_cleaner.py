@@ -1,4 +1,4 @@
-"""What stays of a log, rule by rule."""
+"""The rules about kept and dropped records, one by one."""
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,6 @@ def batch_of(*records, **options):
 
 
 def log_of(*batches):
-    """The batches one behind the other from offset 0."""
     log, offset = [], 0
     for batch in batches:
         log.append(placed(batch, offset))
@@ -60,12 +59,12 @@ def test_an_unchanged_batch_is_the_very_bytes():
     assert all(ours is theirs for (_, ours), (_, theirs) in zip(cleaning.clean(batches), batches, strict=True))
 
 
-def test_records_without_a_key_go():
+def test_records_without_a_key_are_dropped():
     log = log_of(batch_of((None, b"1"), (b"a", b"1")), batch_of((None, b"2")))
     assert left(clean(log)) == [(1, b"a", b"1")]
 
 
-def test_what_lies_behind_the_mapped_part_stays_whatever_it_is():
+def test_everything_after_the_mapped_range_is_kept():
     log = log_of(batch_of((b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (None, b"3"), (b"b", b"4")))
     assert left(clean(log, keys_max=1)) == left(log)
 
@@ -78,7 +77,7 @@ def test_a_full_map_ends_the_round_within_a_batch():
     assert dirty.end_offset == 2
 
 
-def test_what_was_looked_at_before_a_map_is_full_counts_even_if_it_needed_no_place():
+def test_records_processed_before_the_map_is_full_count_even_without_a_slot():
     log = log_of(batch_of((b"a", b"1")), batch_of((None, b"1"), (None, b"2")), batch_of((b"b", b"1")))
     dirty = DirtyPart(OffsetMap(keys_max=1), 0)
     assert not dirty.add_segment(parsed(log), 4)
@@ -110,7 +109,7 @@ def test_a_tombstone_stays_until_the_horizon_of_its_first_clean():
     assert left(clean(first, now_ms=NOW_MS + RETENTION_MS)) == [(1, b"b", b"1")]
 
 
-def test_a_retention_without_end_is_the_latest_time_there_is():
+def test_unlimited_retention_sets_the_latest_possible_horizon():
     (batch,) = clean(log_of(batch_of((b"a", None))), retention_ms=2**63 - 1)
     assert read_header(batch).delete_horizon_ms == 2**63 - 1
     assert [record.timestamp for record in iterate_records(batch)] == [5]
@@ -121,7 +120,7 @@ def transaction(kind):
     return log, [AbortedTransaction(1, 0, 1)] if kind == ABORT else []
 
 
-def test_records_of_an_aborted_transaction_go_and_do_not_hide_others():
+def test_records_of_an_aborted_transaction_are_dropped_and_hide_no_others():
     log = log_of(
         batch_of((b"a", b"old")), batch_of((b"a", b"new"), producer_id=1, transactional=True), marker(1, ABORT, 5)
     )
@@ -144,7 +143,7 @@ def test_an_aborted_transaction_is_an_entry_of_the_group_that_has_its_marker_and
     assert cleaning.take_aborted() == []
 
 
-def test_a_marker_stays_until_its_data_is_gone_and_its_horizon_has_passed():
+def test_a_marker_is_kept_until_its_data_is_removed_and_its_horizon_passed():
     log, aborted = transaction(ABORT)
     first = clean(log, aborted=aborted)
     assert first == log[1:], "the data goes, the marker is as it was"
@@ -210,7 +209,7 @@ def test_a_damaged_batch_ends_the_round(position, change):
         list(cleaning.clean(batches))
 
 
-def test_of_a_batch_whose_horizon_has_passed_tombstones_go_and_values_stay():
+def test_after_its_horizon_a_batch_loses_tombstones_and_keeps_values():
     first = clean(log_of(batch_of((b"a", None), (b"b", b"1"), (b"c", None), (b"d", b""))))
     assert left(first) == [(0, b"a", None), (1, b"b", b"1"), (2, b"c", None), (3, b"d", b"")]
     assert left(clean(first, now_ms=NOW_MS + RETENTION_MS)) == [(1, b"b", b"1"), (3, b"d", b"")]

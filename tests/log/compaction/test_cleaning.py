@@ -1,4 +1,4 @@
-"""What a round of compaction writes: one file for each group, or several, of what stays, known as it was written."""
+"""The files of a compaction round: one segment, or several, for each group."""
 
 import attrs
 from hypothesis import given
@@ -71,7 +71,7 @@ def offsets_of(bench, segment):
 
 
 @given(st.lists(st.integers(0, 3), min_size=4, max_size=14), st.lists(st.integers(0, 3), max_size=6))
-def test_what_stays_is_the_last_of_each_key_in_files_of_their_own_names(first, second):
+def test_the_last_record_of_each_key_is_kept_in_new_files(first, second):
     bench = bench_of()
     keys = []
     for number, part in enumerate((first, second)):
@@ -114,7 +114,7 @@ def test_a_long_segment_has_an_index_of_its_offsets():
     assert offsets_of(bench, segment) == list(range(11))
 
 
-def test_a_group_that_one_file_cannot_index_goes_to_several(monkeypatch):
+def test_a_group_too_large_for_one_index_becomes_several_segments(monkeypatch):
     bench = bench_of(*range(10), roll=RollRules(segment_bytes=600, compact=True), segment_bytes=1 << 20)
     size = bench.log.archived.manifest.segments[0].size_bytes
     monkeypatch.setattr(index_files, "POSITION_MAX", 3 * size)
@@ -124,7 +124,7 @@ def test_a_group_that_one_file_cannot_index_goes_to_several(monkeypatch):
     assert [it.size_bytes for it in result.written] == [3 * size] * 3
 
 
-def test_an_aborted_transaction_stands_in_the_index_of_the_file_that_has_its_marker(monkeypatch):
+def test_an_aborted_transaction_is_indexed_in_the_segment_of_its_marker(monkeypatch):
     bench = bench_of(*range(3), roll=RollRules(segment_bytes=600, compact=True), segment_bytes=1 << 20)
     size = bench.log.archived.manifest.segments[0].size_bytes
     data = build_batch([NewRecord(b"x", b"9")], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
@@ -140,7 +140,7 @@ def test_an_aborted_transaction_stands_in_the_index_of_the_file_that_has_its_mar
     assert store.synced == [1, 2], "with its segment"
 
 
-def test_what_is_held_in_memory_is_written_when_it_is_enough(monkeypatch):
+def test_buffered_batches_are_written_at_the_limit(monkeypatch):
     bench = bench_of(*range(9), segment_bytes=1 << 20)
     size = bench.log.archived.manifest.segments[0].size_bytes // 2
     monkeypatch.setattr(tested, "BUFFERED_BYTES_MAX", 3 * size)
@@ -151,8 +151,7 @@ def test_what_is_held_in_memory_is_written_when_it_is_enough(monkeypatch):
     assert store.synced == [1]
 
 
-def test_a_round_whose_map_is_full_ends_at_the_segment_that_has_no_place_in_it():
-    """The next one goes on there."""
+def test_a_round_with_a_full_map_ends_at_the_segment_that_does_not_fit():
     bench = bench_of(*range(200), segment_bytes=1 << 20)
     found, result = cleaned(bench, dedupe_buffer_bytes=1600)  # 57 keys
     assert result.first_dirty_offset < found.plan.first_uncleanable_offset
@@ -163,15 +162,15 @@ def test_a_round_whose_map_is_full_ends_at_the_segment_that_has_no_place_in_it()
     assert result.first_dirty_offset == before + 57
 
 
-def test_a_round_whose_map_is_full_looks_at_no_segment_further_on_even_if_it_needs_no_place():
-    """Else what lies between would count as clean, and of its keys the older records would stay for ever."""
+def test_a_round_with_a_full_map_reads_no_later_segment():
+    """Otherwise the segments between would count as clean, and older records of their keys would stay forever."""
     bench = bench_of(*range(100), *[None] * 5, segment_bytes=1 << 20)
     _, result = cleaned(bench, dedupe_buffer_bytes=1600)
     assert result.first_dirty_offset == 57
 
 
-def test_where_a_round_whose_map_is_full_ends_no_header_is_kept_for_it():
-    """Only the batch in front of what may not be cleaned at all is kept without records, as in Apache Kafka."""
+def test_a_round_with_a_full_map_keeps_no_empty_header_at_its_end():
+    """As in Apache Kafka, only the last batch below the uncleanable part is kept without records."""
     bench = bench_of(*range(57), None, *range(60, 100), segment_bytes=1 << 20)
     _, result = cleaned(bench, dedupe_buffer_bytes=1600)
     assert result.first_dirty_offset == 58
@@ -180,8 +179,8 @@ def test_where_a_round_whose_map_is_full_ends_no_header_is_kept_for_it():
     assert bases == [*range(57), *range(58, segment.last_offset + 1)]
 
 
-def test_what_takes_the_place_of_several_segments_is_as_young_as_the_youngest():
-    """Where records have no times it expires by that."""
+def test_a_merged_segment_is_as_young_as_the_youngest_source():
+    """Without timestamps it expires by that."""
     bench = bench_of(0, 1, roll=RollRules(segment_bytes=600, compact=True), segment_bytes=1 << 20)
     append(bench, 2, 3, now_ms=NOW_MS + 1)
     _, result = cleaned(bench)
@@ -198,7 +197,7 @@ def test_a_log_of_which_all_is_clean_is_not_written_again():
     assert bench.names() == names
 
 
-def test_a_round_looks_whether_it_is_to_end(monkeypatch):
+def test_a_round_calls_check(monkeypatch):
     monkeypatch.setattr("pipeline_broker.log.archive.pace.WORK_NS", -1)
     monkeypatch.setattr("pipeline_broker.log.archive.pace.PAUSE_SECONDS", 0)
 

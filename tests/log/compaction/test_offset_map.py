@@ -1,4 +1,4 @@
-"""The offset map: exact for every key, and never larger than its budget."""
+"""The offset map is exact for every key, and never larger than its budget."""
 
 import subprocess
 import sys
@@ -34,15 +34,15 @@ print(status("VmHWM") - before)
 """
 KAFKA_PLACE_BYTES = 24
 SLACK_BYTES = 256 << 10
-"""What a process grows by anyway."""
+"""Growth of any process."""
 
 keys = st.binary(max_size=2 * DIGEST_BYTES) | st.integers(0, 16).map(bytes)
 crowded = st.integers(0, 300).map(lambda number: b"%03d" % number)
 
 
 @given(st.lists(st.tuples(keys | crowded, st.integers(0, 2**60)), max_size=400), keys)
-def test_the_map_says_what_was_put_last(entries, other):
-    """In a table of so few buckets that keys must go on to the next one."""
+def test_the_map_returns_the_last_offset_put(entries, other):
+    """The table has so few buckets that keys overflow to the next one."""
     offset_map, model = OffsetMap(keys_max=400), {}
     for key, offset in entries:
         assert offset_map.put(key, offset)
@@ -79,8 +79,8 @@ def test_a_key_that_lies_across_two_others_is_not_taken_for_one(place):
 
 
 @pytest.mark.parametrize("alike", [0, 1, 2, 14])
-def test_a_key_that_lies_across_two_others_is_found_right_behind_that(alike):
-    """The last bytes of a long key and the beginning of this one look like it, once or often in front of it."""
+def test_a_key_is_found_after_an_accidental_match_across_two_slots(alike):
+    """The end of a long key and the beginning of this one look like it, once or several times before it."""
     offset_map, key, other = OffsetMap(keys_max=3), b"\x0f" * 15, b"a" * (15 - alike) + b"\x0f" * alike
     offset_map.put(other, 1)
     offset_map.put(key, 2)

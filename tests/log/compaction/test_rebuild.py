@@ -1,4 +1,4 @@
-"""Rebuilt batches: the same records at the same offsets, for our reader and for those of other clients."""
+"""Rebuilt batches have the same records at the same offsets, for our reader and for other clients."""
 
 import warnings
 
@@ -73,7 +73,7 @@ def test_the_records_that_stay_are_the_same_in_every_respect(choice, horizon_ms)
 
 
 @given(batches_and_choices(), horizons)
-def test_what_tells_offsets_producer_and_form_is_kept(choice, horizon_ms):
+def test_offsets_producer_and_format_fields_are_kept(choice, horizon_ms):
     batch, numbers = choice
     old, (new, _) = read_header(batch), filtered(batch, numbers, horizon_ms)
     for field in KEPT:
@@ -84,7 +84,7 @@ def test_what_tells_offsets_producer_and_form_is_kept(choice, horizon_ms):
 
 
 @given(batches_and_choices(), st.integers(0, 2**42), st.data())
-def test_a_horizon_once_set_stays_when_more_records_go(choice, horizon_ms, data):
+def test_a_horizon_once_set_stays_when_more_records_are_removed(choice, horizon_ms, data):
     batch, numbers = choice
     _, first = filtered(batch, numbers, horizon_ms)
     fewer = data.draw(st.sets(st.integers(0, len(numbers) - 1), min_size=1).map(sorted))
@@ -141,7 +141,7 @@ def decoded(record):
 
 
 @given(batches_and_choices(), st.none() | st.integers(0, 2**42))
-def test_other_clients_read_what_was_rebuilt(choice, horizon_ms):
+def test_other_clients_read_rebuilt_batches(choice, horizon_ms):
     batch, numbers = choice
     before = [decoded(record) for record in iterate_records(batch)]
     _, result = filtered(batch, numbers, horizon_ms)

@@ -1,4 +1,4 @@
-"""Which log is cleaned next and up to where: the rules one by one, and what holds for any log."""
+"""The choice of the next log to clean and of its range: the rules one by one, and properties of any log."""
 
 from itertools import pairwise
 
@@ -66,7 +66,7 @@ def test_nothing_above_the_last_stable_offset_is_cleaned():
         assert cleaning_plan(four(last_stable_offset=last_stable), NOW_MS).first_uncleanable_offset == bound
 
 
-def test_a_segment_with_a_record_younger_than_the_lag_is_not_cleaned_nor_what_follows():
+def test_a_segment_with_a_record_younger_than_the_lag_and_later_ones_are_not_cleaned():
     young = segment(10, max_timestamp=NOW_MS - 49)
     log = log_of(segment(0, max_timestamp=NOW_MS - 50), young, segment(20), segment(30, is_sealed=False))
     lagging = attrs.evolve(log, rules=CompactionRules(min_compaction_lag_ms=50))
@@ -74,19 +74,19 @@ def test_a_segment_with_a_record_younger_than_the_lag_is_not_cleaned_nor_what_fo
     assert cleaning_plan(log, NOW_MS).first_uncleanable_offset == 30
 
 
-def test_a_lag_of_a_millisecond_is_one_and_without_a_lag_even_what_is_of_the_future_is_cleaned():
+def test_a_lag_of_a_millisecond_counts_and_without_one_future_records_are_cleaned():
     for lag_ms, timestamp, bound in ((0, NOW_MS + 9, 30), (1, NOW_MS, 10), (1, NOW_MS - 1, 30)):
         log = log_of(segment(0), segment(10, max_timestamp=timestamp), segment(20), segment(30, is_sealed=False))
         lagging = attrs.evolve(log, rules=CompactionRules(min_compaction_lag_ms=lag_ms))
         assert cleaning_plan(lagging, NOW_MS).first_uncleanable_offset == bound
 
 
-def test_the_dirty_part_spans_what_lies_between_its_bounds():
+def test_the_dirty_part_spans_the_offsets_between_its_bounds():
     for checkpoint, last_stable, span in ((0, 40, 30), (12, 29, 8), (30, 40, 0), (25, 9, 0)):
         assert cleaning_plan(four(checkpoint=checkpoint, last_stable_offset=last_stable), NOW_MS).dirty_offsets == span
 
 
-def test_offsets_are_told_as_distances_wherever_a_group_begins():
+def test_group_offsets_are_distances_from_its_base():
     base = RELATIVE_OFFSET_MAX
     assert len(group_segments((segment(base), segment(base + 10)), 1000)) == 1
     far = segment(base + 10, last_offset=2 * base + 1)
@@ -112,7 +112,7 @@ def test_a_log_is_due_above_the_ratio_not_at_it():
     assert cleaning_plan(four(checkpoint=10, rules=half), NOW_MS).is_due
 
 
-def test_a_ratio_of_zero_does_not_clean_what_is_clean():
+def test_a_ratio_of_zero_does_not_clean_a_clean_log():
     eager = CompactionRules(min_cleanable_dirty_ratio=0.0)
     assert not cleaning_plan(four(checkpoint=30, rules=eager), NOW_MS).is_due
     assert cleaning_plan(four(checkpoint=20, rules=eager), NOW_MS).is_due
@@ -137,7 +137,7 @@ def test_a_dirty_segment_without_timestamps_is_never_overdue():
 
 
 def test_a_log_is_overdue_by_the_oldest_of_its_dirty_segments_wherever_that_lies():
-    """Records may be older than those in front of them."""
+    """Later records may have older timestamps."""
     late = segment(20, first_timestamp=NOW_MS - 5000)
     log = log_of(segment(0), segment(10), late, segment(30, is_sealed=False), checkpoint=10)
     rules = CompactionRules(max_compaction_lag_ms=2000)
@@ -149,14 +149,14 @@ def test_a_checkpoint_outside_the_log_counts_as_its_start():
         assert cleaning_plan(four(log_start_offset=5, checkpoint=checkpoint), NOW_MS).first_dirty_offset == first_dirty
 
 
-def test_the_dirtiest_log_that_is_due_comes_first():
+def test_the_dirtiest_eligible_log_is_first():
     logs = [four(topic="a", checkpoint=10), four(topic="b", checkpoint=0), four(topic="c", checkpoint=30)]
     assert next_plan(logs, NOW_MS).log.topic == "b"
     assert next_plan([logs[2]], NOW_MS) is None
     assert next_plan([attrs.evolve(logs[0], segments=())], NOW_MS) is None
 
 
-def test_when_it_is_forced_the_dirtiest_of_all_that_has_anything_dirty_comes_first():
+def test_a_forced_round_takes_the_dirtiest_log_with_anything_dirty():
     calm = CompactionRules(min_cleanable_dirty_ratio=1.0)
     logs = [four(topic=topic, checkpoint=place, rules=calm) for topic, place in (("a", 20), ("b", 10), ("c", 30))]
     assert next_plan(logs, NOW_MS) is None
@@ -169,14 +169,14 @@ def test_a_log_that_is_overdue_is_cleaned_though_its_ratio_is_low():
     assert next_plan([four(topic="a", checkpoint=20), overdue], NOW_MS).log.topic == "old"
 
 
-def test_a_round_that_ends_early_rewrites_only_what_it_reached():
+def test_a_round_that_ends_early_rewrites_only_the_mapped_segments():
     plan = cleaning_plan(four(rules=CompactionRules(segment_bytes=200)), NOW_MS)
     assert [[it.base_offset for it in group] for group in plan.groups(30)] == [[0, 10], [20]]
     assert [[it.base_offset for it in group] for group in plan.groups(11)] == [[0, 10]]
     assert [[it.base_offset for it in group] for group in plan.groups(10)] == [[0]]
 
 
-def test_a_group_spans_no_more_offsets_than_an_index_can_tell():
+def test_a_group_spans_at_most_the_offsets_of_an_index():
     far = segment(RELATIVE_OFFSET_MAX - 9)
     too_far = segment(RELATIVE_OFFSET_MAX - 8)
     empty = segment(RELATIVE_OFFSET_MAX * 2, last_offset=RELATIVE_OFFSET_MAX * 2 - 1, size_bytes=0)

@@ -1,4 +1,4 @@
-"""Which batches belong to aborted transactions and when a marker is spent."""
+"""Aborted batches and spent markers during compaction."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_a_batch_is_aborted_by_its_producer_and_offset():
 
 
 @pytest.mark.parametrize(("offset", "is_aborted"), [(36, False), (40, True), (46, False)])
-def test_a_batch_behind_many_aborted_transactions_that_left_nothing_is_aborted_by_its_own_alone(offset, is_aborted):
+def test_a_batch_after_many_empty_aborted_transactions_is_aborted_only_by_its_own(offset, is_aborted):
     transactions = TransactionsRead([AbortedTransaction(1, first, first + 5) for first in (10, 20, 30, 40)])
     assert transactions.is_aborted(data(offset)) is is_aborted
 
@@ -53,7 +53,7 @@ def test_an_aborted_transaction_stays_in_the_index_while_it_had_data():
     assert transactions.retained == [transaction]
 
 
-def test_an_abort_marker_that_is_not_in_the_index_is_kept_behind_its_data():
+def test_an_abort_marker_missing_from_the_index_is_kept_after_its_data():
     transactions = TransactionsRead()
     assert not transactions.is_aborted(data(0))
     assert not end(transactions, 1, ABORT)

@@ -1,4 +1,4 @@
-"""The mark of a clean shutdown: what a start leaves out because of it, and that no crash is ever taken for clean."""
+"""The mark of a clean shutdown: the work that it saves at startup, and that no crash looks clean."""
 
 import random
 from pathlib import Path
@@ -76,7 +76,7 @@ class Life:
 
 
 def operations_of(files, work):
-    """What `work` asks of the disk, and what comes of it."""
+    """Return the disk operations of `work`, and its result."""
     operations = []
     files.before = lambda operation, path: operations.append((operation, path))
     result = work()
@@ -106,7 +106,7 @@ def test_a_mark_is_read_as_it_was_written_also_after_a_power_cut(mark):
 
 
 @given(marks, st.data())
-def test_a_mark_that_is_cut_or_changed_is_none(mark, data):
+def test_a_truncated_or_changed_mark_is_ignored(mark, data):
     files = MemoryFileSystem()
     files.make_directory(DIRECTORY)
     write_mark(files, DIRECTORY, mark)
@@ -134,8 +134,8 @@ def test_a_start_after_a_clean_stop_repairs_nothing(flush):
     assert life.log.high_watermark == 2
 
 
-def test_a_stop_while_a_commit_is_written_and_not_synced_is_no_clean_one():
-    """Its sync may fail yet, and whoever waits for it is told so."""
+def test_a_shutdown_with_an_unsynced_commit_leaves_no_mark():
+    """Its sync may still fail, and the caller that waits for it gets an error."""
     files = MemoryFileSystem()
     life = Life(files)
     life.commit()
@@ -144,7 +144,7 @@ def test_a_stop_while_a_commit_is_written_and_not_synced_is_no_clean_one():
     assert MARK_NAME not in files.list_directory(DIRECTORY)
 
 
-def test_a_start_after_a_crash_repairs_what_it_finds():
+def test_startup_after_a_crash_repairs_the_journal():
     files = stopped()
     Life(files).commit()
     files.kill()
@@ -234,7 +234,7 @@ def test_with_flush_os_a_kill_at_any_operation_is_harmless():
 
 
 def test_a_mark_that_outlives_the_first_write_is_noticed(monkeypatch):
-    """Left out, the removal of the mark makes a crash look clean: what was written since is refused or lost."""
+    """If the mark is not removed, a crash looks clean, and later writes are refused or lost."""
     monkeypatch.setattr("pipeline_broker.log.journal.journal.remove_mark", lambda *_: None)
     with pytest.raises((JournalCorrupt, ManifestDamaged)):
         crash_everywhere()
@@ -253,7 +253,7 @@ def test_a_removal_that_is_not_durable_is_noticed(monkeypatch):
 
 
 def test_a_mark_before_the_last_sync_is_noticed(monkeypatch):
-    """It vouches for what the power then takes."""
+    """The mark claims bytes that a power cut removes."""
     original = Journal._end
 
     def hasty(journal, segment):
@@ -275,14 +275,13 @@ def cut_journal(directory):
 
 
 def cut_manifest(directory):
-    """Its last edit is gone."""
     path = directory / "archive" / MANIFEST_NAME
     data = path.read_bytes()
     path.write_bytes(data[: data.rindex(b"PBMF")])
 
 
 @pytest.mark.parametrize(("damage", "error"), [(cut_journal, JournalCorrupt), (cut_manifest, ManifestDamaged)])
-def test_what_is_missing_after_a_clean_stop_refuses_every_start_until_the_mark_is_removed(tmp_path, damage, error):
+def test_records_missing_after_a_clean_shutdown_refuse_every_start_until_the_mark_is_removed(tmp_path, damage, error):
     """Without the mark it looks like the torn end that a crash may leave."""
     for commits in (3, 1):
         life = Life(SystemFileSystem(), tmp_path)
@@ -323,7 +322,7 @@ def test_a_full_disk_takes_the_mark_and_not_the_stop():
 
 
 def test_an_archive_whose_manifest_failed_has_no_mark():
-    """What a failed sync left in the file may be in memory only."""
+    """After a failed sync, the content of the file may be in memory only."""
     files = stopped()
     life = Life(files)
     life.commit()
@@ -341,7 +340,7 @@ def test_an_archive_whose_manifest_failed_has_no_mark():
     assert not Life(files).was_clean
 
 
-def test_a_start_that_cannot_read_the_mark_gives_the_directory_back():
+def test_startup_with_an_unreadable_mark_releases_the_directory():
     files = stopped()
 
     def failing(operation, path):
@@ -356,8 +355,8 @@ def test_a_start_that_cannot_read_the_mark_gives_the_directory_back():
     assert Life(files).was_clean
 
 
-def test_the_manifest_stays_short_over_many_clean_stops():
-    """It is not written anew at such starts, but what its first edit sums up is not forgotten."""
+def test_the_manifest_stays_short_over_many_clean_shutdowns():
+    """Such starts do not rewrite it, but remember the size of its first edit."""
     files = stopped()
     sizes = []
     for _ in range(5):
@@ -389,7 +388,7 @@ def test_a_broker_whose_directory_was_replaced_marks_nothing_in_the_other_one(tm
 
 
 @pytest.mark.parametrize("size_bytes", [0, 5, 1000])
-def test_what_an_attempt_that_was_cut_short_left_is_no_part_of_the_next_mark(size_bytes):
+def test_an_interrupted_mark_is_not_part_of_the_next_one(size_bytes):
     files = MemoryFileSystem()
     files.make_directory(DIRECTORY)
     files.open(DIRECTORY / WRITING_NAME, create=True).write([bytes(size_bytes)], 0)

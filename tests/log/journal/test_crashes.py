@@ -1,8 +1,8 @@
-"""Journal and partition logs against a plain model, with kills and power cuts at every place.
+"""Journal and partition logs against a plain model, with kills and power cuts at every operation.
 
-The model is a list of what was written, in order. After any crash the journal must hold a prefix of that list which is
-at least as long as what was acknowledged: nothing acknowledged is lost, nothing comes back to life, nothing is skipped.
-Each durability measure is then sabotaged in turn, and the same machine must notice.
+The model is the list of written records. After any crash the journal must hold a prefix of that list, at least as long
+as the acknowledged records: nothing acknowledged is lost, nothing reappears, nothing is skipped. Then each durability
+measure is sabotaged in turn, and the same machine must notice.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from pipeline_broker.files import large_writes
 from pipeline_broker.files.file_system import BLOCK_BYTES
 from pipeline_broker.log.errors import JournalCorrupt
-from pipeline_broker.log.journal import segment as segment_room
+from pipeline_broker.log.journal import segment as segment_module
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
@@ -75,7 +75,7 @@ class CrashMachine(RuleBasedStateMachine):
         """For those that sync some topics later than others."""
 
     def check_kept(self, found):
-        """After a crash; what is there was written in this order."""
+        """Check after a crash that the recovered records are a prefix of the written ones."""
         assert len(found) >= self.acknowledged, "acknowledged records are lost"
 
     @rule(partition=st.integers(0, PARTITIONS - 1), size=st.sampled_from([10, 100, 700, 5000, 70_000]))
@@ -176,7 +176,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_else_appears():
 
 
 @pytest.mark.parametrize("is_direct_possible", [True, False])
-def test_nothing_that_goes_past_the_page_cache_is_lost(monkeypatch, is_direct_possible):
+def test_writes_that_bypass_the_page_cache_are_not_lost(monkeypatch, is_direct_possible):
     """Frames of a few kilobytes count as large here."""
     monkeypatch.setattr(large_writes, "LARGE_WRITE_BYTES_MIN", 2 * BLOCK_BYTES)
 
@@ -198,7 +198,7 @@ def test_with_flush_os_a_kill_loses_nothing():
 
 
 def assert_noticed(machine):
-    """The sabotaged machine fails: records are gone or strange, or the start is refused."""
+    """Check that the sabotaged machine fails: records are missing or wrong, or startup is refused."""
     with pytest.raises((AssertionError, JournalCorrupt, FileNotFoundError)):
         run_state_machine_as_test(machine, settings=BLIND)
 
@@ -286,13 +286,13 @@ def test_a_frame_behind_a_lost_one_stays_dead():
 
 
 def test_a_torn_tail_left_in_place_is_noticed(monkeypatch):
-    """Without the cut, the unacknowledged frame comes back to life behind the later one."""
+    """Without the cut, the unacknowledged frame reappears after a later one."""
     monkeypatch.setattr("tests.files.memory_file_system._MemoryFile.truncate", lambda self, size_bytes: None)
     assert life_after_a_lost_frame() == [b"life 1 commit 0", b"life 0 commit 1"]
 
 
 def test_a_recovery_that_trusts_the_page_cache_is_noticed(monkeypatch):
-    """Kill, start, power cut: what the start made visible must have been synced by it."""
+    """Kill, start, power cut: records that the start made visible must have been synced by it."""
     from pipeline_broker.log.journal import recovery
 
     original = recovery.Recovery.__init__
@@ -305,7 +305,9 @@ def test_a_recovery_that_trusts_the_page_cache_is_noticed(monkeypatch):
 
 
 def frames_in_a_spare_survive():
-    """Fill a segment, go on in the spare, be acknowledged, lose power with every unsynced name: what is there then."""
+    """Fill a segment, acknowledge a commit in the spare, and cut the power with all unsynced names; return the
+    survivors.
+    """
     files = MemoryFileSystem()
     found = []
     for life in range(2):
@@ -324,10 +326,10 @@ def frames_in_a_spare_survive():
 
 
 def test_frames_are_written_to_a_spare_only_after_its_name_is_durable(monkeypatch):
-    """Otherwise what was acknowledged is gone with the name, and the spare, taken to be all zeros, holds old frames."""
-    assert segment_room.SPARE_NAME
+    """Otherwise acknowledged frames are lost with the name, and the spare, expected to be zeros, holds old frames."""
+    assert segment_module.SPARE_NAME
     assert frames_in_a_spare_survive() == [b"a", b"b", b"c"]
-    original = segment_room.activate_spare
+    original = segment_module.activate_spare
 
     def hasty(files, directory, number, identity):
         files.settle_names, kept = (lambda _directory: None), files.settle_names

@@ -1,4 +1,4 @@
-"""A journal whose topics are synced by different rules, with kills and power cuts at every place.
+"""A journal of topics with different flush rules, with kills and power cuts at every operation.
 
 The machine is that of `test_crashes`. After a kill nothing acknowledged is lost. After a power cut a log may have lost
 as many acknowledged records as its rules allow, from its end, and no others.
@@ -97,7 +97,7 @@ def test_a_power_cut_loses_what_the_rules_of_a_log_allow_and_a_kill_nothing(flus
 
 
 class UnawareOfSegments(Journal):
-    """It syncs the segment of a commit, and not the complete ones in front of it."""
+    """Syncs the segment of a commit, but not the complete ones before it."""
 
     def _sync_files(self, segments, file):
         super()._sync_files((), file)

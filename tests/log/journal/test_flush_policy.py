@@ -1,4 +1,4 @@
-"""Which commits wait for a sync, and when the others are synced."""
+"""The flush policy: commits that wait for a sync, and deadlines of the others."""
 
 from types import SimpleNamespace
 
@@ -27,7 +27,7 @@ class Bench:
             self.policy.topic_changed(str(number), each)
 
     def commit(self, *records):
-        """So many records for each of the logs; whether they wait for a sync."""
+        """Commit `count` records to each of the logs; return whether they wait for a sync."""
         entries = [entry(log, count) for log, count in zip(self.logs, records, strict=True) if count]
         is_synced = self.policy.must_sync(entries)
         self.policy.written(entries, is_synced=is_synced)
@@ -63,13 +63,13 @@ def test_several_batches_of_a_log_in_one_commit_count_together():
     assert not bench.policy.must_sync(entries[:2])
 
 
-def test_asked_again_after_a_write_that_failed_it_answers_the_same():
+def test_the_decision_is_the_same_after_a_failed_write():
     bench = Bench("os", FlushRules(messages=2))
     entries = [entry(bench.logs[0])]
     assert [bench.policy.must_sync(entries) for _ in range(3)] == [False] * 3
 
 
-def test_the_shortest_time_counts_and_is_told_once():
+def test_the_shortest_deadline_counts_and_is_reported_once():
     bench = Bench("os", FlushRules(ms=500), FlushRules(ms=100), FlushRules())
     for counts in ((0, 0, 1), (1, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 1)):
         assert not bench.commit(*counts)
@@ -80,7 +80,7 @@ def test_the_shortest_time_counts_and_is_told_once():
     assert bench.wanted == [500, 100, 500]
 
 
-def test_a_sync_ends_the_time():
+def test_a_sync_clears_the_deadline():
     bench = Bench("os", FlushRules(messages=2, ms=500))
     bench.commit(1)
     assert bench.policy.sync_within_ms == 500
@@ -88,7 +88,7 @@ def test_a_sync_ends_the_time():
     assert bench.policy.sync_within_ms is None
 
 
-def test_topics_that_promise_less_than_the_journal_are_known_until_they_are_gone():
+def test_topics_with_weaker_rules_are_listed_until_they_are_deleted():
     bench = Bench("always", FlushRules(messages=1), FlushRules(messages=5), FlushRules(messages=1, ms=7), None)
     assert bench.policy.weaker == {"1": FlushRules(messages=5)}
     bench.policy.topic_changed("1", FlushRules(messages=1))
@@ -112,7 +112,7 @@ def test_weaker_is_an_order(one, two, three):
 
 
 @given(st.sampled_from(["always", "os"]), st.lists(st.tuples(rules, st.integers(1, 4)), min_size=1, max_size=30))
-def test_no_log_has_as_many_unsynced_records_as_its_rules_say(flush, commits):
+def test_no_log_reaches_its_limit_of_unsynced_records(flush, commits):
     kinds = list(dict.fromkeys(rules for rules, _ in commits))
     bench = Bench(flush, *kinds)
     unsynced = dict.fromkeys(kinds, 0)

@@ -1,4 +1,4 @@
-"""Frames read back whole, cut at every byte, with tails of every kind."""
+"""Frames read back whole, cut at every byte, and with any tail."""
 
 import struct
 
@@ -42,7 +42,7 @@ def encode(batches, **changes):
 
 
 def read(data, position=0, available=None):
-    """The batches of the frame at the position, None when there is none."""
+    """Return the batches of the frame at a position, or None."""
     header = read_frame_header(data, position, len(data) - position if available is None else available)
     if header is None or not is_intact(header, data, position):
         return None
@@ -75,7 +75,7 @@ def test_a_changed_bit_anywhere_is_noticed():
 
 
 @pytest.mark.parametrize("tail", [bytes(200), b"\xff" * 200, b"PBPJ" * 50])
-def test_garbage_is_no_frame(tail):
+def test_garbage_is_not_a_frame(tail):
     assert read(tail) is None
 
 
@@ -88,7 +88,7 @@ def test_a_length_of_four_gib_is_refused_before_anything_is_read():
 
 
 @pytest.mark.parametrize("position", [0, 1000])
-def test_a_frame_may_be_as_long_as_what_is_said_to_follow_and_no_longer(position):
+def test_a_frame_is_at_most_as_long_as_the_available_bytes(position):
     data = bytes(position) + b"".join(encode([b"one"]))
     size = len(data) - position
     assert read_frame_header(data, position, size).body_size == size - FRAME_HEADER_SIZE
@@ -100,7 +100,7 @@ def test_a_frame_may_be_as_long_as_what_is_said_to_follow_and_no_longer(position
     assert read_frame_header(largest, position, 1 << 40) is None
 
 
-def test_where_a_header_does_not_fit_there_is_no_frame_however_much_is_said_to_follow():
+def test_a_header_that_exceeds_the_buffer_is_not_a_frame():
     for length in range(FRAME_HEADER_SIZE):
         for position in (0, 3):
             assert read_frame_header(bytes(position + length), position, 1 << 40) is None
@@ -112,7 +112,7 @@ def test_large_batches_are_not_copied():
     parts = encode([b"small", large, b"small", b"small"])
 
     assert sum(part is large for part in parts) == 1
-    assert len(parts) == 4  # header, before, the batch, behind
+    assert len(parts) == 4  # header, first batch, the batch, last batch
     assert read(b"".join(parts)) is not None
 
 
@@ -132,12 +132,12 @@ def test_entries_get_the_place_of_their_batch(batches, position):
 
 
 @given(st.binary(min_size=16, max_size=16), st.integers(-(1 << 31), (1 << 31) - 1))
-def test_keys_split_into_what_they_were_made_of(topic_id, partition):
+def test_keys_split_into_topic_id_and_partition(topic_id, partition):
     assert (topic_id, partition) == split_key(entry_key(topic_id, partition))
 
 
 def run_one_by_one(data, position, lsn, from_lsn):
-    """What `read_run` is to find, without its bounds: entries, end, LSN behind them, what the last frame declares."""
+    """Return the expected result of an unbounded `read_run`."""
     entries, durable_lsn = [], 0
     while True:
         header = read_frame_header(data, position, len(data) - position)
@@ -156,7 +156,7 @@ def run_one_by_one(data, position, lsn, from_lsn):
     cut=st.integers(0, 100),
     from_lsn=st.integers(0, 12),
 )
-def test_a_run_is_what_its_frames_are_one_by_one(frames, strangers, flip, cut, from_lsn):
+def test_a_run_equals_its_frames_read_one_by_one(frames, strangers, flip, cut, from_lsn):
     data, lsn = bytearray(b"before"), 5
     for number, batches in enumerate(frames):
         identity = IDENTITY + (number in strangers)
@@ -169,7 +169,7 @@ def test_a_run_is_what_its_frames_are_one_by_one(frames, strangers, flip, cut, f
     assert run_one_by_one(data, 6, 5, from_lsn) == tuple(read_run(data, 6, IDENTITY, 5, from_lsn, 1000))
 
 
-def test_a_run_ends_at_its_bounds_and_goes_on_behind_them():
+def test_a_run_ends_at_its_bounds_and_the_next_continues_there():
     many, none = b"".join(encode([b"x"] * RUN_ENTRIES_MAX)), b"".join(encode([], first_lsn=5 + RUN_ENTRIES_MAX))
     data = many + none * (RUN_FRAMES_MAX + 1)
     first = read_run(data, 0, IDENTITY, 5, 0, 0)

@@ -1,4 +1,4 @@
-"""The journal on its own: failing disks, rolling, threads, and damage that must not be taken for a torn tail."""
+"""The journal by itself: failing disks, rolling, threads, and damage that must not be taken for a torn tail."""
 
 import errno
 import os
@@ -22,7 +22,7 @@ TOPIC_ID = bytes(range(16))
 
 
 def start(directory, files=None, **options):
-    """A journal with one partition, and what was found in it."""
+    """Return a journal, a log of one partition and the recovered entries."""
     journal = Journal.open(Path(directory), files=files, **options)
     manager = LogManager(journal)
     (log,) = manager.create("topic", TOPIC_ID, 1)
@@ -55,7 +55,7 @@ def failing(files, failing_operation, code=errno.EIO):
     return healthy
 
 
-def test_what_was_committed_is_found_again_on_real_files(tmp_path):
+def test_commits_are_recovered_from_real_files(tmp_path):
     journal, log, found = start(tmp_path, segment_bytes=64 << 10)
     assert found == []
     journal.prepare_ahead()
@@ -91,7 +91,7 @@ def test_after_a_failed_write_or_sync_everything_fails(operation):
     journal.close()
 
 
-def test_what_a_failed_sync_lost_is_on_disk_once_the_next_start_has_shown_it():
+def test_entries_of_a_failed_sync_are_on_disk_once_the_next_startup_returns_them():
     """The kernel takes the pages that it lost for written: they can be read, and later syncs succeed without them."""
     files = MemoryFileSystem()
     journal, log, _ = start("/data", files)
@@ -225,7 +225,7 @@ def test_a_spare_survives_a_restart():
     assert start("/d", files)[0].has_spare
 
 
-def test_half_a_segment_before_the_end_somebody_is_asked_to_prepare():
+def test_a_half_full_segment_requests_a_spare():
     files = MemoryFileSystem()
     asked = []
     ports = JournalPorts(prepare_wanted=lambda: asked.append(journal.segment_count))
@@ -331,7 +331,7 @@ def test_damage_in_the_last_commit_is_noticed_after_a_clean_stop(tmp_path, flush
         start(tmp_path)
 
 
-def test_intact_frames_of_another_segment_do_not_come_to_life(tmp_path):
+def test_intact_frames_of_another_segment_are_ignored(tmp_path):
     """Recycled space: frames with the right LSN, but written for another identity."""
     ends = {}
     for name in ("old", "new"):
@@ -343,14 +343,14 @@ def test_intact_frames_of_another_segment_do_not_come_to_life(tmp_path):
     old, new = (segment_path(tmp_path / name / "journal", 1) for name in ("old", "new"))
     new.write_bytes(new.read_bytes()[: ends["new"]] + old.read_bytes()[ends["old"] :])
 
-    (tmp_path / "new" / MARK_NAME).unlink()  # the stop is not what is looked at
+    (tmp_path / "new" / MARK_NAME).unlink()  # the shutdown is not tested here
 
     assert start(tmp_path / "new", flush="os")[2] == [b"new"]
 
 
 @pytest.mark.parametrize("flush", ["always", "os"])
 def test_threads_commit_side_by_side(tmp_path, flush):
-    """Request mode: whoever writes first has the lower LSNs; each sync is its own; all is found again in that order."""
+    """Each thread syncs its own commit. All commits are recovered in LSN order."""
     journal, log, _ = start(tmp_path, flush=flush, segment_bytes=128 << 10)
     lock = threading.Lock()
     order = []
@@ -373,7 +373,7 @@ def test_threads_commit_side_by_side(tmp_path, flush):
     assert order == start(tmp_path)[2]
 
 
-def test_it_says_where_its_directory_is_and_what_room_the_disk_has(tmp_path, monkeypatch):
+def test_it_reports_its_directory_and_the_disk_space(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     journal, *_ = start("data")
     assert journal.data_directory == tmp_path / "data"

@@ -1,4 +1,4 @@
-"""Segments that are read: few files are open for that, those that were used last."""
+"""Reading of journal segments with a bounded number of open files."""
 
 import weakref
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_the_files_that_were_read_last_stay_open(files, monkeypatch):
     assert opened == [1, 2, 3, 2, 1], "of 1 and 2 the second was used last when 3 came, of 1 and 3 when 2 came"
 
 
-def test_a_segment_that_is_out_of_use_is_read_no_more_and_those_behind_it_are(files):
+def test_a_retired_segment_cannot_be_read_and_later_ones_can(files):
     readable = JournalFiles(files, DIRECTORY)
     assert [read(readable, number) for number in (1, 2, 3)] == [b"1", b"2", b"3"]
     kept_open = weakref.ref(readable.find(2))
@@ -61,7 +61,7 @@ def test_of_readers_that_are_done_nothing_is_remembered(files):
     assert dict(readable._readers) == {}
 
 
-def test_no_file_stays_open_behind_the_end(files):
+def test_close_closes_every_file(files):
     readable = JournalFiles(files, DIRECTORY)
     kept_open = weakref.ref(readable.find(1))
     assert kept_open() is not None
@@ -81,13 +81,13 @@ def test_a_journal_that_is_closed_holds_no_file_open(tmp_path):
     assert open_files() == set()
 
 
-def test_a_read_beyond_the_end_of_a_file_is_an_error_that_says_how_far_it_goes(files):
+def test_a_read_beyond_the_end_of_a_file_raises_an_error_with_the_position(files):
     readable = JournalFiles(files, DIRECTORY)
     with pytest.raises(OSError, match=f"{1:020d}.segment ends before 5010"):
         readable.read(global_position(1, 5000), 10)
 
 
-def test_what_was_recycled_before_a_restart_is_gone_after_it():
+def test_segments_recycled_before_a_restart_stay_unreadable():
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     entries = [commit(journal, log) for _ in range(5)]
@@ -102,7 +102,7 @@ def test_what_was_recycled_before_a_restart_is_gone_after_it():
     assert len(journal.read(entries[end_lsn].position, entries[end_lsn].size_bytes)) == entries[end_lsn].size_bytes
 
 
-def test_it_says_for_a_person_where_a_batch_is():
+def test_a_position_has_a_readable_name():
     journal, log, _ = start(MemoryFileSystem())
     entries = [commit(journal, log, bytes(6000)) for _ in range(2)]
     position = HEADER_SPACE + FRAME_HEADER_SIZE + ENTRY_OVERHEAD

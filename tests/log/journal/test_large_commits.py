@@ -1,4 +1,4 @@
-"""Commits of which each is worth a write of its own: how the journal brings them to the disk, and back."""
+"""Large commits: writing past the page cache, and reading back."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def commit(journal, log, value):
     journal.sync(journal.write([log.append(read_header(batch), batch, now_ms=0).entry]))
 
 
-def test_large_commits_go_past_the_page_cache_unless_they_use_space_again():
+def test_large_commits_bypass_the_page_cache_unless_they_reuse_space():
     """Used space has its pages there already."""
     files = MemoryFileSystem()
     journal, log = start(files, DIRECTORY, 1 << 20)
@@ -47,7 +47,7 @@ def test_large_commits_go_past_the_page_cache_unless_they_use_space_again():
     assert "write blocks" not in seen
 
 
-def test_large_commits_that_nobody_waits_for_go_through_the_page_cache():
+def test_large_commits_without_a_sync_use_the_page_cache():
     files = MemoryFileSystem()
     journal, log = start(files, DIRECTORY, 1 << 20, flush="os")
     seen = []
@@ -58,7 +58,7 @@ def test_large_commits_that_nobody_waits_for_go_through_the_page_cache():
 
 
 @pytest.mark.parametrize("directory", [None, DIRECTORY])
-def test_large_batches_come_back_from_a_complete_segment(directory, tmp_path):
+def test_large_batches_are_read_from_a_complete_segment(directory, tmp_path):
     """They went past the page cache, the small ones between them through it."""
     files = SystemFileSystem() if directory is None else MemoryFileSystem()
     journal, log = start(files, directory or tmp_path, 4 << 20)
@@ -80,7 +80,7 @@ def test_large_batches_come_back_from_a_complete_segment(directory, tmp_path):
     journal.close()
 
 
-def test_no_space_is_filled_ahead_of_large_commits():
+def test_no_spare_is_prepared_for_large_commits():
     asked = []
     ports = JournalPorts(prepare_wanted=lambda: asked.append(journal.next_lsn))
     journal, log = start(MemoryFileSystem(), DIRECTORY, 4 << 20, ports)

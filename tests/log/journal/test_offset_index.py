@@ -1,4 +1,4 @@
-"""Every question to an index over the journal, answered as a scan over its batches would."""
+"""Every lookup in the index over the journal, compared with a scan over its batches."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +12,6 @@ STEPS = st.lists(
 
 
 def number_of(rows, is_it):
-    """Of the first row that is what is looked for; None when there is none."""
     return next((number for number, row in enumerate(rows) if is_it(row)), None)
 
 
@@ -44,7 +43,7 @@ def check(index, rows):
 
 
 @given(STEPS)
-def test_an_index_is_what_a_list_of_its_batches_is(steps):
+def test_an_index_behaves_like_a_list_of_its_batches(steps):
     index, rows, offset, total = OffsetIndex(), [], 0, 0
     for step in steps:
         if isinstance(step, int):
@@ -58,4 +57,4 @@ def test_an_index_is_what_a_list_of_its_batches_is(steps):
             offset += count
             total += size
         check(index, rows)
-    assert index.totals[-1] == total, "what was dropped stays counted"
+    assert index.totals[-1] == total, "dropped bytes stay counted"

@@ -1,4 +1,4 @@
-"""A start reads what was written through a window of any size, from any LSN on, and refuses what no writer wrote."""
+"""Recovery through a window of any size and from any LSN, and its refusal of invalid frames."""
 
 import random
 import struct
@@ -40,7 +40,6 @@ def opened(files):
 
 
 def write(journal, *commits):
-    """Each is the bytes of its entries, one behind the other."""
     for sizes in commits:
         entries = [JournalEntry(Owner, 0, 0, 0, (bytes([size % 251]) * size,), size) for size in sizes]
         journal.sync(journal.write(entries))
@@ -82,7 +81,7 @@ def test_a_window_of_any_size_shows_the_same(commits, window_bytes, data):
 
 @pytest.mark.parametrize("size_bytes", [300, 4500])
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_frame_with_another_number_of_entries_than_it_says_refuses_the_start(monkeypatch, count, size_bytes):
+def test_a_frame_with_a_wrong_entry_count_refuses_the_start(monkeypatch, count, size_bytes):
     """The window holds all of a small one, and is made larger for the other."""
     monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
@@ -102,8 +101,8 @@ def test_a_frame_with_another_number_of_entries_than_it_says_refuses_the_start(m
     assert bytes(file.read(1 << 20, 0)) == before
 
 
-def test_space_that_was_filled_with_zeros_is_still_there_after_a_crash():
-    """To find it anew is what a sync takes longer for."""
+def test_zero_filled_space_survives_a_crash():
+    """Syncs are faster in it."""
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())
@@ -118,7 +117,7 @@ def test_space_that_was_filled_with_zeros_is_still_there_after_a_crash():
 
 @pytest.mark.parametrize("damaged", range(4))
 def test_with_flush_os_no_commit_declares_another_one_durable(damaged):
-    """So what a power cut took in the middle is a torn tail; also of what an earlier start had found."""
+    """So records lost to a power cut in the middle are a torn tail, also after an earlier recovery."""
     files = MemoryFileSystem()
     values = [b"%d!" % number for number in range(4)]
     for two in (values[:2], values[2:]):
@@ -136,7 +135,7 @@ class PowerCut(Exception):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_segments_that_were_cut_off_never_come_back_nor_leave_a_gap_whenever_the_power_is_cut(seed):
+def test_cut_segments_never_reappear_nor_leave_a_gap_after_any_power_cut(seed):
     """Of two that nothing was written to, the later one may go without the other, and not the other way round."""
     dice, has_ended = random.Random(seed), False
     for number in range(100):
@@ -170,12 +169,9 @@ def test_segments_that_were_cut_off_never_come_back_nor_leave_a_gap_whenever_the
 
 @pytest.mark.parametrize("size_bytes", [700, 2 * HEADER_SPACE])
 @pytest.mark.parametrize("flush", ["always", "os"])
-def test_what_a_later_frame_declares_durable_is_not_written_again_and_without_syncs_nothing_is(
-    monkeypatch, flush, size_bytes
-):
-    """A start takes frames together, so many at most: the first of them are declared durable by the one behind.
-
-    Nor is what lies behind the last one written, which the window holds, or is made larger for.
+def test_only_unproven_frames_are_rewritten_and_without_syncs_none(monkeypatch, flush, size_bytes):
+    """Recovery reads frames in bounded runs. A later run declares the first ones durable. Bytes after the last frame
+    are not rewritten.
     """
     monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
@@ -203,7 +199,7 @@ def test_of_frames_that_no_window_holds_those_are_read_that_the_archive_has_not(
 
 
 @pytest.mark.parametrize("is_torn", [False, True])
-def test_behind_a_segment_without_frames_nothing_is_read_that_seems_to_follow(is_torn):
+def test_nothing_is_read_after_a_segment_without_frames(is_torn):
     """It was never acknowledged: to keep it would leave a gap in the numbers."""
     files = MemoryFileSystem()
     journal = opened(files)
@@ -222,7 +218,7 @@ def test_behind_a_segment_without_frames_nothing_is_read_that_seems_to_follow(is
     assert files.list_directory(journal.directory) == [segment_path(journal.directory, 1).name]
 
 
-def test_the_first_frame_of_a_later_segment_says_too_what_was_durable():
+def test_the_first_frame_of_a_later_segment_declares_entries_durable_too():
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())
@@ -235,7 +231,7 @@ def test_the_first_frame_of_a_later_segment_says_too_what_was_durable():
 
 
 @pytest.mark.parametrize("numbers", [[1], [1, 2], [7, 8]])
-def test_a_journal_whose_first_segment_is_torn_begins_anew_with_its_number(numbers):
+def test_a_journal_with_a_torn_first_segment_restarts_with_its_number(numbers):
     files = MemoryFileSystem()
     journal = opened(files)
     for number in numbers:
@@ -266,8 +262,8 @@ def test_after_a_stop_in_order_the_journal_ends_as_it_was_left_or_the_start_is_r
 
 
 @pytest.mark.parametrize("inside", range(6))
-def test_a_frame_that_begins_across_the_end_of_a_window_says_too_what_was_durable(monkeypatch, inside):
-    """So many of its bytes are in the first window that is read behind the damage."""
+def test_a_frame_across_the_end_of_a_window_declares_entries_durable_too(monkeypatch, inside):
+    """The parameter is the number of its bytes in the first window after the damage."""
     monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = opened(files)
@@ -281,8 +277,8 @@ def test_a_frame_that_begins_across_the_end_of_a_window_says_too_what_was_durabl
 
 
 @pytest.mark.parametrize("size_bytes", [700, HEADER_SPACE])
-def test_what_a_batch_holds_is_no_frame_whatever_it_looks_like(monkeypatch, size_bytes):
-    """A producer may send what declares anything durable: it must not refuse the start behind a torn tail."""
+def test_a_frame_inside_a_batch_is_not_read_as_a_frame(monkeypatch, size_bytes):
+    """A producer may send bytes that declare anything durable. They must not refuse the start after a torn tail."""
     monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = opened(files)
@@ -298,8 +294,8 @@ def test_what_a_batch_holds_is_no_frame_whatever_it_looks_like(monkeypatch, size
 
 
 @pytest.mark.parametrize("inside", range(6))
-def test_a_frame_at_the_very_end_of_a_segment_says_too_what_was_durable(monkeypatch, inside):
-    """So many of its bytes are in the first window that is read behind the damage."""
+def test_a_frame_at_the_very_end_of_a_segment_declares_entries_durable_too(monkeypatch, inside):
+    """The parameter is the number of its bytes in the first window after the damage."""
     monkeypatch.setattr(window, "WINDOW_BYTES", HEADER_SPACE)
     files = MemoryFileSystem()
     journal = opened(files)
@@ -316,7 +312,7 @@ def test_a_frame_at_the_very_end_of_a_segment_says_too_what_was_durable(monkeypa
 
 
 @pytest.mark.parametrize("more", [b"", b"x"])
-def test_a_header_that_is_torn_is_that_of_a_segment_that_was_never_used_unless_something_lies_behind_it(more):
+def test_a_torn_header_means_an_unused_segment_unless_bytes_follow_it(more):
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())
@@ -349,7 +345,7 @@ def test_a_torn_tail_is_read_once_however_often_a_frame_seems_to_begin_in_it():
     assert read.count(path) < 50
 
 
-def test_a_spare_without_a_header_is_none():
+def test_a_spare_without_a_header_is_ignored():
     files = MemoryFileSystem()
     journal = opened(files)
     list(journal.recover())
@@ -363,7 +359,7 @@ def test_a_spare_without_a_header_is_none():
     assert SPARE_NAME not in files.list_directory(journal.directory)
 
 
-def test_what_a_killed_process_had_written_and_not_synced_is_durable_when_it_was_recovered():
+def test_unsynced_writes_of_a_killed_process_are_durable_after_recovery():
     files = MemoryFileSystem()
     journal, log, _ = start(DATA, files)
     commit(journal, log, b"synced")
@@ -375,7 +371,7 @@ def test_what_a_killed_process_had_written_and_not_synced_is_durable_when_it_was
         end()
 
 
-def test_the_first_commit_after_a_start_goes_to_the_file_that_was_recovered():
+def test_the_first_commit_after_startup_is_written_to_the_recovered_file():
     files = MemoryFileSystem()
     journal, log, _ = start(DATA, files)
     commit(journal, log, b"before")

@@ -1,6 +1,6 @@
-"""Complete segments of the journal: handed out once they are durable, and their space used again.
+"""Complete segments of the journal: reading once they are durable, and reuse of their space.
 
-Longer than most files: complete segments are handed out and used again by the same few calls.
+Longer than most files: all tests use the same few calls.
 """
 
 import threading
@@ -59,7 +59,7 @@ def values_of(journal, number, end_lsn, from_lsn=0):
     ]
 
 
-def test_a_segment_is_handed_out_when_it_is_complete_and_says_what_was_written():
+def test_a_complete_segment_returns_its_entries():
     journal, log, _ = start(MemoryFileSystem())
     commit(journal, log, b"one")
     assert journal.sealed() == []
@@ -70,8 +70,8 @@ def test_a_segment_is_handed_out_when_it_is_complete_and_says_what_was_written()
     assert values_of(journal, 1, 1) == [b"one"]
 
 
-def test_what_the_archive_has_of_a_segment_that_went_on_is_not_handed_out_again():
-    """A start goes on in the last segment with frames, which the archive may have: the one behind it was empty."""
+def test_archived_entries_of_a_continued_segment_are_not_returned_again():
+    """Startup continues in the last segment with frames, which may be archived if the one after it was empty."""
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     commit(journal, log, b"one")
@@ -99,7 +99,7 @@ def test_a_segment_with_a_commit_that_is_not_durable_is_not_handed_out():
     assert journal.sealed() == [(1, 1)]
 
 
-def test_a_later_commit_that_is_synced_says_nothing_of_an_earlier_one_in_a_complete_segment():
+def test_the_sync_of_a_later_commit_does_not_cover_an_earlier_one_in_a_complete_segment():
     journal, log, _ = start(MemoryFileSystem())
     earlier = journal.write([entry_of(log, b"one")])
     journal.seal()
@@ -110,7 +110,7 @@ def test_a_later_commit_that_is_synced_says_nothing_of_an_earlier_one_in_a_compl
     assert journal.sealed() == [(1, 1)]
 
 
-def test_whoever_reads_while_a_segment_is_made_a_spare_learns_that_the_archive_has_it():
+def test_a_reader_of_a_segment_that_becomes_a_spare_gets_recycled_error():
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     entry = commit(journal, log)
@@ -129,7 +129,7 @@ def test_whoever_reads_while_a_segment_is_made_a_spare_learns_that_the_archive_h
     assert operations
 
 
-def test_with_flush_os_what_is_written_is_handed_out():
+def test_with_flush_os_written_entries_are_returned():
     journal, log, _ = start(MemoryFileSystem(), flush="os")
     journal.write([entry_of(log, b"one")])
     journal.seal()
@@ -146,7 +146,7 @@ def test_an_empty_segment_is_not_sealed():
     assert journal.segment_count == 1
 
 
-def test_whoever_waits_is_told_of_a_complete_segment():
+def test_a_complete_segment_calls_its_callback():
     told = []
     ports = JournalPorts(segment_sealed=lambda: told.append(journal.segment_count))
     journal, log, _ = start(MemoryFileSystem(), ports=ports)
@@ -156,7 +156,7 @@ def test_whoever_waits_is_told_of_a_complete_segment():
     assert told == [2]
 
 
-def test_a_segment_ends_with_so_many_entries_however_small_they_are(monkeypatch):
+def test_a_segment_ends_at_its_maximum_number_of_entries(monkeypatch):
     """They cost a start time by their number."""
     monkeypatch.setattr("pipeline_broker.log.journal.journal.SEGMENT_ENTRIES_MAX", 4)
     files = MemoryFileSystem()
@@ -165,7 +165,7 @@ def test_a_segment_ends_with_so_many_entries_however_small_they_are(monkeypatch)
     for _ in range(6):
         commit(journal, log, b"")
     journal.close()
-    journal, log, _ = start(files)  # which knows how many are in the segment that it goes on in
+    journal, log, _ = start(files)  # which counts the entries of the segment that it continues
     for _ in range(3):
         commit(journal, log, b"")
     journal.sync(journal.write([entry_of(log, b"") for _ in range(9)]))  # one commit is in one segment
@@ -206,7 +206,7 @@ def test_the_space_of_a_segment_is_used_again_without_being_zeroed():
     assert journal.sealed()
 
 
-def test_a_spare_is_what_it_is_called_whatever_a_power_cut_left():
+def test_a_spare_is_valid_after_any_power_cut():
     """Its new identity is on the disk before its name is, or frames of its earlier life would be alive again."""
     files = MemoryFileSystem()
     folder = DIRECTORY / "journal"
@@ -215,9 +215,9 @@ def test_a_spare_is_what_it_is_called_whatever_a_power_cut_left():
         commit(journal, log)
     before = identity_of(files, segment_path(folder, 1))
     identity = recycle_segment(files, folder, segment_path(folder, 1), SEGMENT_BYTES)
-    files.power_cut(lambda most: 0)  # nothing survives but what was synced
+    files.power_cut(lambda most: 0)  # only synced writes survive
     assert identity_of(files, folder / SPARE_NAME) == identity != before
-    assert recycle_segment(files, folder, segment_path(folder, 1), SEGMENT_BYTES) is None, "it is gone"
+    assert recycle_segment(files, folder, segment_path(folder, 1), SEGMENT_BYTES) is None, "it is recycled"
 
 
 def identity_of(files, path):
@@ -225,7 +225,7 @@ def identity_of(files, path):
 
 
 def test_frames_of_an_earlier_life_stay_dead():
-    """The recycled segment is filled half: what lies behind is of another identity."""
+    """The recycled segment is half full, and the frames after that have another identity."""
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     for number in range(6):
@@ -243,7 +243,7 @@ def test_frames_of_an_earlier_life_stay_dead():
     assert len(found) == 7 - lsn
 
 
-def test_what_is_archived_is_not_replayed_even_when_it_is_still_there():
+def test_archived_entries_still_in_the_journal_are_not_replayed():
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     commit(journal, log, b"one")
@@ -254,7 +254,7 @@ def test_what_is_archived_is_not_replayed_even_when_it_is_still_there():
     assert start(files, archived_lsn=1)[2] == [b"two"]
 
 
-def test_a_journal_that_begins_behind_the_end_of_the_archive_is_refused():
+def test_a_journal_that_begins_after_the_archive_ends_is_refused():
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     for value in (b"one", b"two", b"three"):
@@ -270,7 +270,7 @@ def test_a_journal_that_begins_behind_the_end_of_the_archive_is_refused():
     assert start(files, archived_lsn=2)[2] == [b"three"]
 
 
-def test_lsns_go_on_where_the_archive_ends_when_the_journal_is_empty():
+def test_an_empty_journal_continues_with_the_lsn_of_the_archive():
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     commit(journal, log, b"one")
@@ -359,7 +359,7 @@ def test_a_writer_waits_while_too_many_segments_are_complete():
     assert log.log_end_offset == 5
 
 
-def test_a_writer_that_waits_for_room_is_told_of_the_end():
+def test_a_waiting_writer_fails_when_the_journal_closes():
     journal, log, _ = start(MemoryFileSystem())
     journal.attach_archiver(1)
     for _ in range(4):
@@ -387,8 +387,8 @@ def cut_segment(files, number, value):
     file.write([b"\0"], bytes(file.read(file.size_bytes(), 0)).index(value))
 
 
-def test_a_journal_that_lost_what_is_archived_goes_on_where_the_archive_ends():
-    """With flush=os a power cut is enough. What is acknowledged later has LSNs that are not taken for archived ones."""
+def test_a_journal_that_lost_archived_entries_continues_at_the_archive_end():
+    """With flush=os a power cut suffices. Later acknowledged entries must not get LSNs of archived ones."""
     files = MemoryFileSystem()
     journal, log, _ = start(files, flush="os")
     for value in (b"one", b"two", b"three"):
@@ -410,7 +410,7 @@ def test_a_journal_that_lost_what_is_archived_goes_on_where_the_archive_ends():
     assert start(files, flush="os", archived_lsn=3)[2] == [b"four"]
 
 
-def test_damage_to_what_is_archived_does_not_cost_what_comes_behind_it():
+def test_damage_to_archived_entries_does_not_affect_later_ones():
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     for values in ((b"one", b"two"), (b"three", b"four"), (b"five",)):

@@ -1,4 +1,4 @@
-"""When a segment of the journal is complete, and what is on disk of one that is not."""
+"""Sealing of journal segments, and the durability of those that are not complete."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.log.journal import test_journal
 from tests.log.journal.test_recycling import commit, entry_of, start
 
 
-def test_nothing_is_sealed_beyond_what_may_wait_nor_of_a_journal_that_has_failed_or_is_closed():
+def test_seal_respects_the_limit_and_ignores_a_failed_or_closed_journal():
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     journal.attach_archiver(1)
@@ -36,7 +36,7 @@ def test_nothing_is_sealed_beyond_what_may_wait_nor_of_a_journal_that_has_failed
     assert journal.segment_count == 0
 
 
-def test_a_journal_that_was_closed_in_order_is_sealed_no_more():
+def test_a_closed_journal_is_not_sealed():
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     commit(journal, log, b"x")
@@ -49,7 +49,7 @@ def test_a_journal_that_was_closed_in_order_is_sealed_no_more():
 
 
 def sealed_with(journal, log, batches):
-    """Numbers of the segments that are complete when no more may wait, each with so many batches."""
+    """Return the complete segments at the limit, with the given number of batches in each."""
     count = -1
     while len(journal.sealed()) > count:
         count = len(journal.sealed())
@@ -71,8 +71,8 @@ def test_more_segments_may_wait_for_the_archive_where_they_hold_few_batches(batc
     assert sealed_with(journal, log, batches) == list(range(1, sealed_max + 1))
 
 
-def test_what_the_archive_has_taken_over_counts_no_more():
-    """The last commit of the first run is in a segment that is not complete, where the second one goes on."""
+def test_archived_segments_no_longer_count():
+    """The second run continues in the segment with the last commit of the first run."""
     files = MemoryFileSystem()
     journal, log, _ = start(files, segment_bytes=SEGMENT_BYTES)
     journal.attach_archiver(SEALED_MAX)
@@ -96,7 +96,7 @@ def test_a_commit_that_is_durable_may_be_synced_again():
     assert journal.sealed() == [(1, 1)]
 
 
-def test_a_segment_behind_the_end_that_a_clean_stop_has_marked_refuses_the_start():
+def test_a_segment_after_the_marked_end_refuses_the_start():
     """Whatever put it there: the broker had begun none."""
     files = MemoryFileSystem()
     journal, log, _ = start(files)
@@ -112,7 +112,6 @@ def test_a_segment_behind_the_end_that_a_clean_stop_has_marked_refuses_the_start
 
 
 def goes_on_and_keeps_what_it_commits(files):
-    """The next start, in what was left of the first one."""
     files.kill()
     journal, log, found = test_journal.start("/data", files)
     assert found == []
@@ -121,7 +120,7 @@ def goes_on_and_keeps_what_it_commits(files):
     assert test_journal.start("/data", files)[2] == [b"behind"]
 
 
-def test_the_header_of_a_first_segment_whose_sync_failed_is_on_disk_once_the_next_start_has_gone_on_in_it():
+def test_a_first_header_whose_sync_failed_is_on_disk_once_the_next_run_has_written():
     files = MemoryFileSystem()
     healthy = test_journal.failing(files, "sync")
     with pytest.raises(OSError, match="Input/output"):
@@ -130,8 +129,8 @@ def test_the_header_of_a_first_segment_whose_sync_failed_is_on_disk_once_the_nex
     goes_on_and_keeps_what_it_commits(files)
 
 
-def test_the_name_of_a_first_segment_is_on_disk_once_the_next_start_has_gone_on_in_it():
-    """Whoever made it was killed before that."""
+def test_the_name_of_a_first_segment_is_on_disk_once_the_next_run_has_written():
+    """The process that created it was killed before the sync."""
     files = MemoryFileSystem()
 
     class KilledError(BaseException):

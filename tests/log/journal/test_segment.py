@@ -1,4 +1,4 @@
-"""One file of the journal: its header, how its space is made, and what is done at the file system for that."""
+"""One file of the journal: its header, and the operations that create, prepare and recycle it."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def files():
 
 @pytest.fixture
 def done(files):
-    """What is done at the file system, and to which file."""
+    """Return the file operations and their files."""
     noted = []
     files.before = lambda operation, path: noted.append((operation, path.name))
     return noted
@@ -87,7 +87,7 @@ def test_a_spare_is_zeroed_to_its_end_and_synced_in_steps(files, done, monkeypat
 
 @pytest.mark.skipif(IS_COMPILED, reason="machine code has the values of constants, not their names")
 @pytest.mark.parametrize("chunks", [0, 1, 2])
-def test_a_spare_that_is_stopped_on_the_way_is_none(files, monkeypatch, chunks):
+def test_an_interrupted_spare_is_not_returned(files, monkeypatch, chunks):
     monkeypatch.setattr(tested, "ZERO_FILL_CHUNK_BYTES", 10)
     asked = []
 
@@ -149,7 +149,7 @@ def test_a_segment_of_the_whole_length_becomes_a_spare_of_another_identity(files
 
 
 @pytest.mark.parametrize("size_bytes", [SIZE_BYTES - 1, SIZE_BYTES + 1])
-def test_a_segment_of_another_length_or_one_that_is_gone_becomes_none(files, size_bytes):
+def test_a_segment_of_another_size_or_a_missing_one_is_not_recycled(files, size_bytes):
     segment = create_segment(files, DIRECTORY, 1)
     segment.fill_up(size_bytes)
     assert recycle_segment(files, DIRECTORY, segment.path, SIZE_BYTES) is None
@@ -168,7 +168,7 @@ def test_space_is_zero_when_every_byte_of_it_is(files, monkeypatch, size_bytes):
     file = files.open(DIRECTORY / "x", create=True)
     file.write([bytes(size_bytes)], 0)
     assert [is_zero_after(file, position) for position in (0, 1, size_bytes - 1)] == [True] * 3
-    assert not is_zero_after(file, size_bytes), "there is no space"
+    assert not is_zero_after(file, size_bytes), "no space"
     assert not is_zero_after(file, size_bytes + 1)
     for place in range(size_bytes):
         file.write([b"\1"], place)

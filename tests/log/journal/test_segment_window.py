@@ -1,4 +1,4 @@
-"""A segment in a window: memory is spent on what is proved only, and a search ends."""
+"""A window over a segment: memory is used for verified frames only, and every search ends."""
 
 import os
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_a_search_among_headers_without_frames_ends(tmp_path, monkeypatch):
         list(window_of(tmp_path / "b", heads, bytes(1000)).frames_anywhere(HEADER_SPACE))
 
 
-def test_the_file_of_a_segment_has_room_for_one_commit_of_any_size_and_no_more(tmp_path):
+def test_a_segment_file_can_hold_one_commit_of_maximum_size(tmp_path):
     files, path = SystemFileSystem(), segment_path(tmp_path, 1)
     files.open(path, create=True)
     os.truncate(path, SEGMENT_FILE_BYTES_MAX)
@@ -88,6 +88,6 @@ def test_the_file_of_a_segment_has_room_for_one_commit_of_any_size_and_no_more(t
         "0" * 20 + ".segment.bak",
     ],
 )
-def test_other_names_are_no_segments(name):
+def test_other_names_are_not_segments(name):
     assert segment_number(name) is None
     assert segment_number(segment_path(Path("any"), 12).name) == 12

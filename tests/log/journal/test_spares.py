@@ -1,4 +1,4 @@
-"""When somebody is asked to fill the next segment with zeros, and when a commit goes to it: at the very byte."""
+"""Spare segments: when one is requested, and when a commit uses it."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ class Owner:
 
 
 class Setting:
-    """A journal, after which commits it asked for a spare, and what it does at the file system."""
+    """A journal, the commits after which it requested a spare, and its file operations."""
 
     def __init__(self, segment_bytes=SEGMENT_BYTES, **options):
         self.asked, self.count, self.done = [], 0, []
@@ -35,7 +35,7 @@ class Setting:
         assert list(self.journal.recover()) == []
 
     def commit(self, *frames, nowait=False):
-        """Commits of frames of so many bytes; returns whether all are written."""
+        """Commit frames of the given sizes in bytes; return whether all were written."""
         write = self.journal.write_nowait if nowait else self.journal.write
         for size_bytes in frames:
             self.count += 1
@@ -54,7 +54,7 @@ class Setting:
 
 
 @pytest.mark.parametrize("nowait", [False, True])
-def test_a_spare_is_asked_for_once_when_more_than_half_of_a_segment_is_used(nowait):
+def test_a_spare_is_requested_once_when_a_segment_is_half_full(nowait):
     it = Setting()
     it.commit(2000, nowait=nowait)
     assert (it.place, it.asked) == ((1, SEGMENT_BYTES // 2), [])
@@ -65,13 +65,13 @@ def test_a_spare_is_asked_for_once_when_more_than_half_of_a_segment_is_used(nowa
 
 
 @pytest.mark.parametrize("nowait", [False, True])
-def test_or_when_it_has_more_than_half_of_the_entries_that_it_may_have(monkeypatch, nowait):
+def test_a_spare_is_requested_at_half_of_the_maximum_entries(monkeypatch, nowait):
     monkeypatch.setattr(tested, "SEGMENT_ENTRIES_MAX", 6)
     it = Setting()
     it.commit(*[LEAST_BYTES] * 6, nowait=nowait)
     assert it.asked == [4]
     assert it.place[0] == 1
-    assert it.commit(LEAST_BYTES, nowait=nowait) is not nowait, "what waits for nobody begins no segment"
+    assert it.commit(LEAST_BYTES, nowait=nowait) is not nowait, "a write without waiting begins no segment"
     it.commit(LEAST_BYTES)
     assert it.place[0] == 2
 
@@ -87,7 +87,7 @@ def test_a_segment_is_filled_to_its_last_byte():
     assert it.journal.segment_count == 4
 
 
-def test_nobody_is_asked_while_commits_are_large_on_average(monkeypatch):
+def test_no_spare_is_requested_while_commits_are_large_on_average(monkeypatch):
     """Of the last 16 or so."""
     monkeypatch.setattr(tested, "LARGE_WRITE_BYTES_MIN", 1000)
     for size_bytes, asked in ((15_999, [1]), (16_000, [])):
@@ -103,7 +103,7 @@ def test_nobody_is_asked_while_commits_are_large_on_average(monkeypatch):
 
 
 @pytest.mark.parametrize("is_empty", [False, True])
-def test_a_spare_is_used_as_soon_as_there_is_one(is_empty):
+def test_a_spare_is_used_as_soon_as_it_is_ready(is_empty):
     """A segment that nothing was written to gives it its number."""
     it = Setting()
     if not is_empty:
@@ -119,7 +119,7 @@ def test_a_spare_is_used_as_soon_as_there_is_one(is_empty):
     assert it.place[0] == (1 if is_empty else 2)
 
 
-def test_a_spare_is_not_asked_for_where_there_is_one():
+def test_no_second_spare_is_requested():
     it = Setting()
     it.journal.prepare_ahead()
     it.commit(LEAST_BYTES)
@@ -142,7 +142,7 @@ def test_a_spare_is_left_to_small_commits(monkeypatch, nowait):
 
 
 @pytest.mark.parametrize("nowait", [False, True])
-def test_a_spare_is_left_where_the_archive_has_not_taken_over_what_is_complete(nowait):
+def test_a_spare_is_not_used_while_too_many_segments_wait_for_the_archive(nowait):
     it = Setting()
     it.journal.attach_archiver(1)
     it.commit(2000)
@@ -156,7 +156,7 @@ def test_a_spare_is_left_where_the_archive_has_not_taken_over_what_is_complete(n
     assert (it.place[0], it.journal.has_spare) == (3, False)
 
 
-def test_a_spare_is_asked_for_again_when_an_obstacle_has_passed():
+def test_a_spare_is_requested_again_after_an_obstacle():
     """It met the same one."""
     it = Setting()
     it.journal.attach_archiver(10)
@@ -175,7 +175,7 @@ def test_a_spare_is_asked_for_again_when_an_obstacle_has_passed():
     assert (refused, it.asked) == (["write"], [2, 4])
 
 
-def test_a_spare_that_is_ready_is_not_made_again():
+def test_a_ready_spare_is_not_prepared_again():
     it = Setting()
     it.journal.prepare_ahead()
     it.done.clear()
@@ -183,7 +183,7 @@ def test_a_spare_that_is_ready_is_not_made_again():
     assert it.done == []
 
 
-def test_a_commit_that_is_durable_can_be_waited_for_again():
+def test_a_durable_commit_can_be_synced_again():
     it = Setting()
     ticket = it.journal.write([JournalEntry(Owner, 0, 0, 0, (b"",), 0)])
     it.journal.sync(ticket)
@@ -192,7 +192,7 @@ def test_a_commit_that_is_durable_can_be_waited_for_again():
     assert it.done == []
 
 
-def test_no_spare_is_made_for_a_journal_that_is_closed():
+def test_a_closed_journal_prepares_no_spare():
     it = Setting()
     it.journal.close()
     it.done.clear()
@@ -200,7 +200,7 @@ def test_no_spare_is_made_for_a_journal_that_is_closed():
     assert it.done == []
 
 
-def test_what_is_given_up_when_the_journal_is_closed_becomes_no_spare_of_who_has_the_directory_by_then():
+def test_an_interrupted_spare_does_not_become_one_of_the_next_owner():
     it = Setting()
     it.commit(100)
     it.journal.seal()
@@ -210,7 +210,7 @@ def test_what_is_given_up_when_the_journal_is_closed_becomes_no_spare_of_who_has
 
 
 @pytest.mark.parametrize("flush", ["always", "os"])
-def test_commits_that_are_over_have_one_file_between_them(flush):
+def test_finished_commits_share_one_file(flush):
     it = Setting(1 << 20, flush=flush)
     it.commit(100)
     it.done.clear()
@@ -218,7 +218,7 @@ def test_commits_that_are_over_have_one_file_between_them(flush):
     assert "open" not in it.done
 
 
-def test_a_commit_of_nothing_is_written_by_nobody():
+def test_an_empty_commit_writes_nothing():
     it = Setting()
     assert it.journal.write_nowait([]) is None
     ticket = it.journal.write([])

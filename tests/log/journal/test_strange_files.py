@@ -1,4 +1,4 @@
-"""Files of strangers in the directory of a journal, and files of it that no broker has written."""
+"""Foreign files in the journal's directory, and journal files that no broker wrote."""
 
 import os
 import time
@@ -12,8 +12,8 @@ from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.journal.test_recovery import DATA, SEGMENT_BYTES, opened, write
 
 
-def test_files_of_strangers_are_not_taken_for_segments_and_stay(tmp_path):
-    """Also those whose names are nearly those of segments, or no text at all."""
+def test_foreign_files_are_ignored_and_kept(tmp_path):
+    """Including names that resemble those of segments, and names that are not valid text."""
     journal = Journal.open(tmp_path, segment_bytes=SEGMENT_BYTES)
     assert list(journal.recover()) == []
     write(journal, [90], [700])
@@ -28,7 +28,7 @@ def test_files_of_strangers_are_not_taken_for_segments_and_stay(tmp_path):
     assert all(stray.read_bytes() == b"stray" for stray in strays)
 
 
-def test_a_gap_in_the_numbers_is_told_in_one_short_line():
+def test_a_gap_in_the_numbers_is_reported_in_one_short_line():
     files = MemoryFileSystem()
     opened(files).close()
     for number in range(2, 5000, 2):
@@ -40,7 +40,7 @@ def test_a_gap_in_the_numbers_is_told_in_one_short_line():
     assert len(str(gap.value)) < 300
 
 
-def test_a_spare_that_is_too_long_is_not_made_a_segment(tmp_path):
+def test_an_oversized_spare_does_not_become_a_segment(tmp_path):
     journal = Journal.open(tmp_path, segment_bytes=SEGMENT_BYTES)
     assert list(journal.recover()) == []
     journal.prepare_ahead()
@@ -53,7 +53,7 @@ def test_a_spare_that_is_too_long_is_not_made_a_segment(tmp_path):
     again.close()
 
 
-def test_a_segment_of_gibibytes_of_nothing_is_refused_or_read_over_its_holes(tmp_path):
+def test_a_huge_sparse_segment_is_refused_or_its_holes_are_skipped(tmp_path):
     journal = Journal.open(tmp_path, segment_bytes=SEGMENT_BYTES)
     assert list(journal.recover()) == []
     write(journal, [90], [700])

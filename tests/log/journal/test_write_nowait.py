@@ -1,4 +1,4 @@
-"""A write on the event loop: as any other where it need not wait, and nothing at all where it might."""
+"""Writes on the event loop: like any other if they need not wait, and nothing if they might."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ def journal_and_log(files):
     return journal, log
 
 
-def test_what_it_writes_is_found_again_between_other_writes(files, journal_and_log):
+def test_its_commits_are_recovered_between_other_writes(files, journal_and_log):
     journal, log = journal_and_log
     for number in range(6):
         write = journal.write_nowait if number % 2 else journal.write
@@ -70,7 +70,7 @@ def test_it_does_nothing_where_a_new_segment_is_needed(journal_and_log):
     assert journal.segment_count == 2
 
 
-def test_it_leaves_to_a_thread_what_finds_no_room(files, journal_and_log):
+def test_it_leaves_commits_without_space_to_a_thread(files, journal_and_log):
     journal, log = journal_and_log
     journal.attach_archiver(10)
     healthy = failing(files, "write", errno.ENOSPC)
@@ -80,7 +80,7 @@ def test_it_leaves_to_a_thread_what_finds_no_room(files, journal_and_log):
     assert journal.next_lsn == 1
 
 
-def test_it_does_nothing_while_others_wait_for_room(journal_and_log):
+def test_it_does_nothing_while_other_writers_wait(journal_and_log):
     journal, log = journal_and_log
     journal.room.obstacle = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert journal.write_nowait([entry_of(log, b"a")]) is None
@@ -106,7 +106,7 @@ def test_a_journal_that_is_closed_refuses_it(journal_and_log):
             journal.write_nowait(entries)
 
 
-def test_it_asks_for_a_spare_segment_when_half_of_this_one_is_used(files):
+def test_it_requests_a_spare_when_the_segment_is_half_full(files):
     asked = []
     ports = JournalPorts(prepare_wanted=lambda: asked.append(journal.next_lsn))
     journal, log, _ = start("/d", files, segment_bytes=SEGMENT_BYTES, ports=ports)

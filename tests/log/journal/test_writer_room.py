@@ -1,4 +1,4 @@
-"""A journal that finds no room waits, says why, and goes on where it stopped, at every operation."""
+"""A journal without space waits, reports the obstacle and resumes, at every operation."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ RETRY_SECONDS = 0.001
 WAIT_SECONDS = 10.0
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 IN_THE_JOURNAL = ("journal", SEGMENT_SUFFIX)
-"""What the path of an operation ends with that a roll or a write needs."""
+"""Endings of the paths that a roll or a write uses."""
 
 
 def serving(files):
@@ -50,7 +50,7 @@ def refusing(files, error, operations, *, skip_count=0):
 
 
 class Writer:
-    """Commits in a thread of its own until it is told to stop."""
+    """Commits in a thread of its own until it is stopped."""
 
     def __init__(self, journal, log, count):
         self.committed = 0
@@ -84,7 +84,7 @@ def wait_until(is_so):
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE])
 @pytest.mark.parametrize("operations", [("create",), ("write",), ("open",), ("sync directory",), ("rename",)])
 @pytest.mark.parametrize("has_spare", [False, True])
-def test_writes_that_find_no_room_wait_and_go_on_with_the_next_lsn(error, operations, has_spare, caplog):
+def test_writes_without_space_wait_and_continue_with_the_next_lsn(error, operations, has_spare, caplog):
     files = MemoryFileSystem()
     journal, log = serving(files)
     if has_spare:
@@ -110,7 +110,7 @@ def test_writes_that_find_no_room_wait_and_go_on_with_the_next_lsn(error, operat
 
 @pytest.mark.parametrize("write", ["write", "write_nowait"])
 @pytest.mark.parametrize(("error", "has_archiver"), [(errno.EIO, True), (errno.EIO, False), (errno.ENOSPC, False)])
-def test_what_refuses_one_write_refuses_all_unless_it_passes_and_an_archiver_makes_room(error, has_archiver, write):
+def test_a_failed_write_fails_the_journal_unless_it_can_be_retried(error, has_archiver, write):
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     if has_archiver:
@@ -130,7 +130,7 @@ def test_what_refuses_one_write_refuses_all_unless_it_passes_and_an_archiver_mak
 
 
 def test_every_operation_of_the_journal_is_refused_once_in_turn_and_nothing_is_lost():
-    """Which operations there are decides the journal: one run per operation, until a run has none left to refuse."""
+    """One run per operation, until a run has no operation left to refuse."""
     for number in range(200):
         files = MemoryFileSystem()
         journal, log = serving(files)
@@ -156,7 +156,7 @@ def test_every_operation_of_the_journal_is_refused_once_in_turn_and_nothing_is_l
         if not refused:
             break
     else:
-        raise AssertionError("there is no end of operations")
+        raise AssertionError("operations never end")
     assert number > 20
 
 
@@ -175,8 +175,8 @@ def test_a_sync_that_finds_no_space_is_for_good():
     assert not is_passing(SyncError(errno.ENOSPC, "full"))
 
 
-def test_a_start_does_not_wait_for_room():
-    """Nobody serves yet: whoever starts it is told."""
+def test_startup_does_not_wait_for_space():
+    """No client is served yet, so startup fails with the error."""
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     with refusing(files, errno.ENOSPC, ("write",)), pytest.raises(JournalFailed, match="No space left on device"):
@@ -196,7 +196,7 @@ def test_the_end_of_the_broker_ends_the_waiting(end):
     assert "No space left on device" in writer.failure or writer.failure == "the journal is closed"
 
 
-def test_who_makes_room_is_told_that_nobody_waits_for_it_any_more():
+def test_detaching_the_archiver_calls_its_callback():
     told = []
     journal, *_ = start(MemoryFileSystem(), ports=JournalPorts(archiver_detached=lambda: told.append(None)))
     journal.attach_archiver(1)
@@ -205,13 +205,13 @@ def test_who_makes_room_is_told_that_nobody_waits_for_it_any_more():
     assert told == [None]
 
 
-def test_a_writer_that_waits_for_an_archive_without_room_says_so_and_goes_on_with_it():
+def test_a_writer_reports_the_obstacle_of_the_archive_and_resumes_with_it():
     journal, log = serving(MemoryFileSystem())
     journal.attach_archiver(1)
     for _ in range(4):
         commit(journal, log)
     journal.archive_waits(FULL)
-    assert journal.room.obstacle is None, "nobody has had to wait"
+    assert journal.room.obstacle is None, "no writer has had to wait"
     writer = Writer(journal, log, 1)
     wait_until(lambda: journal.room.obstacle is FULL)
 
@@ -223,8 +223,8 @@ def test_a_writer_that_waits_for_an_archive_without_room_says_so_and_goes_on_wit
     assert writer.committed == 1
 
 
-def test_a_writer_that_waits_for_the_archive_is_told_that_a_sync_of_another_one_failed():
-    """Nothing is archived any more, so nobody else would tell it."""
+def test_a_writer_waiting_for_the_archive_fails_when_another_sync_fails():
+    """Nothing is archived any more, so no other event would wake it."""
     files = MemoryFileSystem()
     journal, log = serving(files)
     journal.attach_archiver(1)
@@ -245,8 +245,8 @@ def test_a_writer_that_waits_for_the_archive_is_told_that_a_sync_of_another_one_
     assert writer.failure.startswith("the journal failed earlier: [Errno 5]")
 
 
-def test_a_writer_that_waits_for_the_archive_is_told_of_the_end_before_that_waits_for_a_spare_segment():
-    """Nobody would call it again once the journal is closed."""
+def test_a_writer_waiting_for_the_archive_fails_before_close_waits_for_a_spare():
+    """After `close`, no other event would wake it."""
     journal, log = serving(MemoryFileSystem())
     journal.attach_archiver(1)
     for _ in range(4):
@@ -275,7 +275,7 @@ def test_a_segment_that_could_not_be_begun_is_not_handed_out_as_complete():
     assert journal.sealed() == [(1, 2)]
 
 
-def test_what_was_refused_leaves_no_file_behind():
+def test_a_refused_operation_leaves_no_file():
     """Else the next attempt would find it there."""
     files = MemoryFileSystem()
     journal, _ = serving(files)
@@ -308,7 +308,7 @@ def test_a_journal_that_cannot_mark_its_end_is_closed_all_the_same(caplog):
 
 
 @pytest.mark.parametrize("has_spare", [False, True])
-def test_a_segment_whose_recycling_was_refused_half_way_is_given_up_at_the_next_attempt(has_spare):
+def test_a_half_recycled_segment_is_discarded_at_the_next_attempt(has_spare):
     """At each operation that it takes: with a use for the space it becomes the spare, else it goes."""
     for number in range(50):
         files = MemoryFileSystem()
@@ -342,12 +342,12 @@ def test_a_segment_whose_recycling_was_refused_half_way_is_given_up_at_the_next_
         if len(seen) <= number:
             break
     else:
-        raise AssertionError("there is no end of operations")
+        raise AssertionError("operations never end")
     assert number >= (2 if has_spare else 6)
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_a_segment_that_cannot_be_sealed_goes_on_unless_the_disk_has_failed(error):
+def test_a_segment_that_cannot_be_sealed_continues_unless_the_disk_failed(error):
     """To seal is a matter of the archive: it comes again."""
     files = MemoryFileSystem()
     journal, log = serving(files)

@@ -1,4 +1,4 @@
-"""What a journal in a bucket says of itself, and what of it is read without asking the bucket."""
+"""The status of a journal in an object store, and reads without a request to the store."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def state(machine):
     return found[:-1]
 
 
-def test_its_state_counts_what_is_not_given_back_and_what_is_under_way():
+def test_its_state_counts_unarchived_slots_and_slots_in_flight():
     store = MemoryStore()
     machine = Machine(store, segment_bytes=2 * ENTRY_BYTES)
     assert state(machine) == (1, 0, 0, 0, False)
@@ -54,7 +54,7 @@ def test_its_state_counts_what_is_not_given_back_and_what_is_under_way():
     assert state(machine)[-1] is True
 
 
-def test_a_segment_ends_with_so_many_entries_however_small_they_are(monkeypatch):
+def test_a_segment_ends_at_its_maximum_number_of_entries(monkeypatch):
     monkeypatch.setattr("pipeline_broker.log.object_journal.object_journal.SEGMENT_ENTRIES_MAX", 3)
     machine = Machine(MemoryStore())
     machine.commit(b"a", b"b")
@@ -79,7 +79,7 @@ def test_an_owner_is_in_place_until_it_has_a_successor_whether_it_writes_or_not(
 
 
 @pytest.mark.parametrize("is_current", [True, False])
-def test_who_keeps_a_lease_owns_the_log_while_that_is_current(is_current):
+def test_a_holder_owns_the_log_while_its_lease_is_current(is_current):
     lease = LeaseState(is_held=True, age_seconds=1.0, is_current=is_current)
     journal = Machine(MemoryStore(), lease=lambda: lease).journal
     assert journal.is_owned() is is_current
@@ -87,7 +87,7 @@ def test_who_keeps_a_lease_owns_the_log_while_that_is_current(is_current):
     assert Machine(MemoryStore()).journal.is_owned()
 
 
-def test_what_is_in_memory_is_read_at_its_place_and_of_the_rest_nothing():
+def test_cached_bytes_are_read_at_their_position_and_others_are_not():
     for cache_bytes_max, is_kept in ((1 << 20, True), (0, False)):
         store = MemoryStore()
         machine = Machine(store, cache_bytes_max=cache_bytes_max)
@@ -104,7 +104,7 @@ def test_what_is_in_memory_is_read_at_its_place_and_of_the_rest_nothing():
                 assert (found is not None and bytes(found) == whole) is is_kept
 
 
-def test_who_closes_says_so_once_and_writes_nothing_any_more():
+def test_close_calls_its_callback_once_and_ends_writing():
     told = []
     machine = Machine(MemoryStore(), given_up=lambda: told.append("given up"), interrupt=lambda: told.append("let go"))
     ticket = machine.journal.write([])
@@ -116,7 +116,7 @@ def test_who_closes_says_so_once_and_writes_nothing_any_more():
     assert machine.journal.write_nowait([]) is None
 
 
-def test_after_a_failure_everything_says_what_it_was():
+def test_after_a_failure_every_call_names_it():
     store = MemoryStore()
     machine = Machine(store)
     ticket = machine.journal.write([])
@@ -128,7 +128,7 @@ def test_after_a_failure_everything_says_what_it_was():
         machine.journal.sync(ticket)
 
 
-def test_a_place_has_a_name_for_who_reads_of_damage():
+def test_a_position_has_the_name_of_its_object():
     store = MemoryStore()
     first = Machine(store)
     first.commit(b"a", b"b")
@@ -142,7 +142,7 @@ def test_a_place_has_a_name_for_who_reads_of_damage():
         assert store.read(name.removeprefix("object "), position, size).data == machine.journal.read(place, size)
 
 
-def test_what_is_given_back_while_it_is_read_is_in_the_archive():
+def test_a_slot_recycled_during_a_read_raises_recycled_error():
     """The reader has looked where it is, and finds it gone: no damage."""
     store = MemoryStore()
     machine = Machine(store, segment_bytes=1)
@@ -159,7 +159,7 @@ def test_what_is_given_back_while_it_is_read_is_in_the_archive():
         machine.journal.read(place, 10)
 
 
-def test_it_says_where_its_directory_is_and_what_room_that_has():
+def test_it_reports_its_directory_and_the_disk_space():
     journal = Machine(MemoryStore()).journal
     assert str(journal.data_directory) == "/d"
     total_bytes, free_bytes = journal.disk_space()
@@ -167,7 +167,7 @@ def test_it_says_where_its_directory_is_and_what_room_that_has():
     assert journal_name(7) == "wal/7"
 
 
-def test_who_writes_when_nobody_is_waited_for_any_more_is_told_so():
+def test_a_write_after_detaching_the_archiver_fails():
     machine = Machine(MemoryStore())
     machine.journal.detach_archiver()
     for match in ("cannot be written", "failed earlier"):

@@ -1,6 +1,6 @@
-"""The journal in a bucket: what was acknowledged is there on an empty machine, and its successor has all of it.
+"""The journal in an object store: acknowledged commits exist on an empty machine and for a successor.
 
-Longer than most files: all of it is asked of one journal, on the same machines.
+Longer than most files: all tests use one journal on the same machines.
 """
 
 import threading
@@ -71,7 +71,7 @@ class Machine:
         self.sync(self.write(*values, partition=partition))
 
     def read(self, partition=0):
-        """What a consumer that begins at 0 gets, from the bucket."""
+        """Return what a consumer reads from offset 0, from the store."""
         log, found, offset = self.logs[partition], [], 0
         while offset < log.high_watermark:
             result = log.read(offset, 1 << 20, at_least_one=True)
@@ -89,7 +89,7 @@ def values_of(header, batch):
     return [bytes(record.value) for record in iterate_records(batch, header)]
 
 
-def test_what_was_committed_is_found_on_an_empty_machine():
+def test_commits_are_recovered_on_an_empty_machine():
     store = MemoryStore()
     machine = Machine(store)
     for number in range(20):
@@ -104,7 +104,7 @@ def test_what_was_committed_is_found_on_an_empty_machine():
     assert successor.journal.generation == machine.journal.generation + 1
 
 
-def test_entries_of_a_commit_come_back_in_its_order_though_they_are_stored_by_partition():
+def test_entries_stored_by_partition_are_returned_in_commit_order():
     store = MemoryStore()
     machine = Machine(store)
     entries = [machine.entry(b"%d" % number, partition=number % 2) for number in range(10)]
@@ -112,7 +112,7 @@ def test_entries_of_a_commit_come_back_in_its_order_though_they_are_stored_by_pa
     assert Machine(store).found == [b"%d" % number for number in range(10)]
 
 
-def test_a_commit_of_nothing_is_durable_at_once_and_takes_no_slot():
+def test_an_empty_commit_is_durable_at_once_and_takes_no_slot():
     machine = Machine(MemoryStore())
     before = machine.journal.next_lsn
     machine.journal.sync(machine.journal.write([]))
@@ -137,7 +137,7 @@ def test_large_batches_are_read_back_too():
     assert Machine(store).read() == values
 
 
-def test_an_owner_that_was_taken_over_acknowledges_nothing_more():
+def test_a_replaced_owner_acknowledges_nothing():
     store = MemoryStore()
     machine = Machine(store)
     machine.commit(b"before")
@@ -153,7 +153,7 @@ def test_an_owner_that_was_taken_over_acknowledges_nothing_more():
     assert Machine(store).read() == [b"before", b"goes on"]
 
 
-def test_a_commit_is_durable_when_those_in_front_of_it_are():
+def test_a_commit_is_durable_once_earlier_ones_are():
     machine = Machine(MemoryStore())
     first, second = machine.write(b"1"), machine.write(b"2")
     durable = []
@@ -173,7 +173,7 @@ def test_a_commit_is_durable_when_those_in_front_of_it_are():
 
 @pytest.fixture
 def without_patience(monkeypatch):
-    """What the store refuses is not tried again."""
+    """Do not repeat requests that the store refuses."""
 
     monkeypatch.setattr("pipeline_broker.log.object_journal.store_room.StoreRoom.pause", staticmethod(give_up))
 
@@ -190,7 +190,7 @@ class RefusesOne(MemoryStore):
 
 
 @pytest.mark.usefixtures("without_patience")
-def test_a_commit_that_waits_for_one_in_front_of_it_is_told_that_this_has_failed():
+def test_a_commit_fails_when_an_earlier_one_fails():
     store = RefusesOne()
     machine = Machine(store)
     first, second = machine.write(b"1"), machine.write(b"2")
@@ -210,7 +210,7 @@ def test_a_commit_that_waits_for_one_in_front_of_it_is_told_that_this_has_failed
     assert len(failed) == 1
 
 
-def test_what_the_archive_has_of_a_segment_is_not_given_to_it_again():
+def test_archived_entries_of_a_segment_are_not_returned_again():
     machine = Machine(MemoryStore())
     for value in (b"1", b"2", b"3"):
         machine.commit(value)
@@ -222,7 +222,7 @@ def test_what_the_archive_has_of_a_segment_is_not_given_to_it_again():
 
 
 def archive(machine):
-    """Take over everything that is complete, as an archiver does: its values, and the LSN behind them."""
+    """Take over all complete segments as an archiver does; return their values and the LSN after them."""
     values, end = [], 0
     while sealed := machine.journal.sealed():
         number, end = sealed[0]
@@ -232,7 +232,7 @@ def archive(machine):
     return values, end
 
 
-def test_what_the_archive_holds_is_given_back_and_not_recovered_again():
+def test_archived_slots_are_recycled_and_not_recovered():
     store = MemoryStore()
     machine = Machine(store, segment_bytes=500)
     committed = [b"%d" % number for number in range(32)]
@@ -269,7 +269,7 @@ class Reads(MemoryStore):
         return super().read(name, start, size_bytes)
 
 
-def test_the_archive_asks_the_store_only_for_what_is_not_in_memory_any_more():
+def test_the_archiver_requests_only_uncached_slots():
     store = Reads()
     machine = Machine(store, segment_bytes=500, cache_bytes_max=1 << 20)
     committed = [b"%d" % number for number in range(32)]
@@ -287,7 +287,7 @@ def test_the_archive_asks_the_store_only_for_what_is_not_in_memory_any_more():
     assert 0 < len(store.read_names) < len(archived)
 
 
-def test_several_segments_are_given_back_at_once():
+def test_several_segments_are_recycled_at_once():
     store = MemoryStore()
     machine = Machine(store, segment_bytes=1)
     for value in (b"1", b"2", b"3"):
@@ -312,7 +312,7 @@ class KeepsAll(MemoryStore):
 
 
 @pytest.mark.usefixtures("without_patience")
-def test_what_cannot_be_deleted_keeps_no_writer_and_goes_with_what_is_archived_next():
+def test_a_failed_deletion_blocks_no_writer_and_is_repeated_later():
     store = KeepsAll()
     machine = Machine(store, segment_bytes=1)
     machine.commit(b"1")
@@ -330,7 +330,7 @@ def test_what_cannot_be_deleted_keeps_no_writer_and_goes_with_what_is_archived_n
 
 
 @pytest.mark.usefixtures("without_patience")
-def test_a_segment_that_could_not_be_given_back_is_still_there_to_be_given_back():
+def test_a_failed_recycling_can_be_repeated():
     store = Outage(MemoryStore())
     machine = Machine(store, segment_bytes=1)
     machine.commit(b"1")
@@ -346,7 +346,7 @@ def test_a_segment_that_could_not_be_given_back_is_still_there_to_be_given_back(
     assert machine.journal.sealed() == [second]
 
 
-def test_a_segment_may_reach_over_generations_in_some_of_which_nothing_was_written():
+def test_a_segment_may_span_empty_generations():
     store = MemoryStore()
     expected = []
     for number in range(4):
@@ -370,7 +370,7 @@ def test_a_segment_may_reach_over_generations_in_some_of_which_nothing_was_writt
     assert Machine(store, segment[1]).found == []
 
 
-def test_without_what_the_archive_had_a_start_is_refused():
+def test_startup_without_the_archived_slots_is_refused():
     store = MemoryStore()
     machine = Machine(store, segment_bytes=1)
     machine.commit(b"archived")
@@ -380,7 +380,7 @@ def test_without_what_the_archive_had_a_start_is_refused():
 
 
 @pytest.mark.parametrize("damage", ["missing", "changed"])
-def test_a_commit_that_cannot_be_read_stops_a_start(damage):
+def test_an_unreadable_commit_refuses_the_start(damage):
     store = MemoryStore()
     machine = Machine(store)
     for value in (b"1", b"2", b"3"):
@@ -414,7 +414,7 @@ class Outage:
         return call
 
 
-def test_an_outage_of_the_store_is_waited_for_and_what_comes_meanwhile_is_refused():
+def test_commits_wait_for_an_outage_to_end_and_new_writes_are_refused():
     store = Outage(MemoryStore())
     machine = Machine(store)
     machine.commit(b"before")
@@ -433,7 +433,7 @@ def test_an_outage_of_the_store_is_waited_for_and_what_comes_meanwhile_is_refuse
     assert machine.read() == [b"before", b"during"]
 
 
-def test_what_waits_for_the_store_fails_when_the_broker_ends():
+def test_commits_waiting_for_the_store_fail_at_shutdown():
     store = Outage(MemoryStore())
     machine = Machine(store)
     store.is_over.clear()
@@ -470,7 +470,7 @@ def test_a_writer_waits_while_too_much_waits_for_the_archive():
     assert machine.manager.find("topic", 0).high_watermark == 3
 
 
-def test_a_commit_that_becomes_durable_does_not_hide_that_the_archive_has_no_room():
+def test_a_durable_commit_does_not_clear_the_obstacle_of_the_archive():
     machine = Machine(MemoryStore(), segment_bytes=1)
     machine.journal.attach_archiver(2)
     machine.commit(b"1")
@@ -488,7 +488,7 @@ def test_a_commit_that_becomes_durable_does_not_hide_that_the_archive_has_no_roo
     assert machine.manager.find("topic", 0).high_watermark == 3
 
 
-def test_what_the_archive_has_taken_over_is_kept_in_memory_no_longer():
+def test_archived_slots_leave_the_cache():
     machine = Machine(MemoryStore(), segment_bytes=1, cache_bytes_max=1 << 20)
     for value in (b"1", b"2", b"3"):
         machine.commit(value)
@@ -498,8 +498,8 @@ def test_what_the_archive_has_taken_over_is_kept_in_memory_no_longer():
     assert kept == [False] * (len(slots) - 1) + [True]
 
 
-def test_a_writer_that_waits_for_the_archive_is_told_that_another_broker_took_over():
-    """Nothing is archived any more, so nobody else would tell it."""
+def test_a_writer_waiting_for_the_archive_fails_after_a_takeover():
+    """Nothing is archived any more, so no other event would wake it."""
     store = MemoryStore()
     machine = Machine(store, segment_bytes=1)
     machine.journal.attach_archiver(2)
@@ -524,7 +524,7 @@ def test_a_writer_that_waits_for_the_archive_is_told_that_another_broker_took_ov
 
 
 @pytest.mark.parametrize("end", [ObjectJournal.close, ObjectJournal.detach_archiver])
-def test_a_writer_that_waits_for_the_archive_is_told_that_nobody_archives_any_more(end):
+def test_a_writer_waiting_for_the_archive_fails_when_the_archiver_ends(end):
     machine = Machine(MemoryStore(), segment_bytes=1)
     machine.journal.attach_archiver(1)
     machine.commit(b"1")
@@ -545,7 +545,7 @@ def test_a_writer_that_waits_for_the_archive_is_told_that_nobody_archives_any_mo
     assert len(failures) == 1
 
 
-def test_what_a_successor_gives_back_of_its_predecessor_keeps_the_generation_that_wrote_it():
+def test_slots_of_a_predecessor_are_recycled_under_its_generation():
     store = MemoryStore()
     predecessor = Machine(store, segment_bytes=1)
     predecessor.commit(b"1")
@@ -557,8 +557,8 @@ def test_what_a_successor_gives_back_of_its_predecessor_keeps_the_generation_tha
     assert Machine(store, end_lsn).found == [b"2"]
 
 
-def test_an_archive_that_is_ahead_of_where_a_life_begins_stops_its_start():
-    """What it wrote would count as archived."""
+def test_an_archive_ahead_of_the_journal_refuses_the_start():
+    """Otherwise new entries would count as archived."""
     store = MemoryStore()
     Machine(store).commit(b"1")
     begins = lsn_of(3)

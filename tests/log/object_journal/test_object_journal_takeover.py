@@ -1,4 +1,4 @@
-"""A journal in a store between two owners: what a predecessor still does, what a successor finds and gets at once."""
+"""A journal in an object store and two owners: late work of the predecessor, and the first steps of the successor."""
 
 import threading
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.object_journal.test_object_journal import LOG, SECONDS_MAX, Machine, archive, values_of
 
 
-def test_what_a_predecessor_gives_back_while_its_successor_looks_is_not_missed():
+def test_slots_recycled_by_the_predecessor_during_recovery_are_not_missed():
     store = MemoryStore()
     zombie = Machine(store, segment_bytes=1)
     for value in (b"1", b"2", b"3"):
@@ -27,7 +27,7 @@ def test_what_a_predecessor_gives_back_while_its_successor_looks_is_not_missed()
     number, archived = zombie.journal.sealed()[0]
 
     class RecyclesBetween:
-        """The predecessor gives a segment back behind the successor's look at the boundary."""
+        """Recycles a segment of the predecessor after the successor has read the boundary."""
 
         is_armed = False
 
@@ -48,8 +48,8 @@ def test_what_a_predecessor_gives_back_while_its_successor_looks_is_not_missed()
     assert (found, between.is_armed) == ([b"2", b"3"], False)
 
 
-def test_an_owner_whose_successor_has_given_its_segment_back_was_taken_over():
-    """It was stopped when it began to archive; what it would read is archived by another, and gone."""
+def test_an_owner_whose_segment_a_successor_recycled_is_fenced():
+    """It stalled at the start of archiving. Its successor has archived and recycled the segment."""
     store = MemoryStore()
     zombie = Machine(store, segment_bytes=1)
     zombie.commit(b"1")
@@ -59,8 +59,8 @@ def test_an_owner_whose_successor_has_given_its_segment_back_was_taken_over():
         list(zombie.journal.sealed_entries(number, end_lsn))
 
 
-def test_a_store_that_does_not_say_why_a_segment_is_gone_is_an_obstacle():
-    """An end lets go what waits, so who looked for the reason learns nothing."""
+def test_an_unanswered_check_of_a_missing_segment_is_an_obstacle():
+    """Shutdown ends all waiting for the store, so the check of the boundary gets no answer."""
     store = MemoryStore()
 
     class HidesBoundary:
@@ -85,7 +85,7 @@ def test_a_store_that_does_not_say_why_a_segment_is_gone_is_an_obstacle():
         list(zombie.journal.sealed_entries(number, end_lsn))
 
 
-def test_a_segment_that_is_damaged_is_no_takeover():
+def test_a_damaged_segment_is_not_a_takeover():
     store = MemoryStore()
     machine = Machine(store, segment_bytes=1)
     machine.commit(b"1")
@@ -95,7 +95,7 @@ def test_a_segment_that_is_damaged_is_no_takeover():
         list(machine.journal.sealed_entries(number, end_lsn))
 
 
-def test_a_successor_writes_at_once_however_much_of_its_predecessor_waits_for_the_archive():
+def test_a_successor_writes_at_once_whatever_its_predecessor_left_unarchived():
     store = MemoryStore()
     first = Machine(store, segment_bytes=1)
     for value in (b"1", b"2", b"3"):
@@ -113,7 +113,7 @@ def test_a_successor_writes_at_once_however_much_of_its_predecessor_waits_for_th
     assert not waiting.is_alive()
 
 
-def test_what_is_not_archived_is_read_from_memory_also_by_a_successor():
+def test_unarchived_slots_are_read_from_memory_also_by_a_successor():
     """Each commit is an object, so that a reader of many small ones would wait for as many answers of the store."""
     store = MemoryStore()
 

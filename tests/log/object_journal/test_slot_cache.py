@@ -1,4 +1,4 @@
-"""What was written last is in memory, and never more than is allowed."""
+"""The cache keeps the newest slots within its limit."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pipeline_broker.log.object_journal.slot_cache import SlotCache
 
 
-def test_a_part_of_a_slot_is_read_and_what_is_not_kept_is_none():
+def test_a_part_of_a_cached_slot_is_read_and_others_are_none():
     cache = SlotCache(100)
     cache.add(7, b"0123456789")
     assert cache.read(7, 2, 3) == b"234"
@@ -16,7 +16,7 @@ def test_a_part_of_a_slot_is_read_and_what_is_not_kept_is_none():
 
 
 @given(st.integers(0, 30), st.lists(st.tuples(st.booleans(), st.integers(0, 12)), max_size=40))
-def test_the_newest_that_fit_are_kept(bytes_max, steps):
+def test_the_newest_slots_that_fit_are_kept(bytes_max, steps):
     cache, kept = SlotCache(bytes_max), []
     for slot, (is_drop, size) in enumerate(steps):
         if is_drop:

@@ -1,4 +1,4 @@
-"""A store that does not answer is waited for; after a while what comes meanwhile is refused."""
+"""Waiting for a store that does not answer; after a while new writes are refused."""
 
 import pytest
 
@@ -10,7 +10,6 @@ ERROR = Unavailable("503")
 
 
 def paused(seconds):
-    """A room after one wait, which the end of the broker has cut short."""
     room = StoreRoom()
     room.stop()
     with pytest.raises(Unavailable) as raised:
@@ -19,7 +18,7 @@ def paused(seconds):
     return room
 
 
-def test_writes_are_refused_from_so_long_a_wait_on_until_one_succeeds():
+def test_writes_are_refused_after_a_long_wait_until_one_succeeds():
     assert paused(REFUSE_FROM_SECONDS - 0.01).obstacle is None
     room = paused(REFUSE_FROM_SECONDS)
     assert str(room.obstacle) == "the object store does not answer: 503"
@@ -28,13 +27,13 @@ def test_writes_are_refused_from_so_long_a_wait_on_until_one_succeeds():
     assert room.obstacle is None
 
 
-def test_a_wait_goes_on_while_the_broker_does():
+def test_a_wait_lasts_until_the_broker_ends():
     room = StoreRoom()
     room.pause(0.001, ERROR)
     assert room.obstacle is None
 
 
-def test_each_change_is_said_once_and_the_last_obstacle_is_the_one(caplog):
+def test_each_change_is_logged_once_and_the_last_obstacle_is_kept(caplog):
     room, first, second = StoreRoom(), OSError("first"), OSError("second")
     room.open()
     for obstacle in (first, second):

@@ -1,4 +1,4 @@
-"""Where reads for those who want committed records end, however their batches lie in parts."""
+"""The end of read_committed reads, however batches are split into parts."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +33,7 @@ def laid_out(counts):
 
 
 @given(COUNTS, st.booleans())
-def test_a_read_ends_with_the_last_batch_that_begins_in_front_of_an_offset(counts, is_cold):
+def test_a_read_ends_with_the_last_batch_that_begins_below_the_offset(counts, is_cold):
     batches, parts = laid_out(counts)
     ends = [read_header(batch).last_offset + 1 for batch in batches]
     assert end_of(parts) == (ends[-1] if ends else 0)
@@ -49,8 +49,8 @@ def test_a_read_ends_with_the_last_batch_that_begins_in_front_of_an_offset(count
             assert b"".join(cut.parts) == expected
 
 
-def test_aborted_transactions_concern_readers_of_what_lies_between_their_offsets():
-    """And of what lies between: from the marker back to the first batch."""
+def test_aborted_transactions_concern_readers_of_offsets_between_theirs():
+    """From the first batch to the marker, both included."""
     recent = [AbortedTransaction(7, 2, 5), AbortedTransaction(8, 4, 9)]
     view = AbortedView(None, recent)
     for offset, end_offset, expected in (
@@ -66,7 +66,7 @@ def test_aborted_transactions_concern_readers_of_what_lies_between_their_offsets
         assert [it.producer_id for it in view.find(offset, end_offset)] == expected
 
 
-def test_aborted_transactions_of_the_archive_are_told_in_front_of_those_in_the_journal():
+def test_archived_aborted_transactions_are_returned_before_those_in_the_journal():
     """In the order of their markers, wherever these lie."""
     bench = Bench()
     for producer_id in (8, 7):

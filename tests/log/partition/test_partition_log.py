@@ -1,6 +1,6 @@
-"""Offsets, visibility, duplicates, reading, and searching by time.
+"""Offsets, visibility, duplicates, reading and search by timestamp.
 
-Longer than most files: all of it is asked of one log.
+Longer than most files: all tests use one log.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ NOW = 1_000_000
 TOPIC_ID = bytes(range(16))
 
 
-def test_what_takes_long_to_store_is_left_to_whoever_has_time_for_it():
+def test_a_batch_that_takes_long_to_store_raises_long_batch_error():
     """A batch in another codec than the topic's, or a large one that is to be compressed; others are stored at once."""
     setting = Setting(rules=Rules(compression=Target(Compression.GZIP)))
     for batch in (batch_of(NOW, compression=Compression.ZSTD), batch_of(NOW, value=bytes(1_000_000))):
@@ -60,7 +60,7 @@ class Setting:
         self.manager.on_durable(entries)
 
     def produce(self, *timestamps, log=None, **options):
-        """Append a batch as `apis.produce` does, in steps where that is asked for."""
+        """Append a batch as `apis.produce` does, in steps if requested."""
         log, batch = log or self.log, batch_of(*timestamps, **options)
         try:
             return log.produce(batch, NOW)
@@ -119,13 +119,13 @@ def test_commits_of_a_partition_complete_in_order():
 
 
 @pytest.mark.parametrize("cache", [1 << 20, 0], ids=["in memory", "on disk"])
-def test_where_not_even_the_first_batch_fits_and_none_must_come_there_is_nothing_to_wait_for(cache):
+def test_a_read_too_small_for_the_first_batch_is_empty(cache):
     it = Setting(cache=cache)
     it.commit(it.produce(1, 2))
     assert it.log.read(0, 10, at_least_one=False) == ReadResult()
 
 
-def test_where_the_segments_of_an_archive_end_in_front_of_what_it_says_there_is_nothing_to_read():
+def test_a_read_after_the_last_archived_segment_is_empty():
     log = Setting().log
     manifest = PartitionManifest(log.folder, end_offset=5)
     log.attach(ArchivedLog(SegmentReader(LocalStore(MemoryFileSystem(), Path("/d"))), manifest), ProducerStates())
@@ -185,7 +185,7 @@ def test_one_read_is_bounded():
     st.booleans(),
 )
 def test_every_source_gives_the_same_slices(plan, cache, is_cold, restarted):
-    """Whatever is cached or cold: a read from any offset is the batches from there on that fit."""
+    """Cached or cold, a read from any offset returns the batches from there that fit."""
     it = Setting(cache=cache)
     batches = []
     for partition, size in plan:
@@ -225,8 +225,8 @@ def test_a_read_that_fails_on_the_disk_is_an_oserror_of_that_read():
         work()
 
 
-def test_what_a_reader_could_get_is_what_lies_from_the_batch_of_its_offset_on():
-    """Nothing in front of the start, and for who reads committed records nothing behind the last stable offset."""
+def test_bytes_available_count_from_the_batch_of_the_offset():
+    """Nothing counts below the log start, nor above the last stable offset for read_committed readers."""
     it = Setting()
     appended = [it.produce(1, 2, value=bytes(size)) for size in (10, 100, 1000)]
     it.commit(*appended)
@@ -246,7 +246,7 @@ def test_what_a_reader_could_get_is_what_lies_from_the_batch_of_its_offset_on():
     assert it.log.bytes_available(7, committed=True) == 0
 
 
-def test_the_start_of_a_log_never_falls_and_never_passes_what_is_durable():
+def test_the_log_start_never_falls_and_never_passes_the_high_watermark():
     it = Setting()
     it.commit(it.produce(1, 2, 3))
     it.produce(4)
@@ -257,7 +257,7 @@ def test_the_start_of_a_log_never_falls_and_never_passes_what_is_durable():
     assert starts == [2, 2, 3]
 
 
-def test_batches_are_counted_once_however_often_they_come():
+def test_duplicates_are_counted_once():
     it = Setting()
     for _ in range(2):
         it.commit(it.produce(1, producer_id=7, producer_epoch=0, base_sequence=0))
@@ -294,7 +294,7 @@ def test_a_batch_of_very_many_records_is_searched_by_time_in_a_thread():
 
 
 @pytest.mark.parametrize(("append_time", "said_ms"), [(False, -1), (True, 7)])
-def test_it_says_of_a_marker_too_which_time_it_was_given(append_time, said_ms):
+def test_a_marker_too_returns_its_log_append_time(append_time, said_ms):
     it = Setting(rules=Rules(append_time=append_time))
     appended = it.log.append_marker(1, 0, committed=True, coordinator_epoch=0, now_ms=7)
     assert (appended.log_append_time_ms, read_header(b"".join(appended.entry.parts)).max_timestamp) == (said_ms, 7)
@@ -483,10 +483,10 @@ class TestManager:
             assert it.manager.cache.size_bytes <= 5000
         assert 1 <= len(it.manager.cache) == sum(len(log.tail) for log in it.logs)
         for log in it.logs:
-            assert list(log.tail) == list(log.index.bases)[-len(log.tail) :], "the end of the log is what is cached"
+            assert list(log.tail) == list(log.index.bases)[-len(log.tail) :], "the end of the log is cached"
 
 
-def test_batches_are_kept_in_the_codec_that_the_rules_ask_for_over_a_restart():
+def test_batches_are_stored_in_the_topics_codec_over_a_restart():
     setting = Setting(rules=Rules(compression=Target(Compression.GZIP)))
     for codec in Compression:
         setting.commit(setting.produce(NOW, NOW + 1, value=b"value" * 1000, compression=codec))
@@ -497,7 +497,7 @@ def test_batches_are_kept_in_the_codec_that_the_rules_ask_for_over_a_restart():
         assert [record.offset for record in records_of(parts)] == list(range(10))
 
 
-def test_a_batch_that_grows_too_large_holds_up_what_its_producer_sent_behind_it():
+def test_later_batches_cannot_overtake_one_that_grew_too_large():
     setting = Setting(rules=Rules(size_max=1000, compression=Target(Compression.NONE)))
     producer = {"producer_id": 1, "producer_epoch": 0}
     setting.commit(setting.produce(NOW, **producer, base_sequence=0))
@@ -508,7 +508,7 @@ def test_a_batch_that_grows_too_large_holds_up_what_its_producer_sent_behind_it(
     assert setting.produce(NOW, **producer, base_sequence=1).base_offset == 1
 
 
-def test_a_batch_that_comes_again_is_a_duplicate_though_it_was_compressed_anew():
+def test_a_retried_batch_is_a_duplicate_though_compressed_again():
     setting = Setting(rules=Rules(compression=Target(Compression.ZSTD)))
     first = setting.produce(NOW, producer_id=1, producer_epoch=0, base_sequence=0)
     again = setting.produce(NOW, producer_id=1, producer_epoch=0, base_sequence=0)

@@ -1,5 +1,4 @@
-"""How the batches of one partition are read out of a journal that others write to as well: in few calls, and no more
-bytes than must be."""
+"""Reading the batches of one partition from a shared journal, with few system calls and few surplus bytes."""
 
 import pytest
 
@@ -13,11 +12,11 @@ from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, assembled, bui
 KEY = bytes(range(20))
 SMALL = 100
 HEADER = read_header(build_batch([NewRecord(b"")]))
-"""Of batches of which nobody reads the records."""
+"""Of batches with unread records."""
 
 
 class Journal:
-    """Knows which bytes were asked for."""
+    """Records which bytes were read."""
 
     def __init__(self):
         self.data = bytearray()
@@ -36,7 +35,7 @@ class Journal:
 
 
 class Log:
-    """A partition whose batches lie where a table says: so many bytes behind each other, and of such a size."""
+    """A partition with batches of given gaps and sizes."""
 
     entry_key = KEY
 
@@ -52,13 +51,12 @@ class Log:
             data += batch
 
     def read(self, first=0, end=None):
-        """The source's answer; what it called is forgotten before."""
         self.journal.calls.clear()
         return JournalSource(self.journal).read(self, first, len(self.batches) if end is None else end)
 
 
 def span(log, first, last):
-    """From what the journal says of one batch to the end of another one."""
+    """Return the range from the entry header of one batch to the end of another."""
     index = log.index
     start = index.places[first] - ENTRY_OVERHEAD
     return start, index.places[last] + index.size_of(last) - start
@@ -75,7 +73,7 @@ def test_a_gap_is_read_with_its_neighbours_when_it_is_small(gap_bytes, calls):
 
 
 @pytest.mark.parametrize(("more", "calls"), [(0, [(0, 1)]), (1, [(0, 0), (1, 1)])])
-def test_one_call_reads_no_more_than_is_allowed(more, calls):
+def test_one_system_call_reads_a_bounded_span(more, calls):
     half = SPAN_BYTES_MAX // 2
     log = Log((0, half), (0, SPAN_BYTES_MAX - half - 2 * ENTRY_OVERHEAD + more))
     assert b"".join(log.read().parts) == b"".join(log.batches)
@@ -90,7 +88,7 @@ def test_a_single_batch_is_read_whatever_its_size():
     assert log.read().parts == log.batches[:1]
 
 
-def test_a_read_has_so_many_batches_and_so_many_bytes_at_most():
+def test_a_read_is_bounded_in_batches_and_bytes():
     log = Log(*[(0, SMALL)] * (BATCHES_PER_READ + 1))
     assert b"".join(log.read().parts) == b"".join(log.batches[:BATCHES_PER_READ])
     assert b"".join(log.read(5, 7).parts) == b"".join(log.batches[5:7])
@@ -100,7 +98,7 @@ def test_a_read_has_so_many_batches_and_so_many_bytes_at_most():
         assert [len(part) for part in log.read().parts] == [quarter] * count
 
 
-def test_what_must_wait_for_the_disk_says_how_many_bytes_of_batches_it_reads():
+def test_a_cold_read_has_the_size_of_its_batches():
     log = Log((0, SMALL), (50, 2 * SMALL), (GAP_BYTES_MAX, SMALL))
     log.journal.is_cold = True
     result = log.read()
@@ -110,8 +108,8 @@ def test_what_must_wait_for_the_disk_says_how_many_bytes_of_batches_it_reads():
     assert log.read().size_bytes == 4 * SMALL
 
 
-def test_a_read_ends_where_something_is_not_in_memory():
-    """What lies behind that may be: it comes with the next read, without a gap."""
+def test_a_read_ends_before_the_first_uncached_batch():
+    """Later batches may be cached; the next read returns them, without a gap."""
     log = Log(*[(GAP_BYTES_MAX, SMALL)] * 3)
     places = [span(log, number, number)[0] for number in range(3)]
     for cold, expected in ((0, []), (1, log.batches[:1]), (2, log.batches[:2])):

@@ -1,4 +1,4 @@
-"""A read that must wait finds what it began with, though the archive has taken it over meanwhile."""
+"""A cold read returns its batches even if they were archived before it ran."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def offsets_of(parts):
 
 
 @pytest.mark.parametrize("is_cold", [True, False])
-def test_it_goes_on_in_the_archive(is_cold):
+def test_it_falls_back_to_the_archive(is_cold):
     bench = bench_of()
     first, later = (bench.log.read(offset, 1 << 20, at_least_one=False) for offset in (0, 4))
     search = bench.log.offset_for_timestamp(103)
@@ -40,7 +40,7 @@ def test_it_goes_on_in_the_archive(is_cold):
     assert isinstance(search, ColdRead)
 
 
-def test_it_has_at_least_one_batch_and_not_more_bytes_than_were_asked_for():
+def test_it_has_at_least_one_batch_and_at_most_the_requested_bytes():
     bench = bench_of()
     size = bench.log.index.size_of(0)
     results = [bench.log.read(1, bytes_max, at_least_one=True).cold for bytes_max in (1, 2 * size)]
@@ -48,7 +48,7 @@ def test_it_has_at_least_one_batch_and_not_more_bytes_than_were_asked_for():
     assert [offsets_of(result()) for result in results] == [[1], [1, 2]]
 
 
-def test_it_ends_where_readers_of_committed_records_did():
+def test_it_ends_at_the_last_stable_offset():
     bench = bench_of(2)
     batch = build_batch([NewRecord(bytes(300))], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     bench.files.is_cold = False
@@ -65,7 +65,7 @@ def test_it_ends_where_readers_of_committed_records_did():
     assert bench.log.bytes_available(2, committed=True) == 0
 
 
-def test_what_is_below_the_start_by_then_is_nothing():
+def test_it_is_empty_if_the_records_were_deleted():
     bench = bench_of()
     result = bench.log.read(0, 1 << 20, at_least_one=True)
     bench.log.raise_log_start(COUNT)

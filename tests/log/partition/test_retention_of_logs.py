@@ -1,4 +1,4 @@
-"""What the rules of a log delete and when its journal must be archived first, wherever its records lie."""
+"""Retention of logs, and archiving that must come first, for records in archive and journal."""
 
 import attrs
 import pytest
@@ -13,7 +13,7 @@ ROLL = RollRules(segment_bytes=10_000, segment_ms=1_000)
 
 
 def bench_of(*parts, policies=None):
-    """A log of batches with these times; what is not in the last part is archived."""
+    """Return a log of batches with these timestamps; the last part is not archived."""
     bench = Bench(policies=policies or LogPolicies(roll=ROLL))
     for number, times in enumerate(parts):
         if number:
@@ -30,20 +30,20 @@ def seen(bench):
     ]
 
 
-def test_a_log_of_nothing_has_no_segments_and_waits_for_nobody():
+def test_an_empty_log_has_no_segments_and_needs_no_archiving():
     bench = bench_of([])
     assert seen(bench) == []
     assert not waits_for_archive(bench.log, NOW_MS * 2)
     assert expiries(bench.logs, NOW_MS * 2) == {}
 
 
-def test_what_lies_in_the_journal_is_the_active_segment():
+def test_records_in_the_journal_are_the_active_segment():
     bench = bench_of([5, 9, 7])
     assert seen(bench) == [(0, 2, 5, 9, False)]
     assert segments_of(bench.log)[0].size_bytes == bench.log.index.size_bytes == bench.log.size_bytes
 
 
-def test_it_goes_on_with_the_segment_that_the_archive_has_begun():
+def test_the_active_segment_continues_the_unsealed_archived_one():
     bench = bench_of([5, 9], [7, 8])
     begun = bench.log.archived.manifest.segments[-1]
     assert not begun.is_sealed
@@ -55,7 +55,7 @@ def test_it_goes_on_with_the_segment_that_the_archive_has_begun():
     assert seen(bench)[0][0] == 0, "all is archived"
 
 
-def test_what_a_reader_could_get_is_counted_wherever_it_lies():
+def test_bytes_available_count_archive_and_journal():
     bench = bench_of([5, 9], [7, 8])
     size_bytes = bench.log.size_bytes
     assert bench.log.bytes_available(0) == size_bytes
@@ -64,7 +64,7 @@ def test_what_a_reader_could_get_is_counted_wherever_it_lies():
     assert bench.log.bytes_available(4) == bench.log.bytes_available(-1) == 0
 
 
-def test_behind_segments_that_have_ended_it_is_one_of_its_own():
+def test_after_sealed_segments_the_active_one_is_separate():
     """Sealed by the time that it spans, here."""
     bench = bench_of([5, 9, 2_000, 2_001], [2_002])
     assert [each[:2] for each in seen(bench)] == [(0, 1), (2, 4)]
@@ -91,14 +91,14 @@ def test_behind_segments_that_have_ended_it_is_one_of_its_own():
             ),
             1,
             1_100,
-            True,  # what is compacted does not expire
+            True,  # a compacted log does not expire
         ),
     ],
 )
 def test_the_journal_is_archived_first_when_a_segment_should_have_ended_within_it(
     policies, count, now_ms, is_waited_for
 ):
-    """By its size or its time; not for what has expired anyhow, nor where nothing is done with segments."""
+    """By size or time, unless all of it has expired or the log's segments are never deleted or compacted."""
     bench = bench_of([10] * count, policies=policies)
     assert waits_for_archive(bench.log, now_ms) is is_waited_for
 
@@ -130,8 +130,8 @@ def test_records_without_a_timestamp_age_from_when_they_are_written(timestamp):
     assert found.log_start_offset == 3
 
 
-def test_what_a_start_finds_without_a_timestamp_is_archived_and_ages_from_then():
-    """When it was written is not known, and must not be forgotten at each start again."""
+def test_replayed_batches_without_timestamps_are_archived_and_age_from_startup():
+    """Their write time is unknown. Archiving them keeps their age over further restarts."""
     bench = bench_of([-1], policies=LogPolicies(roll=ROLL, retention=RetentionRules(retention_ms=5_000)))
     bench.clock.now_ms += 10
     bench.start()
@@ -148,7 +148,7 @@ def test_1970_is_a_time():
     assert waits_for_archive(bench_of([0]).log, 1_001)
 
 
-def test_what_has_expired_goes_with_its_segments_and_what_of_it_is_in_the_journal_is_shown_no_more():
+def test_expired_segments_are_deleted_and_their_records_in_the_journal_hidden():
     policies = LogPolicies(roll=ROLL, retention=RetentionRules(retention_ms=1_000))
     bench = bench_of([5, 9, 2_000, 2_001], [2_002], policies=policies)
     (key,) = bench.logs.archive_targets()

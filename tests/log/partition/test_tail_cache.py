@@ -1,4 +1,4 @@
-"""The newest batches of all partitions fill the memory that they may take, and no more."""
+"""The cache of the newest batches of all partitions, and its limit."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ class Log:
     st.integers(0, 5),
     st.sampled_from([-1, 0, 1]),
 )
-def test_the_newest_that_fit_are_kept(plan, count, more):
+def test_the_newest_slots_that_fit_are_kept(plan, count, more):
     cache, logs, newest = TailCache(max(0, count * (BATCH_OVERHEAD_BYTES + 2) + more)), (Log(), Log()), []
     for which, size_bytes in plan:
         log = logs[which]
@@ -43,7 +43,7 @@ def test_the_newest_that_fit_are_kept(plan, count, more):
                 assert (result is not None) == (first in kept)
 
 
-def test_a_read_has_the_batches_that_are_asked_for_and_not_too_many():
+def test_a_read_has_the_requested_batches_up_to_the_limit():
     cache, log = TailCache(1 << 30), Log()
     large = bytes(GATHER_BELOW_BYTES)
     for _ in range(3):

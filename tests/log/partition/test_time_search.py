@@ -1,4 +1,4 @@
-"""Search by time over all that a log has, in the archive and behind it: what a scan over its records would find."""
+"""Search by timestamp in archive and journal, compared with a scan over the records."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ ARCHIVED = st.lists(st.lists(TIMES.map(lambda times: (times, False, 0)), min_siz
 
 
 def search_of(archived, batches, start, *, stored_from=0, is_cold=False):
-    """A search in what the archive has and in batches behind it, which are in memory or not."""
+    """Return a search in archived batches and in later ones, which are in memory or not."""
     index = OffsetIndex()
     for batch in batches:
         header = read_header(batch)
@@ -51,7 +51,7 @@ def test_the_first_record_at_or_after_a_time_is_found_wherever_the_log_starts_an
             assert resolved(search.offset_for_timestamp(timestamp)) == expected
         largest = max((it.timestamp for it in records), default=None)
         expected = next(((it.timestamp, it.offset, 0) for it in records if it.timestamp == largest), None)
-        assert resolved(search.max_timestamp()) == expected, "also of what lies in front of the start"
+        assert resolved(search.max_timestamp()) == expected, "also below the log start"
 
 
 @given(st.lists(TIMES, max_size=4))
@@ -66,7 +66,7 @@ def test_the_largest_timestamp_is_that_of_a_batch_that_retention_has_left(shapes
             assert resolved(search_of(None, batches, start, stored_from=stored_from).max_timestamp()) == expected
 
 
-def test_timestamps_below_minus_one_are_no_largest_timestamp():
+def test_timestamps_below_minus_one_are_not_the_largest():
     """Their batch says -1, as in Kafka, so that its records are not found."""
     batches = [make_batch(0, [-2]), make_batch(1, [-1])]
     below = with_times(read_header(batches[0]), batches[0], -1)

@@ -1,4 +1,4 @@
-"""Each rule of transactions in a log, by itself; Apache Kafka 4.3.1's ProducerAppendInfo says what is expected."""
+"""The rules of transactions in a log, one by one, as in ProducerAppendInfo of Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def batch_of(count=1, *, producer=PRODUCER, epoch=0, sequence=0, transactional=T
 
 
 class Log(Setting):
-    """One whose every append is durable at once, unless it is asked to wait."""
+    """A log in which every append is durable at once, unless the test asks it to wait."""
 
     def write(self, *args, wait=False, starts_at_zero=False, **options):
         appended = transactional_batches.produce(
@@ -109,8 +109,7 @@ def test_a_later_transaction_does_not_hide_that_an_earlier_one_is_not_durable(lo
     assert log.stable == 2
 
 
-def test_what_is_not_durable_holds_nothing_back(log):
-    """The high watermark does."""
+def test_the_last_stable_offset_is_at_most_the_high_watermark(log):
     log.write(transactional=False)
     log.write(producer=OTHER, wait=True)
     assert log.stable == 1
@@ -139,7 +138,7 @@ def test_others_are_not_concerned(log):
     log.write(producer=-1, epoch=-1, sequence=-1, transactional=False)
 
 
-def test_the_sequence_is_looked_at_before_the_transaction(log):
+def test_the_sequence_is_checked_before_the_transaction(log):
     log.write()
     with pytest.raises(OutOfOrderSequence):
         log.write(sequence=5, transactional=False)
@@ -151,14 +150,14 @@ def test_a_duplicate_within_a_transaction_is_one(log):
     assert (again.duplicate, again.base_offset) == (True, first.base_offset)
 
 
-def test_a_transactional_batch_that_nobody_vouches_for_is_refused(log):
+def test_a_transactional_batch_without_verification_is_refused(log):
     with pytest.raises(TransactionalRecords):
         log.log.produce(batch_of(), NOW)
     assert log.open() is None
 
 
 def test_a_transactional_batch_without_a_producer_belongs_to_no_transaction(log):
-    """Apache Kafka takes it; nobody could ever end what it began."""
+    """Apache Kafka accepts it. No marker could ever end its transaction."""
     log.write(producer=-1, epoch=-1, sequence=-1)
     assert (len(log.log.producers), log.log.producers.open, log.stable) == (0, {}, 1)
     opened = OpenTransactions()
@@ -177,7 +176,7 @@ def test_a_producer_of_transactions_version_2_starts_at_zero_where_nothing_is_kn
         log.write(sequence=5, starts_at_zero=False)
 
 
-def test_one_that_is_fenced_is_told_so_before_its_sequence(log):
+def test_a_fenced_epoch_is_reported_before_the_sequence(log):
     log.end(epoch=3)
     with pytest.raises(InvalidProducerEpoch):
         log.write(epoch=2, sequence=5, starts_at_zero=True)
@@ -218,7 +217,7 @@ def test_from_version_2_on_a_marker_has_a_higher_epoch_than_the_data(log):
     log.end(epoch=2, version=2)
 
 
-def test_from_version_2_on_a_marker_may_come_again_while_nothing_is_open(log):
+def test_with_version_2_a_marker_may_be_repeated_while_nothing_is_open(log):
     log.write()
     log.end(epoch=1, version=2)
     assert log.end(epoch=1, version=2).entry is not None, "it is appended once more, as in Apache Kafka"
@@ -238,7 +237,7 @@ def test_the_epoch_of_the_coordinator_may_not_fall(log):
     log.end(coordinator=3)
 
 
-def test_a_late_epoch_is_told_before_a_late_coordinator(log):
+def test_a_late_epoch_is_reported_before_a_late_coordinator(log):
     log.end(epoch=2, coordinator=3)
     with pytest.raises(InvalidProducerEpoch):
         log.end(epoch=1, coordinator=2)
@@ -252,12 +251,12 @@ def test_a_marker_without_a_transaction_is_appended_and_fences(log):
     assert log.log.aborted_transactions(0, 1) == []
 
 
-def test_an_abort_without_data_is_no_aborted_transaction(log):
+def test_an_abort_without_data_is_not_an_aborted_transaction(log):
     log.end(committed=False)
     assert log.log.aborted_transactions(0, 1) == []
 
 
-def test_an_aborted_transaction_is_told_to_who_reads_any_of_it(log):
+def test_readers_of_any_part_of_an_aborted_transaction_get_it(log):
     log.write(2)
     log.write(producer=OTHER)
     log.end(committed=False)
@@ -294,7 +293,7 @@ def test_a_topic_that_compresses_its_records_does_not_compress_markers():
     assert [(it.compression, it.is_transactional) for it in headers] == [(Compression.GZIP, True), (0, True)]
 
 
-def test_what_a_coordinator_writes_for_a_producer_has_no_sequence(log):
+def test_batches_of_a_coordinator_have_no_sequence(log):
     """Offsets that are committed in a transaction."""
     batch = batch_of(sequence=-1, epoch=2)
     for _ in range(2):
@@ -308,7 +307,7 @@ def test_what_a_coordinator_writes_for_a_producer_has_no_sequence(log):
 
 
 def test_deleted_records_do_not_end_a_transaction(log):
-    """Its marker may still come; readers begin behind what is deleted, and get nothing of it."""
+    """Its marker may still arrive. Readers start after the deleted records."""
     log.write(2)
     log.write(2, sequence=2)
     log.log.raise_log_start(3)
@@ -328,7 +327,7 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten(log):
     assert log.log.producers.expire(NOW + 1000, expiration_ms=10) == 1
 
 
-def test_a_reader_of_committed_records_ends_where_something_is_undecided(log):
+def test_a_read_committed_reader_ends_at_the_first_open_transaction(log):
     log.write(transactional=False, producer=OTHER)
     log.write()
     log.write(transactional=False, producer=OTHER, sequence=1)
@@ -377,9 +376,9 @@ def test_a_snapshot_without_markers_is_as_the_first_release_wrote_it():
     assert states.snapshot() == OLD
 
 
-def test_a_snapshot_with_markers_says_what_they_said():
+def test_a_snapshot_with_markers_restores_them():
     backwards = WITH_MARKERS[::-1]
-    assert list(decode_producers(encode_producers(backwards))) == backwards, "whoever of them had one"
+    assert list(decode_producers(encode_producers(backwards))) == backwards, "whichever of them had one"
     data = encode_producers(WITH_MARKERS)
     assert list(decode_producers(data)) == WITH_MARKERS
     states = ProducerStates.restored(data, [(6, 40), (5, 20)])

@@ -1,4 +1,4 @@
-"""A log with transactions against its story (see transaction_machine), and the same with the code broken in turn."""
+"""A log with transactions against its model (see transaction_machine), and the same with sabotaged code."""
 
 import attrs
 import pytest
@@ -57,7 +57,7 @@ def test_aborted_transactions_that_are_forgotten_before_the_archive_has_them_are
     assert_noticed()
 
 
-def test_aborted_transactions_of_the_archive_that_are_not_told_are_noticed(monkeypatch):
+def test_missing_archived_aborted_transactions_are_noticed(monkeypatch):
     monkeypatch.setattr(
         "pipeline_broker.log.archive.archived_log.ArchivedLog.aborted_transactions", lambda self, *_: None
     )

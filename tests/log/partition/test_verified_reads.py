@@ -1,4 +1,4 @@
-"""What is read from the journal's files is verified, batch by batch, whether the page cache has it or not."""
+"""Batches read from the journal's files are verified one by one, whether they are in the page cache or not."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ BATCHES = 6
 
 
 class Setting:
-    """Two logs whose batches alternate in the journal; nothing of them is in the tail cache."""
+    """Two logs with alternating batches in the journal, and none in the tail cache."""
 
     def __init__(self):
         self.files = MemoryFileSystem()
@@ -42,7 +42,7 @@ class Setting:
         file.write([bytes([byte ^ 1])], position + place)
 
     def read(self, offset):
-        """The base offsets of what a read gives, with all that has to wait."""
+        """Return the base offsets of a read, including its cold part."""
         result = self.log.read(offset, 1 << 20, at_least_one=True)
         parts = result.cold() if result.cold else result.parts
         return [header.base_offset for header, _ in iterate_batches(b"".join(parts))]
@@ -50,7 +50,7 @@ class Setting:
 
 @pytest.mark.parametrize("is_cold", [True, False])
 @pytest.mark.parametrize("place", [0, 7, 11, 15, 16, 17, 60, 100])
-def test_a_changed_byte_ends_a_read_in_front_of_its_batch_and_is_an_error_there(is_cold, place):
+def test_a_changed_byte_ends_a_read_before_its_batch_and_is_an_error_there(is_cold, place):
     """Base offset, length, leader epoch and magic lie outside the checksum and are held against the index."""
     it = Setting()
     it.files.is_cold = is_cold
@@ -61,12 +61,12 @@ def test_a_changed_byte_ends_a_read_in_front_of_its_batch_and_is_an_error_there(
     with pytest.raises(DamagedSegment, match=rf"journal segment 1 is damaged at byte {position}\b.* offset 3") as found:
         it.read(3)
     assert found.value.error_name == "CORRUPT_MESSAGE"
-    assert it.read(4) == [4, 5], "what lies behind it can be read"
+    assert it.read(4) == [4, 5], "later batches can be read"
 
 
 @pytest.mark.parametrize("is_cold", [True, False])
 def test_a_batch_of_another_partition_is_not_taken_for_this_ones(is_cold):
-    """A read that the disk misdirects gives intact batches, and none of them is the one that was asked for."""
+    """A misdirected disk read returns intact batches of another position."""
     it = Setting()
     it.files.is_cold = is_cold
     distance = it.logs[1].index.places[2] - it.log.index.places[2]
@@ -78,7 +78,7 @@ def test_a_batch_of_another_partition_is_not_taken_for_this_ones(is_cold):
 
 
 class _Misdirected:
-    """A file whose reads give what lies further on."""
+    """A file that returns bytes of a later position."""
 
     def __init__(self, file, distance):
         self._file = file

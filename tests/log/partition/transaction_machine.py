@@ -1,8 +1,8 @@
-"""A log with transactions, driven at random: several producers, markers, what is refused, archive, starts at any step.
+"""A log with transactions, driven at random: producers, markers, refused batches, archiving and restarts.
 
-The machine draws what producers, coordinators and the disk do; the model (`transaction_model`) has the story alone. At
-every step the last stable offset is the story's, and so is what is known of producers; a reader of committed records
-gets exactly these, in order, each once, whatever lies where.
+The machine draws the actions of producers, coordinators and the disk. The model (`transaction_model`) keeps only the
+history of appended batches. At every step the log has the last stable offset and the producers of the model. A
+read_committed reader gets exactly the committed records, in order and once each.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self.open()
 
     def open(self):
-        """What is found is a prefix of the story, with all that was durable."""
+        """Start a broker, and check that the log is a prefix of the history with all durable batches."""
         self.pending = []
         self.journal = Journal.open(DIRECTORY, segment_bytes=8 << 10, files=self.files)
         self.archive = open_local_archive(DIRECTORY, self.files)
@@ -75,7 +75,7 @@ class TransactionMachine(RuleBasedStateMachine):
         end = self.log.high_watermark
         kept = [it for it in self.story if it.last_offset < end]
         assert model.end_of(kept) == end, "the log ends within a batch"
-        assert len(kept) >= self.durable_count, "what was durable is lost"
+        assert len(kept) >= self.durable_count, "durable batches are lost"
         self.story, self.durable_count = kept, len(kept)
         self.log_start = self.log.log_start_offset
 
@@ -150,7 +150,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(bump=st.sampled_from([0, 0, 1, -1]))
     def append_by_coordinator(self, bump):
-        """Offsets that are committed in a transaction have no sequence: only the epoch is looked at."""
+        """Append offsets committed in a transaction. They have no sequence, so only the epoch is checked."""
         producer = COMMITTER
         known = model.producers(self.story).get(producer)
         epoch = max(0, (known.epoch if known else 0) + bump)
@@ -195,7 +195,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pending)
     @rule(data=st.data())
     def commit(self, data):
-        """Some of what was appended becomes durable."""
+        """Make some appended batches durable."""
         self.make_durable(data.draw(st.integers(1, len(self.pending))))
 
     def make_durable(self, count):
@@ -278,7 +278,7 @@ class TransactionMachine(RuleBasedStateMachine):
         assert found == expected
 
     def committed_records(self, offset, bytes_max):
-        """As Kafka's own consumer: fetch after fetch, leaving out what the answers list as aborted."""
+        """Read like Kafka's own consumer: fetch after fetch, without the records of listed aborted transactions."""
         found = []
         while offset < self.log.last_stable_offset:
             result = self.log.read(offset, bytes_max, at_least_one=True, committed=True)
@@ -304,7 +304,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def count_bytes(self, data):
-        """What a waiting reader may count on is there, and nothing that is not decided is counted."""
+        """Check that the bytes available to a waiting reader exist, and are all below the last stable offset."""
         stable = self.log.last_stable_offset
         offset = data.draw(st.integers(self.log_start, max(self.log_start, self.log.high_watermark)))
         available = self.log.bytes_available(offset, committed=True)
@@ -320,7 +320,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
 
 def decided(append):
-    """What was appended, or the name of the error."""
+    """Return the result of an append, or the name of its error."""
     try:
         return append()
     except LogError as error:
@@ -346,7 +346,7 @@ def consumed(data, listed, offset):
 
 
 class CompactedMachine(TransactionMachine):
-    """The same with compaction: what a reader gets is of the committed records, with the last of each key."""
+    """The same machine with compaction: readers get the last committed record of each key."""
 
     policies = LogPolicies(
         roll=RollRules(segment_bytes=700, compact=True),
@@ -380,5 +380,5 @@ class CompactedMachine(TransactionMachine):
 
 
 def table(records):
-    """Key -> value, as somebody has it who reads to the end; the key of a value is its place in its batch."""
+    """Return the values by key for a reader at the end of the log."""
     return {value.split(b":")[0].split(b".")[1]: (offset, value) for offset, value in records}

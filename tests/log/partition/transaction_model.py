@@ -1,7 +1,6 @@
-"""What a log with transactions must be like, told from the story of what was appended to it.
+"""The model of a log with transactions: every answer is computed from the whole history of appended batches.
 
-Rules of this file: nothing is kept but the story; every question is answered by going through it from its beginning,
-so that nothing here can be stale.
+It keeps no other state, so no answer can be stale.
 """
 
 import attrs
@@ -49,7 +48,7 @@ class Marker:
 
 @attrs.define
 class Producer:
-    """What the story so far says of one."""
+    """The state of a producer according to the history."""
 
     epoch: int
     batches: list = attrs.Factory(list)
@@ -78,7 +77,6 @@ def producers(story):
 
 
 def described(story):
-    """What DescribeProducers tells."""
     return {
         (
             key,
@@ -93,12 +91,12 @@ def described(story):
 
 
 def end_of(story):
-    """The offset behind the last batch."""
+    """Return the offset after the last batch."""
     return story[-1].last_offset + 1 if story else 0
 
 
 def last_stable_offset(durable, start):
-    """Of what is durable, up to where no transaction is open."""
+    """Return the offset below which all durable batches are decided."""
     opened = [it.open_since for it in producers(durable).values() if it.open_since >= 0]
     return max(min([end_of(durable), *opened]), start)
 

@@ -1,4 +1,4 @@
-"""The rules for idempotent producers, against a model that keeps everything and decides from the rules' text."""
+"""The rules of idempotent producers, against a model that keeps all batches and follows the text of the rules."""
 
 import tracemalloc
 from contextlib import nullcontext
@@ -58,7 +58,7 @@ def decide(states, producer, epoch, first, last):
 
 @st.composite
 def steps(draw):
-    """Mostly what a producer with up to six requests in flight would send, near the wrap too, plus noise."""
+    """Draw mostly valid batches of a producer with up to six requests in flight, also near the wrap, plus noise."""
     return (
         draw(st.sampled_from(["send", "send", "send", "refuse", "repeat"])),
         draw(st.integers(1, 2)),
@@ -112,7 +112,7 @@ class Forgetful(ProducerStates):
 
 
 class Trusting(ProducerStates):
-    """Appends what leaves a gap."""
+    """Accepts batches that leave a gap."""
 
     def check(self, *batch):
         try:
@@ -172,18 +172,18 @@ def test_sequences_wrap_to_zero():
     assert decide(states, 7, 0, WRAP - 2, 1) == ("duplicate", 0)
 
 
-def test_behind_a_refused_first_batch_nothing_slips_in():
+def test_no_batch_overtakes_a_refused_first_batch():
     states = ProducerStates()
     states.refused(7, 0, 10)
 
     assert decide(states, 7, 0, 11, 11) == "out of order"
     assert decide(states, 7, 0, 10, 10) == "append"
-    assert decide(states, 7, 0, 0, 0) == "append", "it begins anew"
+    assert decide(states, 7, 0, 0, 0) == "append", "it starts again"
     assert decide(states, 7, 0, 1, 1) == "out of order"
     assert decide(states, 8, 0, 11, 11) == "append"
 
 
-def test_behind_a_batch_of_a_new_epoch_that_is_refused_nothing_slips_in_either():
+def test_no_batch_overtakes_a_refused_batch_of_a_new_epoch():
     states = ProducerStates()
     states.refused(7, 0, 10)
     states.refused(7, 1, 3)
@@ -194,7 +194,7 @@ def test_behind_a_batch_of_a_new_epoch_that_is_refused_nothing_slips_in_either()
     assert decide(states, 7, 1, 3, 3) == "append"
 
 
-def test_a_producer_that_went_on_behind_a_refused_batch_has_nothing_held_against_it_once_it_is_forgotten():
+def test_an_expired_producer_may_restart_despite_an_earlier_refused_batch():
     states = ProducerStates()
     states.refused(7, 0, 10)
     states.record(7, 0, ProducedBatch(0, 9, 0, 9, 0), 0)
@@ -212,7 +212,7 @@ def test_a_producer_is_described_by_its_last_batch_and_by_a_marker_that_is_later
     ended(states, 5, epoch=2)
     assert list(states.described()) == [(7, 2, -1, 50, 3, -1)]
     assert states.last_offsets() == {7: (2, None)}
-    assert decide(states, 7, 2, 1, 1) == "out of order", "what follows a marker begins with 0"
+    assert decide(states, 7, 2, 1, 1) == "out of order", "batches after a marker start at 0"
     for base_offset in (6, 9):
         states.record(7, 2, ProducedBatch(0, 2, base_offset, base_offset + 2, 777 + base_offset), 1000)
     states.open[7] = 6
@@ -232,7 +232,7 @@ def test_a_marker_counts_as_a_sign_of_life():
 
 
 @pytest.mark.parametrize("others", [{}, {8: 3}])
-def test_an_aborted_transaction_says_up_to_where_everything_had_ended_then(others):
+def test_an_aborted_transaction_has_the_last_stable_offset_of_its_end(others):
     """Up to its marker, or to the oldest of those that are still open."""
     states = ProducerStates()
     states.open |= {7: 1, **others}
@@ -244,8 +244,8 @@ def test_an_aborted_transaction_says_up_to_where_everything_had_ended_then(other
     ("epoch", "sequence", "is_refused"),
     [(2, 0, False), (2, 1, True), (3, 0, False), (3, 1, True), (1, 1, False)],
 )
-def test_where_only_a_marker_is_known_of_a_producer_of_version_2_it_begins_with_0(epoch, sequence, is_refused):
-    """Of one that is fenced `check` says so; who has batches goes on behind them."""
+def test_a_version_2_producer_known_by_a_marker_only_starts_at_0(epoch, sequence, is_refused):
+    """For a fenced one `check` raises the error. A producer with batches continues after them."""
     states = ProducerStates()
     ended(states, 5, epoch=2)
     with pytest.raises(OutOfOrderSequence) if is_refused else nullcontext():
@@ -274,14 +274,14 @@ def test_a_silent_producer_is_forgotten(silent_ms, forgotten):
     assert len(states) == 1 - forgotten
 
 
-def test_of_too_many_producers_those_that_were_silent_longest_are_forgotten(monkeypatch):
-    """They go on as after their expiration: a batch may start anywhere. Who has a transaction open is kept."""
+def test_the_longest_silent_of_too_many_producers_are_forgotten(monkeypatch):
+    """They may then start at any sequence, as after their expiration. A producer with an open transaction is kept."""
     monkeypatch.setattr(producer_state, "PRODUCERS_MAX", 20)
     states = ProducerStates()
     for producer in range(20):
         states.record(producer, 0, ProducedBatch(0, 4, producer, producer, 0), producer)
     states.open[0] = 0
-    states.record(1, 0, ProducedBatch(5, 9, 20, 20, 0), 20)  # it is heard of again
+    states.record(1, 0, ProducedBatch(5, 9, 20, 20, 0), 20)  # it sends again
     counts = []
     for producer in range(20, 120):
         states.record(producer, 0, ProducedBatch(0, 4, producer, producer, 0), producer)
@@ -296,7 +296,7 @@ def test_of_too_many_producers_those_that_were_silent_longest_are_forgotten(monk
 
 
 @pytest.mark.parametrize(("epoch", "decision"), [(-3, "fenced"), (-2, "fenced"), (-1, "append"), (0, "append")])
-def test_a_producer_that_is_not_known_has_epoch_minus_1(epoch, decision):
+def test_an_unknown_producer_has_epoch_minus_1(epoch, decision):
     """As in Apache Kafka: an epoch below that is of the past."""
     assert decide(ProducerStates(), 5, epoch, 0, 0) == decision
 

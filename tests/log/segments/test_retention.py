@@ -1,4 +1,4 @@
-"""What retention deletes and when segments roll, against a model that follows the rules' text step by step."""
+"""Retention and rolling, against a model that follows the text of the rules step by step."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +47,7 @@ def logs(draw):
 
 
 def model(segments, rules, start, watermark):
-    """The base offsets of what goes, with the reasons."""
+    """Return the base offsets of the deleted segments, with the reasons."""
     end = segments[-1].last_offset + 1
     rest, gone = list(segments), []
 
@@ -84,7 +84,7 @@ def plan_of(segments, rules, *, start=0, watermark=None):
 
 
 @given(logs(), st.booleans(), st.sampled_from([-1, 0, 499, 500]), st.integers(-1, 12), st.data())
-def test_what_is_deleted_is_what_the_rules_say(segments, delete, retention_ms, retention_hundreds, data):
+def test_deletions_follow_the_rules(segments, delete, retention_ms, retention_hundreds, data):
     rules = RetentionRules(delete=delete, retention_ms=retention_ms, retention_bytes=max(retention_hundreds * 100, -1))
     end = segments[-1].last_offset + 1
     watermark = data.draw(st.integers(0, end))
@@ -106,7 +106,7 @@ def bases(plan):
     return [it.segment.base_offset for it in plan.deletions]
 
 
-def test_a_compacted_log_loses_only_what_lies_below_its_start():
+def test_a_compacted_log_loses_only_segments_below_its_start():
     segments = (segment(0, max_timestamp=0), segment(10, max_timestamp=0), segment(20, max_timestamp=0))
     rules = RetentionRules(delete=False, retention_ms=0, retention_bytes=0)
     assert bases(plan_of(segments, rules)) == []
@@ -115,7 +115,7 @@ def test_a_compacted_log_loses_only_what_lies_below_its_start():
     assert bases(plan_of(segments, rules, start=30)) == [0, 10], "the last segment stays whatever the log start"
 
 
-def test_a_future_timestamp_keeps_its_segment_and_all_behind_it():
+def test_a_future_timestamp_keeps_its_segment_and_all_later_ones():
     segments = (segment(0, max_timestamp=NOW_MS + 1), segment(10, max_timestamp=0), segment(20, max_timestamp=0))
     assert bases(plan_of(segments, RetentionRules(retention_ms=1))) == []
 
@@ -126,7 +126,7 @@ def test_without_timestamps_a_segment_ages_from_its_last_write():
     assert bases(plan_of((old, unknown, segment(20)), RetentionRules(retention_ms=10))) == [0]
 
 
-def test_what_is_as_old_as_the_limit_stays():
+def test_a_segment_exactly_as_old_as_the_limit_stays():
     segments = (segment(0, max_timestamp=NOW_MS - 10), segment(10, max_timestamp=NOW_MS))
     assert bases(plan_of(segments, RetentionRules(retention_ms=10))) == []
     assert bases(plan_of(segments, RetentionRules(retention_ms=9))) == [0]
@@ -142,14 +142,14 @@ def test_at_least_retention_bytes_remain():
     assert plan.log_start_offset == 30
 
 
-def test_what_goes_because_it_lies_below_the_start_is_not_counted_among_the_bytes_that_remain():
+def test_segments_below_the_start_do_not_count_as_remaining_bytes():
     segments = (segment(0), segment(10), segment(20), segment(30))
     for limit, expected in {300: [0], 201: [0], 200: [0, 10]}.items():
         rules = RetentionRules(retention_ms=-1, retention_bytes=limit)
         assert bases(plan_of(segments, rules, start=10)) == expected
 
 
-def test_of_a_log_without_segments_nothing_is_deleted_and_nothing_rolls():
+def test_a_log_without_segments_neither_deletes_nor_rolls():
     plan = retention_plan(
         (), RetentionRules(retention_ms=0), NOW_MS, log_start_offset=3, high_watermark=3, log_end_offset=3
     )

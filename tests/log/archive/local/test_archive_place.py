@@ -1,4 +1,4 @@
-"""A data directory says where its archive and its journal are, and a start that would look elsewhere is refused."""
+"""The recorded location of archive and journal, and the refusal of any other one."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def put(files, name, content=b""):
 
 
 @pytest.mark.parametrize("place", [DISK, OBJECTS, ArchivePlace("file:///ä", 2**31 - 1)])
-def test_what_was_written_down_is_read_also_after_a_power_cut(files, place):
+def test_the_recorded_location_survives_a_power_cut(files, place):
     put(files, WRITING_NAME, b"an attempt that was cut short, and longer than what follows it" * 9)
     assert read_archive_place(files, DATA) is None
     keep_archive_place(files, DATA, place)
@@ -49,7 +49,7 @@ def test_what_was_written_down_is_read_also_after_a_power_cut(files, place):
     assert f"node {place.node}" in str(place)
 
 
-def test_an_archive_in_the_directory_itself_is_written_down_by_nobody(files):
+def test_an_archive_in_the_directory_itself_is_not_recorded(files):
     keep_archive_place(files, DATA, None)
     assert PLACE_NAME not in files.list_directory(DATA)
 
@@ -67,13 +67,13 @@ def test_an_archive_in_the_directory_itself_is_written_down_by_nobody(files):
         b"\xff\n\xff\n",
     ],
 )
-def test_a_file_that_says_something_else_is_damaged(files, content):
+def test_a_file_with_other_content_is_damaged(files, content):
     put(files, PLACE_NAME, content)
     with pytest.raises(ManifestDamaged, match="does not say where the archive is"):
         read_archive_place(files, DATA)
 
 
-def test_lines_behind_which_nothing_stands_are_whole(files):
+def test_a_last_line_without_a_newline_is_accepted(files):
     put(files, PLACE_NAME, b"s3://a\n12\nobjects")
     assert read_archive_place(files, DATA) == ArchivePlace("s3://a", 12, "objects")
 
@@ -91,7 +91,7 @@ def test_lines_behind_which_nothing_stands_are_whole(files):
         (DISK, DISK, None),
     ],
 )
-def test_a_directory_goes_on_with_its_own_archive_only(files, before, place, message):
+def test_a_directory_continues_only_with_its_own_archive(files, before, place, message):
     keep_archive_place(files, DATA, before)
     if message is None:
         keep_archive_place(files, DATA, place)
@@ -124,6 +124,6 @@ def test_a_directory_that_has_a_journal_keeps_it(files):
     assert read_archive_place(files, DATA) == DISK
 
 
-def test_an_empty_journal_is_none(files):
+def test_an_empty_journal_does_not_count(files):
     put(files, f"{JOURNAL_NAME}/other")
     keep_archive_place(files, DATA, OBJECTS)

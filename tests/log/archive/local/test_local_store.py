@@ -1,4 +1,4 @@
-"""A store in a directory: what takes the place of a file, and what a power cut leaves of one that went."""
+"""A segment store in a directory: replaced and deleted files, and power cuts."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def is_replaced(store):
 
 @pytest.mark.parametrize("goes", [goes_by_its_name, goes_with_its_folder, is_replaced])
 @pytest.mark.parametrize("is_synced", [False, True])
-def test_a_file_that_is_written_anew_has_nothing_to_do_with_the_one_that_had_its_name(goes, is_synced):
+def test_a_recreated_file_is_independent_of_the_old_one(goes, is_synced):
     """Whatever of it was open for reading or writing, and whatever was known to be durable of its folder."""
     files = MemoryFileSystem()
     store = memory_store(files)
@@ -47,7 +47,7 @@ def test_a_file_that_is_written_anew_has_nothing_to_do_with_the_one_that_had_its
     assert again.names("t-0") == ["a.log"]
 
 
-def test_what_was_deleted_does_not_come_back_with_a_power_cut():
+def test_deleted_files_do_not_reappear_after_a_power_cut():
     files = MemoryFileSystem()
     store = memory_store(files)
     store.write("t-0/a.log", [b"content"], 0)
@@ -58,7 +58,7 @@ def test_what_was_deleted_does_not_come_back_with_a_power_cut():
 
 
 @pytest.mark.parametrize("is_real", [False, True])
-def test_large_pieces_come_back_as_they_were_written_whatever_came_before_and_after(is_real, tmp_path):
+def test_large_writes_are_read_back_among_any_others(is_real, tmp_path):
     """They go past the page cache, small ones through it; a piece that is written again cuts off what followed it."""
     store = LocalStore(SystemFileSystem(), tmp_path / "archive") if is_real else memory_store(MemoryFileSystem())
     pieces = [b"1" * 100, b"2" * (LARGE_WRITE_BYTES_MIN + 77), b"3" * (BLOCK_BYTES + 1), b"4" * (3 << 20)]
@@ -74,7 +74,7 @@ def test_large_pieces_come_back_as_they_were_written_whatever_came_before_and_af
     store.close()
 
 
-def test_large_pieces_leave_no_pages_behind_and_are_durable_when_they_are_synced():
+def test_large_writes_bypass_the_page_cache_and_are_durable_after_a_sync():
     files = MemoryFileSystem()
     store = memory_store(files)
     seen = []
@@ -102,13 +102,12 @@ def test_a_name_that_was_given_to_another_file_is_durable_also_where_both_had_be
 
 
 def watched(files):
-    """What the file system is asked for from now on, with the name of the file."""
     asked = []
     files.before = lambda operation, path: asked.append((operation, path.name))
     return asked
 
 
-def test_a_file_is_cut_only_where_it_goes_on_behind_what_is_written():
+def test_a_file_is_truncated_only_if_it_is_longer_than_the_write():
     files = MemoryFileSystem()
     store = memory_store(files)
     store.write("t-0/a.log", [b"012345"], 0)
@@ -119,7 +118,7 @@ def test_a_file_is_cut_only_where_it_goes_on_behind_what_is_written():
     assert asked[1:] == [("write", "a.log"), ("truncate", "a.log")]
 
 
-def test_what_will_be_read_soon_is_asked_of_the_file_system():
+def test_read_ahead_is_passed_to_the_file_system():
     files = MemoryFileSystem()
     store = memory_store(files)
     store.write("t-0/a.log", [b"content"], 0)
@@ -140,7 +139,7 @@ def test_the_file_that_waits_longest_for_its_sync_makes_room_by_it(monkeypatch):
 
 
 def lose_writes_of(files, name):
-    """The system writes back what the file holds, and fails; it tells who has the file open."""
+    """Fail the write-back of a file, and report the error to the descriptors that have it open."""
 
     def fail(operation, _path):
         if operation == "sync":
@@ -153,7 +152,7 @@ def lose_writes_of(files, name):
     files.before = lambda _operation, _path: None
 
 
-def test_what_the_disk_lost_between_a_write_and_its_sync_is_told_by_the_sync():
+def test_a_lost_write_is_reported_by_the_sync():
     files = MemoryFileSystem()
     store = memory_store(files)
     store.write("t-0/a.log", [b"lost"], 0)
@@ -162,7 +161,7 @@ def test_what_the_disk_lost_between_a_write_and_its_sync_is_told_by_the_sync():
         store.sync(["t-0/a.log"])
 
 
-def test_what_the_disk_lost_of_a_file_does_not_matter_to_the_one_that_takes_its_place():
+def test_a_lost_write_of_a_replaced_file_does_not_matter():
     files = MemoryFileSystem()
     store = memory_store(files)
     store.write("t-0/a.log", [b"lost"], 0)

@@ -1,4 +1,4 @@
-"""The manifest: its edits as bytes, and its file under kills, power cuts and damage."""
+"""The manifest: the encoding of edits, and the file under kills, power cuts and damage."""
 
 import errno
 import os
@@ -152,7 +152,9 @@ class ManifestMachine(RuleBasedStateMachine):
 
     @rule(edit=edits, operation=st.sampled_from(["create", "write", "rename"]), is_cut=st.booleans())
     def start_without_space(self, edit, operation, is_cut):
-        """What was read is shown, and is written anew before anything follows it, or at the next start."""
+        """Start on a full disk: the edits are readable, and the file is rewritten before the next commit or at the next
+        start.
+        """
         self.files.before = no_space_for(operation)
         self.file = opened(self.files)
         assert self.file.manifest == self.expected
@@ -183,7 +185,7 @@ def rewriting(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("rewriting")
-def test_what_was_committed_survives_every_crash():
+def test_commits_survive_every_crash():
     run_state_machine_as_test(ManifestMachine, settings=SETTINGS)
 
 
@@ -202,7 +204,7 @@ def test_a_sync_left_out_is_noticed(left_out):
         run_state_machine_as_test(Machine, settings=BLIND)
 
 
-def test_a_long_file_is_written_anew_and_says_the_same(tmp_path, monkeypatch):
+def test_a_long_file_is_rewritten_with_the_same_content(tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline_broker.log.archive.local.manifest_file.REWRITE_BYTES_MIN", 1000)
     files = MemoryFileSystem()
     file = opened(files)
@@ -229,7 +231,7 @@ def damage(position, edits_count=3):
 
 
 @pytest.mark.parametrize("position", [0, 5, 30, 60])
-def test_damage_in_front_of_a_good_edit_refuses_the_start(position):
+def test_damage_before_an_intact_edit_refuses_the_start(position):
     with pytest.raises(ManifestDamaged, match="manifest is damaged at"):
         opened(damage(position))
 
@@ -264,7 +266,7 @@ def test_while_the_manifest_may_not_be_durable_nothing_is_given_up_for_it():
     assert archive.store.folders() == []
 
 
-def test_an_edit_behind_bytes_that_are_none_is_found_wherever_it_begins():
+def test_an_edit_after_other_bytes_is_found_at_any_position():
     frame = encode_frame(Edit(7, {}))
     for junk in (b"x", b"PBM", b"PBMF", b"PBMF" * 3, b"PPBMF" + bytes(30)):
         assert is_edit_after(window_of(junk + frame), 0)
@@ -274,8 +276,7 @@ def test_an_edit_behind_bytes_that_are_none_is_found_wherever_it_begins():
 
 
 @pytest.mark.parametrize("size_min", [0, 700])
-def test_a_file_is_written_anew_when_it_is_so_many_times_as_long_as_its_sum_was(monkeypatch, size_min):
-    """And not short; who goes on after a clean shutdown knows how long that was."""
+def test_a_file_is_rewritten_at_a_multiple_of_its_first_edit(monkeypatch, size_min):
     monkeypatch.setattr(manifest_file, "REWRITE_BYTES_MIN", size_min)
     files, directory = MemoryFileSystem(), Path("/d")
     files.make_directory(directory)
@@ -307,7 +308,7 @@ def commit_many(file):
 
 
 @pytest.mark.parametrize("operation", ["write", "sync"])
-def test_an_edit_that_did_not_become_durable_is_no_part_of_what_counts(operation):
+def test_an_edit_that_is_not_durable_is_not_applied(operation):
     files = MemoryFileSystem()
     file = opened(files)
     file.commit(Edit(1, {}))
@@ -319,7 +320,7 @@ def test_an_edit_that_did_not_become_durable_is_no_part_of_what_counts(operation
 
 @pytest.mark.parametrize("operation", ["write", "create"])
 def test_a_commit_that_a_full_disk_refused_is_done_again(operation, monkeypatch):
-    """It may refuse the edit, or to write the manifest anew; no clean shutdown vouches for what is in the file then."""
+    """The disk refuses the edit or the rewrite. Until a retry succeeds, a clean shutdown must not mark the file."""
     monkeypatch.setattr(manifest_file, "REWRITE_BYTES_MIN", 1)
     files = MemoryFileSystem()
     file = opened(files)
@@ -340,7 +341,7 @@ def test_a_manifest_that_no_broker_has_written_is_refused_before_it_is_read(tmp_
         ManifestFile(files, tmp_path)
 
 
-def test_zeros_behind_a_manifest_are_a_torn_end_and_holes_are_not_read(tmp_path):
+def test_zeros_after_a_manifest_are_a_torn_end_and_holes_are_not_read(tmp_path):
     files = SystemFileSystem()
     manifest = ManifestFile(files, tmp_path)
     manifest.commit(Edit(7, {}))
@@ -353,7 +354,7 @@ def test_zeros_behind_a_manifest_are_a_torn_end_and_holes_are_not_read(tmp_path)
     assert (tmp_path / MANIFEST_NAME).stat().st_size < 1000
 
 
-def test_an_edit_that_says_that_it_is_long_is_read_in_pieces_unless_it_is(tmp_path):
+def test_an_edit_that_claims_a_large_size_is_checked_in_pieces(tmp_path):
     files, path = SystemFileSystem(), tmp_path / "any"
     long = encode_frame(Edit(7, {bytes(20): PartitionManifest("a-0", producers=bytes(9 << 20))}))
     path.write_bytes(long[:-1] + b"x" + encode_frame(Edit(8, {})))

@@ -1,7 +1,6 @@
-"""Segment stores over objects in memory, and a log of their changes that survives them.
+"""Segment stores over objects in memory, with a log of their changes that survives them.
 
-Rules of this file: what was committed is kept as bytes and read again, so that a store that is opened on it sees what
-another process would.
+Commits are kept as bytes and decoded again, so a store opened on them sees what another process would see.
 """
 
 import itertools
@@ -30,7 +29,7 @@ class BytesLog:
 
 
 def object_store(log=None, store=None, object_bytes_max=64, cache_bytes_max=1 << 20):
-    """A segment store that makes objects early; its threads are those of nobody until it reads ahead or merges."""
+    """Return a segment store with small objects. It starts no thread before it reads ahead or merges."""
     store = MemoryStore() if store is None else store
     log = BytesLog() if log is None else log
     return ObjectSegmentStore(
@@ -39,7 +38,7 @@ def object_store(log=None, store=None, object_bytes_max=64, cache_bytes_max=1 <<
 
 
 def reopened(log, store, **options):
-    """What another process finds, which deletes the objects that do not count."""
+    """Return the store of a second process, which deletes the objects that do not count."""
     again = BytesLog(log.commits)
     store.delete([name for name, _ in list_all(store, "") if name not in again.files.object_sizes])
     return object_store(again, store, **options)

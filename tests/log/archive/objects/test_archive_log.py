@@ -1,4 +1,4 @@
-"""What was committed is read by the next process, whatever became of the one before, and by nobody twice."""
+"""Commits to an archive log are read by the next owner, however the previous one ended."""
 
 import itertools
 
@@ -50,7 +50,7 @@ def state_of(log):
     return log.files.files, log.files.object_sizes, log.manifest.lsn, dict(log.manifest.partitions)
 
 
-def test_a_new_log_is_empty_and_a_commit_is_there_for_the_next():
+def test_a_new_log_is_empty_and_its_commits_are_read_by_the_next_owner():
     store = MemoryStore()
     log = open_log(store)
     assert state_of(log) == ({}, {}, 0, {})
@@ -74,12 +74,12 @@ def test_each_node_has_a_log_of_its_own_in_the_store():
     assert all(name.startswith("files/7/") for name in names)
 
 
-def test_each_life_has_a_generation_of_its_own():
+def test_each_owner_has_its_own_generation():
     store = MemoryStore()
     assert len({open_log(store).generation for _ in range(4)}) == 4
 
 
-def test_who_was_taken_over_commits_nothing_any_more():
+def test_a_replaced_owner_commits_nothing():
     store = MemoryStore()
     first = open_log(store)
     first.commit(edit(1))
@@ -104,7 +104,7 @@ def test_files_of_a_commit_that_was_refused_are_as_they_were():
     assert first.files.object_sizes == {"bulk/x": 9}
 
 
-def test_who_closes_commits_nothing_any_more():
+def test_a_closed_log_commits_nothing():
     log = open_log(MemoryStore())
     log.close()
     with pytest.raises(WriterStopped):
@@ -120,7 +120,7 @@ def commit_file(log, number):
 
 
 @pytest.mark.parametrize("commit", [commit_edit, commit_file])
-def test_slots_are_summed_up_and_go(commit):
+def test_slots_are_replaced_by_a_snapshot_and_deleted(commit):
     store = MemoryStore()
     log = open_log(store)
     for number in range(1, 5 * SNAPSHOT_SLOTS):
@@ -129,7 +129,7 @@ def test_slots_are_summed_up_and_go(commit):
     assert state_of(open_log(store)) == state_of(log)
 
 
-def test_a_start_reads_what_was_summed_up_and_fewer_slots_behind_it_than_are_summed_up_at_once(monkeypatch):
+def test_startup_reads_one_snapshot_and_a_bounded_number_of_slots(monkeypatch):
     monkeypatch.setattr(archive_log, "SNAPSHOT_SLOTS", 4)
     store = MemoryStore()
     log = open_log(store)
@@ -140,7 +140,7 @@ def test_a_start_reads_what_was_summed_up_and_fewer_slots_behind_it_than_are_sum
     assert read == [1, 2, 3, 0, 1, 2, 3, 0, 1]
 
 
-def test_who_sums_up_again_does_not_look_through_all_that_the_log_ever_had(monkeypatch):
+def test_a_later_snapshot_does_not_list_all_earlier_slots(monkeypatch):
     """The fences of all lives stay; a node that was started often has many."""
     monkeypatch.setattr(archive_log, "SNAPSHOT_SLOTS", 4)
     listed, first_listed = [], []
@@ -161,7 +161,7 @@ def test_who_sums_up_again_does_not_look_through_all_that_the_log_ever_had(monke
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 60), st.integers(1, 30), st.booleans())
-def test_a_process_that_ends_at_any_request_has_committed_what_it_was_told(requests, commits, is_applied):
+def test_a_process_killed_at_any_request_keeps_its_confirmed_commits(requests, commits, is_applied):
     store = MemoryStore()
     left = [requests]
 
@@ -219,15 +219,15 @@ def test_lost_late_and_doubled_answers_change_nothing(data):
 
 
 @pytest.mark.parametrize("step", ["list", "read"])
-def test_what_a_predecessor_sums_up_while_its_successor_looks_is_not_missed(step):
-    """It may go on for as long as it does not know of the fence; what it deletes then is in what it wrote before."""
+def test_a_snapshot_of_the_predecessor_during_startup_is_not_missed(step):
+    """A predecessor that does not know of the fence yet may delete slots that its snapshot replaced."""
     store = MemoryStore()
     predecessor = open_log(store)
     for number in range(1, SNAPSHOT_SLOTS - 1):
         predecessor.commit(edit(number))
 
     class Held(MemoryStore):
-        """The boundary is raised, and what it frees deleted, in the middle of the successor's look."""
+        """Raises the boundary and deletes slots while the successor reads the log."""
 
         def __init__(self):
             self.is_fenced = self.is_done = False
@@ -275,7 +275,7 @@ def test_an_owner_that_sums_up_while_it_is_fenced_is_fenced_by_the_next_try():
         owner.commit(edit(SNAPSHOT_SLOTS + 2))
 
 
-def test_a_start_leaves_of_those_before_it_nothing_but_what_fences_them():
+def test_startup_leaves_only_the_fences_of_earlier_owners():
     store, counts = MemoryStore(), []
     for life in range(1, 5):
         log = open_log(store)
@@ -309,7 +309,7 @@ def test_a_damaged_slot_refuses_the_start():
         open_log(store)
 
 
-def test_a_start_whose_bucket_does_not_answer_gives_up_as_its_store_does():
+def test_startup_fails_when_its_store_gives_up():
     class Down(MemoryStore):
         def read(self, name, start, size_bytes):
             raise Unavailable("down")
@@ -319,7 +319,7 @@ def test_a_start_whose_bucket_does_not_answer_gives_up_as_its_store_does():
         ArchiveLog.take_over(settled, settled, 7, NONCES.__next__)
 
 
-def test_others_read_what_it_says_while_its_owner_goes_on():
+def test_other_processes_read_the_state_while_its_owner_writes():
     store = MemoryStore()
     settled = SettledStore(store, no_pause)
     log = open_log(store)
@@ -328,6 +328,6 @@ def test_others_read_what_it_says_while_its_owner_goes_on():
     state, slots = archive_log.read_state(settled, 7)
     assert state_of(state) == state_of(log)
     assert [slot.contents.header.kind for slot in slots] == [SlotKind.SNAPSHOT, SlotKind.DATA, SlotKind.DATA]
-    assert log.end.size_bytes == 0, "there is nothing that a clean shutdown would have to note"
+    assert log.end.size_bytes == 0, "a clean shutdown has nothing to mark"
     log.commit(edit(6))
     assert archive_log.read_state(settled, 7)[0].manifest.lsn == 6

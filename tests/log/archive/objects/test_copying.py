@@ -1,4 +1,4 @@
-"""What a store in a bucket writes again, so that objects go and files are in few pieces: not more than is worth it."""
+"""Copying and merging in an object store, so that objects can be deleted and files have few ranges."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def sizes_of(objects):
 
 
 @pytest.mark.parametrize(("kept", "gone", "is_copied"), [(50, 50, False), (49, 51, True), (51, 49, False)])
-def test_an_object_goes_when_less_than_a_half_of_it_is_used(setting, kept, gone, is_copied):
+def test_an_object_is_deleted_when_less_than_half_of_it_is_used(setting, kept, gone, is_copied):
     store, log, objects = setting
     store.write("t-0/a.log", [b"a" * kept], 0)
     store.write("t-0/b.log", [b"b" * gone], 0)
@@ -32,7 +32,7 @@ def test_an_object_goes_when_less_than_a_half_of_it_is_used(setting, kept, gone,
     assert bytes(reopened(log, objects).read("t-0/a.log", 100, 0)) == b"a" * kept
 
 
-def test_so_many_bytes_are_copied_at_a_time_and_others_with_the_next_sync(setting, monkeypatch):
+def test_a_sync_copies_a_bounded_number_of_bytes_and_the_next_continues(setting, monkeypatch):
     monkeypatch.setattr(tested, "COPIED_BYTES_MAX", 20)
     store, log, objects = setting
     for number in range(5):
@@ -49,7 +49,7 @@ def test_so_many_bytes_are_copied_at_a_time_and_others_with_the_next_sync(settin
 
 
 @pytest.mark.parametrize(("merges_min", "share", "files", "merged"), [(1, 16, 3, 1), (2, 16, 3, 2), (1, 2, 4, 2)])
-def test_so_many_files_are_merged_by_a_sync(setting, monkeypatch, merges_min, share, files, merged):
+def test_a_sync_merges_a_bounded_number_of_files(setting, monkeypatch, merges_min, share, files, merged):
     """At least, or a share of those that it writes."""
     monkeypatch.setattr(tested, "MERGES_MIN", merges_min)
     monkeypatch.setattr(tested, "MERGES_SHARE", share)
@@ -65,7 +65,7 @@ def test_so_many_files_are_merged_by_a_sync(setting, monkeypatch, merges_min, sh
         assert bytes(store.read(name, 100, 0)) == b"x" * (MERGED_RANGES + 1)
 
 
-def test_what_is_large_already_stays_where_it_is_when_what_follows_is_merged(setting):
+def test_large_ranges_stay_when_later_ones_are_merged(setting):
     store, log, _ = setting
     name, large = "t-0/a.log", SMALL_BYTES[0] + 1
     store.write(name, [bytes(large)], 0)
@@ -79,7 +79,7 @@ def test_what_is_large_already_stays_where_it_is_when_what_follows_is_merged(set
     assert [it.size_bytes for it in ranges] == [large, MERGED_RANGES + 1]
 
 
-def test_what_is_in_memory_of_an_object_goes_with_it(setting):
+def test_cached_blocks_of_a_deleted_object_are_dropped(setting):
     store, _, _ = setting
     store.write("t-0/a.log", [bytes(50)], 0)
     store.sync(["t-0/a.log"])

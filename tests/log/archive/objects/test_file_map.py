@@ -1,4 +1,4 @@
-"""A map of files is what its changes say, and its bytes are read as they were written or refused."""
+"""The map of files: changes, and their encoding."""
 
 import pytest
 from hypothesis import given
@@ -66,7 +66,7 @@ def test_a_count_that_is_too_large_takes_no_memory():
         decode_changes(data)
 
 
-def test_a_file_is_cut_and_goes_on():
+def test_a_file_is_truncated_and_continued():
     files = FileMap()
     assert files.apply([Change("t/a", 0, (one(10), one(5, "bulk/b")))], {"bulk/a": 10, "bulk/b": 9}) == []
     assert files.apply([Change("t/a", 12, (one(3, "bulk/c"),))], {"bulk/c": 3}) == []
@@ -76,7 +76,7 @@ def test_a_file_is_cut_and_goes_on():
     assert files.object_sizes == {"bulk/a": 10, "bulk/b": 9, "bulk/c": 3}
 
 
-def test_an_object_that_no_file_has_a_range_of_is_told_once():
+def test_an_unused_object_is_returned_once():
     files = FileMap()
     files.apply([Change("t/a", 0, (one(4),)), Change("t/b", 0, (one(6, start=4),))], {"bulk/a": 10})
     assert files.apply([Change("t/a", GONE)], {}) == []
@@ -102,7 +102,7 @@ def test_all_changes_at_once_make_the_same_map(rounds):
 
 
 @given(st.lists(st.integers(1, 9), max_size=6), st.data())
-def test_a_cut_is_as_long_as_was_asked_for(sizes, data):
+def test_a_cut_has_the_requested_size(sizes, data):
     size = data.draw(st.integers(0, sum(sizes)))
     kept = cut([one(each) for each in sizes], size)
     assert sum(each.size_bytes for each in kept) == size

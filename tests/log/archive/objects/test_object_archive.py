@@ -1,4 +1,4 @@
-"""An archive in a bucket is taken over with all that was committed to it, and what nobody committed goes."""
+"""The takeover of an archive in an object store, and the deletion of leftover objects."""
 
 from pipeline_broker.log.archive.objects.object_archive import bulk_prefix, open_object_archive
 from pipeline_broker.objects.memory_store import MemoryStore
@@ -22,7 +22,7 @@ def objects_of(store):
     return [each.name for each in list_all(store, bulk_prefix(NODE))]
 
 
-def test_objects_that_no_commit_names_go_and_the_others_stay():
+def test_only_objects_that_no_commit_names_are_deleted():
     store = MemoryStore()
     first = open_object_archive(store, NODE, no_pause)
     commit(first, b"counts")
@@ -36,7 +36,7 @@ def test_objects_that_no_commit_names_go_and_the_others_stay():
 
 
 def test_a_start_that_was_overtaken_deletes_nothing_of_its_successor():
-    """It stood still between its takeover and its look for what nobody needs: its successor's commits were deleted."""
+    """It stalled between its takeover and its search for leftovers."""
     successors = []
 
     class Overtaken(MemoryStore):

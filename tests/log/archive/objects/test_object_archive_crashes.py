@@ -1,6 +1,6 @@
-"""Archiving, retention and compaction in a store of objects, ended at every single request to it, done or not.
+"""Archiving, retention and compaction in an object store, killed at every request, carried out or not.
 
-What is seen after the next start is what was seen before, or what would have been seen after the work: never less.
+After the next start, readers see the state before the work or the state after it, and never less.
 """
 
 import pytest
@@ -25,7 +25,7 @@ def no_pause(seconds, error):
 
 
 class KillingStore:
-    """Carries out so many requests; the next one is carried out, or not, and ends the process."""
+    """Carries out a number of requests. The next one is carried out or not, and ends the process."""
 
     def __init__(self, store, requests, is_done):
         self._store = store
@@ -72,7 +72,7 @@ def filled(policy, store):
 
 
 def ended_everywhere(policy):
-    """What a reader sees when the work ends at each request, and when it is done again by the next life."""
+    """Yield what readers see when the work ends at each request and the next process repeats it."""
     requests, is_over = 0, False
     while not is_over:
         for is_done in (False, True):
@@ -86,13 +86,13 @@ def ended_everywhere(policy):
             except KilledError:
                 pass
             if life is not None:
-                life.close()  # what is on its way has arrived then, or never will
+                life.close()  # uploads in flight have arrived by then, or never will
             life = Life(files, POLICIES[policy], store)
             seen = life.records()
             getattr(life, policy)()
             assert {each.name for each in list_all(store, bulk_prefix(NODE))} == set(
                 life.archive._manifest_file.files.object_sizes
-            ), "no object is left that nobody needs"
+            ), "no unused object is left"
             yield seen, life.records()
             life.close()
         requests += 1
@@ -150,7 +150,7 @@ def test_objects_deleted_before_the_edit_are_noticed(monkeypatch):
         any(list(ended_everywhere(policy)) is None for policy in sorted(POLICIES))
 
 
-def test_a_data_directory_that_was_lost_goes_on_with_what_was_archived():
+def test_a_lost_data_directory_continues_from_the_archive():
     store = MemoryStore()
     life = Life(filled("delete", store), POLICIES["delete"], store)
     expected = life.records()

@@ -1,4 +1,4 @@
-"""A file of pieces in objects and in memory reads as its bytes do, whatever became of its pieces."""
+"""A file of ranges and pieces in memory always reads as its bytes."""
 
 import pytest
 from hypothesis import given
@@ -36,14 +36,14 @@ def content(pieces):
             found += stored(each)
             continue
         if each.place is not None:
-            assert stored(each.place) == bytes(each.data), "it goes where its bytes are said to be"
+            assert stored(each.place) == bytes(each.data), "it is uploaded to the given position"
             assert each.place.size_bytes == each.size_bytes
         found += bytes(each.data)
     return found
 
 
 @given(PIECES)
-def test_any_part_of_a_file_is_its_bytes_of_there(pieces):
+def test_any_part_of_a_file_equals_its_bytes(pieces):
     file = ObjectFile(pieces)
     whole = content(pieces)
     assert file.size_bytes == len(whole)
@@ -56,7 +56,7 @@ def test_any_part_of_a_file_is_its_bytes_of_there(pieces):
 
 
 @given(PIECES, st.sampled_from(sorted(OBJECTS)), st.booleans())
-def test_what_was_on_its_way_is_in_its_object_or_in_memory_again(pieces, object_name, has_arrived):
+def test_uploading_pieces_become_ranges_or_pending_again(pieces, object_name, has_arrived):
     file = ObjectFile(pieces)
     after = file.after_upload(object_name, has_arrived=has_arrived)
     on_their_way = [it for it in pieces if isinstance(it, Piece) and it.place and it.place.object_name == object_name]
@@ -85,7 +85,7 @@ SMALL, LARGE = bytes(JOINED_BELOW_BYTES - 1), bytes(JOINED_BELOW_BYTES)
     ],
 )
 def test_large_parts_are_kept_as_they_are_and_others_together(parts, sizes):
-    """What may still change is copied, whatever its size."""
+    """Parts that may still change are copied, whatever their size."""
     pieces = list(written_pieces(parts))
     assert [it.size_bytes for it in pieces] == sizes
     assert all(it.place is None for it in pieces)

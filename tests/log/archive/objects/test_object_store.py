@@ -1,6 +1,6 @@
-"""Files in bulk objects: what they cost, what survives an end at any request, and what becomes of objects.
+"""Files in bulk objects: requests, kills at any request, and the deletion of objects.
 
-Longer than most files: all of it is asked of one store, whose requests are watched.
+Longer than most files: all tests watch the requests of one store.
 """
 
 import threading
@@ -24,7 +24,7 @@ class Ended(Exception):
 
 
 class Watched(MemoryStore):
-    """Names what it is asked for; `before` is called first."""
+    """Records the requests; `before` is called first."""
 
     def __init__(self):
         super().__init__()
@@ -91,7 +91,7 @@ def test_a_round_over_many_files_is_one_object_and_one_commit():
     assert again.folders() == store.folders()
 
 
-def test_what_is_much_leaves_memory_before_the_sync_and_counts_after_it():
+def test_large_writes_are_uploaded_before_the_sync_and_count_after_it():
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects, 10)
     store.write(NAMES[0], [b"0123456789"], 0)
@@ -128,7 +128,7 @@ def test_a_file_that_took_the_place_of_another_one_is_committed_once():
     store.close()
 
 
-def test_a_replacement_gives_the_object_of_what_was_there_back_and_sends_nothing_of_other_files():
+def test_a_replacement_deletes_the_old_object_and_uploads_no_other_file():
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects, 1 << 20)
     for name in NAMES[:2]:
@@ -143,7 +143,7 @@ def test_a_replacement_gives_the_object_of_what_was_there_back_and_sends_nothing
     store.close()
 
 
-def test_the_object_of_a_file_that_is_not_committed_yet_stays_and_each_goes_once():
+def test_objects_of_uncommitted_files_stay_and_each_is_deleted_once():
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects, 10)
     store.write(NAMES[2], [b"0123456789"], 0)
@@ -159,7 +159,7 @@ def test_the_object_of_a_file_that_is_not_committed_yet_stays_and_each_goes_once
     store.close()
 
 
-def test_who_is_shown_other_files_forgets_what_it_has_not_committed():
+def test_showing_another_map_forgets_uncommitted_writes():
     objects, log = Watched(), BytesLog()
     store, other = object_store(log, objects, 10), BytesLog()
     store.write(NAMES[0], [b"012345678"], 0)
@@ -187,7 +187,7 @@ def test_a_deletion_that_leaves_every_object_well_used_is_one_commit():
     store.close()
 
 
-def test_a_range_is_cut_where_a_file_is_written_anew_within_it():
+def test_a_range_is_cut_where_a_file_is_overwritten_within_it():
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects, 1 << 20)
     store.write(NAMES[0], [b"0123456789"], 0)
@@ -198,7 +198,7 @@ def test_a_range_is_cut_where_a_file_is_written_anew_within_it():
     assert content(reopened(log, objects), NAMES[0]) == b"0123xyz" == content(store, NAMES[0])
 
 
-def test_many_small_ranges_become_one_and_their_objects_go():
+def test_many_small_ranges_become_one_and_their_objects_are_deleted():
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects)
     expected = b""
@@ -214,7 +214,7 @@ def test_many_small_ranges_become_one_and_their_objects_go():
     store.close()
 
 
-def test_an_object_that_is_mostly_unused_is_copied_and_goes():
+def test_a_mostly_unused_object_is_copied_and_deleted():
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects, 1 << 20)
     for name, size in ((NAMES[0], 100), (NAMES[1], 30), (NAMES[2], 40)):
@@ -252,7 +252,7 @@ def test_an_object_that_is_half_used_stays_and_one_that_is_used_less_is_copied(m
     store.close()
 
 
-def test_what_is_copied_at_once_is_bounded_and_goes_on_with_the_next_sync(monkeypatch):
+def test_copying_is_bounded_and_continues_with_the_next_sync(monkeypatch):
     monkeypatch.setattr(tested, "COPIED_BYTES_MAX", 10)
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects, 1 << 20)
@@ -285,7 +285,7 @@ def test_a_sync_merges_few_files_and_the_next_one_others(monkeypatch):
     store.close()
 
 
-def test_a_reader_whose_object_is_gone_looks_where_its_bytes_are_now():
+def test_a_reader_of_a_deleted_object_finds_the_moved_bytes():
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects, 1 << 20, cache_bytes_max=0)
     store.write(NAMES[0], [b"content"], 0)
@@ -311,7 +311,7 @@ def test_a_reader_whose_object_is_gone_looks_where_its_bytes_are_now():
     store.close()
 
 
-def test_what_was_written_just_now_is_read_without_a_request():
+def test_recent_writes_are_read_without_a_request():
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects)
     store.write(NAMES[0], [b"content"], 0)
@@ -352,12 +352,12 @@ def test_a_bucket_that_does_not_answer_is_an_obstacle_and_nothing_is_lost(operat
         asks[operation]()
     assert is_passing(error.value)
     objects.before = lambda _operation: None
-    store.write(NAMES[0], [b" second"], 5)  # as who was refused does it
+    store.write(NAMES[0], [b" second"], 5)  # as a caller does after an error
     store.sync([NAMES[0]])
     assert content(reopened(log, objects), NAMES[0]) == b"first second"
 
 
-def test_objects_that_cannot_be_deleted_go_with_the_next_ones():
+def test_failed_deletions_are_repeated_with_the_next_ones():
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects)
 
@@ -386,8 +386,8 @@ steps = st.one_of(
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(steps, max_size=25), st.integers(0, 60))
-def test_a_process_that_ends_at_any_request_leaves_what_it_has_synced(asked, requests):
-    """And what it has not synced is there wholly or not at all, file by file, as one moment had it."""
+def test_a_process_killed_at_any_request_keeps_its_synced_files(asked, requests):
+    """Unsynced changes of a file exist completely or not at all, as of one moment."""
     run_and_kill(asked, requests, object_store)
 
 
@@ -403,7 +403,7 @@ def run_and_kill(asked, requests, open_store):
 
     objects.before = log.before = end
     seen = {}
-    durable = [{}]  # what may be found
+    durable = [{}]  # the possible states
     try:
         for operation, name, position, data in asked:
             after = step(seen, operation, name, position, data)
@@ -425,8 +425,8 @@ def run_and_kill(asked, requests, open_store):
     again = reopened(log, objects, object_bytes_max=40)
     found = {each: content(again, each) for each in NAMES}
     assert found in [{each: state.get(each) for each in NAMES} for state in durable]
-    assert set(objects_of(objects)) == set(again._log.files.object_sizes), "no object is left that nobody needs"
-    for name in NAMES:  # and it goes on
+    assert set(objects_of(objects)) == set(again._log.files.object_sizes), "no unused object is left"
+    for name in NAMES:  # and the store still works
         again.write(name, [b"!"], len(found[name] or b""))
     again.sync(NAMES)
     assert [content(again, name) for name in NAMES] == [(found[name] or b"") + b"!" for name in NAMES]
@@ -434,7 +434,6 @@ def run_and_kill(asked, requests, open_store):
 
 
 def step(seen, operation, name, position, data):
-    """What the files are afterwards."""
     after = dict(seen)
     if operation == "write":
         before = seen.get(name, b"")
@@ -447,7 +446,7 @@ def step(seen, operation, name, position, data):
 
 
 def committed(seen, after, operation, name):
-    """What of that a commit makes durable, None for what is gone."""
+    """Return the files that a commit makes durable; None for deleted ones."""
     if operation == "sync":
         return dict(seen) if name in seen else {}
     if operation == "delete":
@@ -475,7 +474,7 @@ def other(name):
 
 
 class DeletesTooEarly(tested.ObjectSegmentStore):
-    """Deletes what a commit will let go in front of the commit."""
+    """Deletes objects before the commit that makes them unused."""
 
     def _commit(self, changes):
         names = {each.object_name for ranges in self._log.files.files.values() for each in ranges}
@@ -521,7 +520,7 @@ def test_a_wrong_order_is_noticed(sabotage, monkeypatch):
     assert noticed
 
 
-def test_what_is_in_memory_of_an_object_goes_with_it():
+def test_cached_blocks_of_a_deleted_object_are_dropped():
     objects, log = Watched(), BytesLog()
     store = object_store(log, objects)
     for name in NAMES[:2]:

@@ -1,4 +1,4 @@
-"""What a store of bulk objects has its threads do, and that they end with it."""
+"""The threads of a store of bulk objects, and their end."""
 
 import threading
 
@@ -25,7 +25,7 @@ class Noting(MemoryStore):
         return super().read(name, start, size_bytes)
 
 
-def test_what_will_be_read_soon_is_there_when_it_is_read():
+def test_read_ahead_bytes_are_cached_when_they_are_read():
     objects, log = Noting(), BytesLog()
     store = object_store(log, objects)
     store.write(NAME, [b"content"], 0)
@@ -35,7 +35,7 @@ def test_what_will_be_read_soon_is_there_when_it_is_read():
     assert store.read_cached(NAME, 7, 0) is None
     store.read_ahead(NAME, 3, 4)
     assert objects.is_read_elsewhere.wait(SECONDS_MAX)
-    store.close()  # waits for what a thread has begun
+    store.close()  # waits for the running threads
     assert bytes(store.read_cached(NAME, 7, 0)) == b"content"
 
 

@@ -1,4 +1,4 @@
-"""Objects of a round that are on their way at once: whatever their order and end, a commit waits for all of them."""
+"""Concurrent uploads of a round: a commit waits for all of them, in any order and with any result."""
 
 import threading
 
@@ -19,7 +19,7 @@ SECONDS_MAX = 20
 
 
 class Held(MemoryStore):
-    """Each upload waits until a test lets it go on, or fail."""
+    """Holds each upload until the test releases it or lets it fail."""
 
     def __init__(self):
         super().__init__()
@@ -66,7 +66,6 @@ def content(store, name):
 
 
 def written(store, count):
-    """So many objects on their way, each of one file; what the files hold."""
     expected = dict.fromkeys(NAMES, b"")
     for number in range(count):
         name, data = NAMES[number % 2], b"%010d" % number
@@ -76,7 +75,7 @@ def written(store, count):
 
 
 def in_thread(work):
-    """Runs it; a list of what it returned or raised, when it has."""
+    """Run a function in a thread; return a list that gets its result or error."""
     ended = []
 
     def run():
@@ -91,7 +90,7 @@ def in_thread(work):
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_commit_comes_when_all_objects_have_arrived_in_whatever_order(order):
+def test_a_commit_follows_all_uploads_in_any_order(order):
     objects, log = Held(), BytesLog()
     store = object_store(log, objects, PENDING_BYTES)
     expected = written(store, 2)
@@ -111,7 +110,7 @@ def test_a_commit_comes_when_all_objects_have_arrived_in_whatever_order(order):
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
-def test_one_that_fails_leaves_nothing_that_counts_and_what_it_held_goes_with_the_next_try(failing):
+def test_a_failed_upload_changes_nothing_and_its_bytes_are_uploaded_again(failing):
     objects, log = Held(), BytesLog()
     store = object_store(log, objects, PENDING_BYTES)
     expected = written(store, 3)
@@ -125,13 +124,13 @@ def test_one_that_fails_leaves_nothing_that_counts_and_what_it_held_goes_with_th
 
     objects.end(3)
     store.sync(NAMES)
-    assert objects.begun == 4, "what had arrived is not sent again"
+    assert objects.begun == 4, "stored objects are not uploaded again"
     again = reopened(log, objects)
     assert {name: content(again, name) for name in NAMES} == expected
     store.close()
 
 
-def test_a_process_that_is_killed_between_two_arrivals_leaves_what_was_committed_before():
+def test_a_process_killed_between_two_uploads_keeps_earlier_commits():
     objects, log = Held(), BytesLog()
     store = object_store(log, objects, PENDING_BYTES)
     objects.end(0)
@@ -148,7 +147,7 @@ def test_a_process_that_is_killed_between_two_arrivals_leaves_what_was_committed
     store.close()
 
 
-def test_so_many_are_on_their_way_and_a_further_one_waits_for_the_oldest():
+def test_uploads_are_bounded_and_a_further_one_waits_for_the_oldest():
     objects, log = Held(), BytesLog()
     store = object_store(log, objects, PENDING_BYTES)
     thread, ended = in_thread(lambda: written(store, UPLOADS_AT_ONCE + 1))
@@ -166,8 +165,8 @@ def test_so_many_are_on_their_way_and_a_further_one_waits_for_the_oldest():
     store.close()
 
 
-def test_what_is_cut_off_while_it_is_on_its_way_is_gone_and_its_object_too():
-    """As a round does that begins anew."""
+def test_bytes_truncated_during_an_upload_are_deleted_with_their_object():
+    """A repeated round truncates the files of an interrupted one."""
     objects, log = Held(), BytesLog()
     store = object_store(log, objects, PENDING_BYTES)
     written(store, 2)
@@ -182,7 +181,7 @@ def test_what_is_cut_off_while_it_is_on_its_way_is_gone_and_its_object_too():
 
 
 class Drawn(MemoryStore):
-    """The nth upload ends after a drawn time, well or not; one that fails may be stored all the same."""
+    """Ends each upload after a random time, with success or an error; a failed one may be stored nevertheless."""
 
     def __init__(self, ends):
         super().__init__()
@@ -209,7 +208,7 @@ ENDS = st.lists(
 
 
 def run(steps, ends, kind):
-    """Each step is tried until it is done, as a round is; what was synced is there for the next process."""
+    """Repeat each step until it succeeds, as rounds do. Synced files exist for the next process."""
     objects, log = Drawn(ends), BytesLog()
     store = kind(log, objects, BlockCache(objects), "bulk/first-", 40)
     seen, durable = {}, {name: [None] for name in NAMES}
@@ -233,7 +232,7 @@ def run(steps, ends, kind):
                 again = BytesLog(log.commits)
                 for each in NAMES:
                     found = content(object_store(again, objects, cache_bytes_max=0), each)
-                    assert found in durable[each], "what counts has changed"
+                    assert found in durable[each], "the counted state has changed"
                 continue
             break
         assert {each: content(store, each) for each in NAMES} == {each: seen.get(each) for each in NAMES}
