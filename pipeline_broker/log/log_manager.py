@@ -217,7 +217,6 @@ class LogManager:
         return totals
 
     def set_rules(self, topic: str, rules: Rules, policies: LogPolicies = DEFAULT_POLICIES) -> None:
-        """Change the record validation and the policies of an existing topic."""
         for log in self._topics.get(topic, ()):
             log.rules, log.policies = rules, policies
         self._flush_changed(topic, policies.flush)

@@ -27,7 +27,6 @@ class ColdRead(Generic[T]):
     size_bytes: int
 
     def __call__(self) -> T:
-        """Read from the disk; raise OSError if it fails."""
         return self.work()
 
 
@@ -40,13 +39,10 @@ class ReadResult:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the batches that were read without waiting."""
         return sum(map(len, self.parts))
 
 
 class TimestampedOffset(NamedTuple):
-    """A record found by timestamp, as ListOffsets returns it."""
-
     timestamp: int
     offset: int
     leader_epoch: int

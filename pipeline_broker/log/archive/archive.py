@@ -120,7 +120,6 @@ class Archive:
         return self._manifest_file.end
 
     def find(self, key: bytes) -> PartitionManifest | None:
-        """Return what is archived of a partition, or None."""
         return self._manifest_file.manifest.partitions.get(key)
 
     def archived_log(self, key: bytes) -> tuple[ArchivedLog, ProducerStates] | None:
@@ -155,7 +154,6 @@ class Archive:
         return next(self._generations)
 
     def make_durable(self) -> None:
-        """Make the manifest durable. Required before anything is deleted because the archive holds it."""
         self._manifest_file.make_durable()
 
     def commit(self, edit: Edit) -> None:

@@ -40,7 +40,6 @@ class ArchivedLog:
 
     @property
     def max_timestamp(self) -> int:
-        """The largest timestamp of all segments; -1 without one."""
         return self._timestamps[-1] if self._timestamps else -1
 
     def _place(self, offset: int) -> int:
@@ -74,6 +73,7 @@ class ArchivedLog:
         if place == len(self._timestamps):
             return None
         segment = self.manifest.segments[place]
+        # The time index may point below the start offset, so this segment is scanned.
         if segment.base_offset < start_offset:
             return ColdRead(lambda: self._search_from(start_offset, timestamp), segment.size_bytes)
         search = self._reader.offset_for_timestamp(self.manifest.folder, segment, timestamp)

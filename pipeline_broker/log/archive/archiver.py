@@ -81,7 +81,6 @@ class Archiver:
 
     @property
     def segments_at_once(self) -> int:
-        """The maximum number of journal segments in one round."""
         return max(1, min(SEGMENTS_AT_ONCE, SEGMENTS_BYTES_MAX // self._journal.segment_bytes))
 
     def next_round(self) -> list[CompleteSegment]:

@@ -45,6 +45,7 @@ class DamageRecord:
         """Record damage. Nothing from its position is served any more."""
         with self._lock:
             known = self._damaged.get(key)
+            # A deleted segment has no damage. Of two damages the first counts, because nothing after it is served.
             if key in self._gone or (known is not None and known.position <= damage.position):
                 return
             self._damaged[key] = _copy(damage)

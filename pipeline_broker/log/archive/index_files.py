@@ -142,7 +142,6 @@ class IndexBuilder:
         self._add_time()
 
     def next_state(self) -> IndexState:
-        """Return the `state` after the next `take`."""
         return _state_after(self.state, self._offset_entries, self._time_entries, self._skips)
 
     def take(self) -> IndexEntries:

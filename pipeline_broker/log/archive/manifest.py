@@ -113,7 +113,6 @@ class Manifest:
                 self.partitions[key] = partition
 
     def as_edit(self) -> Edit:
-        """Return the edit that creates this manifest from an empty one."""
         return Edit(self.lsn, dict(self.partitions))
 
 

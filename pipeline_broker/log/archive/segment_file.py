@@ -186,6 +186,7 @@ def verified_batches(
         header = _NEW(BatchHeader, HEADER.unpack_from(view, start))
         base_offset, length, leader_epoch, magic, crc, _, last_delta, _, _, _, _, _, _ = header
         end, last_offset, follows = start + LENGTH_OVERHEAD + length, base_offset + last_delta, base_offset == expected
+        # Offsets may be skipped before an indexed batch. Its last offset is then verified by the index.
         if position + start == named_position:
             is_in_place = last_offset == named_offset
             named_position, named_offset = next(names, _NO_NAME)
@@ -219,6 +220,7 @@ def read_batches(
         DamagedSegment: instead of the first damaged batch.
     """
     name = log_name(folder, segment.base_offset, segment.cleanings)
+    # In the middle of a segment, the base offset of the next batch is unknown.
     expected = None if position else segment.base_offset
     while position < segment.size_bytes:
         size = min(WINDOW_BYTES, segment.size_bytes - position)
@@ -232,6 +234,7 @@ def read_batches(
         if not done:
             raise not_whole(name, position, expected, is_short=len(view) < size)
         position += done
+    # A file truncated at a batch boundary has intact batches only, so the last offset is verified too.
     if expected is not None and expected != segment.last_offset + 1:
         raise DamagedSegment(name, position, expected, "the last batches are missing")
 
@@ -304,6 +307,7 @@ def _resumed_from_files(store: SegmentStore, folder: str, segment: SegmentInfo) 
     builder = IndexBuilder.resume(segment.base_offset, segment.indexes, *files)
     for header, batch in read_batches(store, folder, segment, builder.size_bytes):
         builder.add(header.base_offset, header.last_offset, len(batch), header.max_timestamp)
+    # Batches after the last entry are not in the files, but they count for the next entries.
     if builder.next_state() != segment.indexes:
         raise DamagedIndexError("the index files do not match the batches after their last entry")
     return builder

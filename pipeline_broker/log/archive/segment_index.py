@@ -72,6 +72,7 @@ class SegmentIndex:
         Raises:
             DamagedIndexError: the entries do not match `state`, or are out of order.
         """
+        # The checksum continues that of the known entries, so only the new ones are read.
         check_state(state, offset_entries, time_entries, self.state)
         offset_max = last_offset - self.base_offset
         offset_after = (self.offsets[-1], self.positions[-1]) if self.offsets else (-1, -1)

@@ -148,7 +148,6 @@ def _collect(wanted: _Wanted, index: SegmentIndex, end: int, fetch: Fetch) -> _R
 
 
 def _check_whole(view: memoryview, done: int, size_bytes: int, name: str, position: int, expected: int | None) -> None:
-    """Raise if a piece that ends at a batch boundary was not consumed completely."""
     if done < size_bytes:
         raise not_whole(name, position + done, expected, is_short=len(view) < size_bytes)
 

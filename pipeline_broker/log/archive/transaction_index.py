@@ -46,6 +46,7 @@ class TransactionIndex:
     def add(self, transaction: AbortedTransaction) -> None:
         """Add a transaction whose marker is in the segment, in the order of the markers."""
         if self._content is None:
+            # Loaded only now, because most segments never get an entry.
             known = [] if self._before is None else self._load()
             self._content = bytearray(encode_entries(known))
         self._content += encode_entries([transaction])

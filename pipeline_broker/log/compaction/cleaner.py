@@ -184,6 +184,5 @@ class CleaningRound:
 
 
 def check_batch(header: BatchHeader, batch: Buffer) -> None:
-    """Raise WrongChecksum if the batch does not match its checksum."""
     if crc32c(memoryview(batch)[CHECKED_FROM : header.size_bytes]) != header.crc:
         raise WrongChecksum(f"the checksum of the batch at offset {header.base_offset} does not match")

@@ -53,6 +53,7 @@ def clean(
     """
     if not plan.dirty_segments:
         return None
+    # The number of dirty offsets bounds the number of keys, so small ranges take little memory.
     offset_map, pace = OffsetMap(dedupe_buffer_bytes, keys_max=plan.dirty_offsets), Pace(check)
     by_base = {segment.base_offset: segment for segment in manifest.segments}
 
@@ -62,6 +63,7 @@ def clean(
                 yield header, batch
                 pace()
 
+    # Of the whole log, because a transaction may begin in an earlier segment than its marker.
     aborted = [entry for each in manifest.segments for entry in aborted_in(archive.reader, manifest, each)]
     end_offset = _map_keys(offset_map, plan, aborted, batches_of)
     parameters = RoundParameters(
@@ -95,8 +97,6 @@ def _map_keys(
 
 
 class _GroupWriter:
-    """Writes the segments that replace a group; nearly always one."""
-
     def __init__(self, archive: Archive, folder: str, sources: Sequence[SegmentInfo], cleaning: CleaningRound) -> None:
         self._archive = archive
         self._cleaning = cleaning

@@ -83,7 +83,6 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """Return the latest offset of a key; -1 if it is unknown."""
         bucket, place = self._find(_slot(key))
         return -1 if place < 0 else self._offsets[bucket >> _PIECE_SHIFT][place // SLOT_BYTES]
 

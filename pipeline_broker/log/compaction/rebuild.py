@@ -23,6 +23,7 @@ from pipeline_broker.records.compression import compress
 from pipeline_broker.records.record_places import RecordPlace, append_shifted
 
 NO_TIMESTAMP = -1
+# As in Kafka's DefaultRecordBatch.writeEmptyHeader: an empty batch has neither a codec nor a delete horizon.
 _KEPT_WHEN_EMPTY = APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 

@@ -64,7 +64,6 @@ class CleaningPlan:
 
     @property
     def is_due(self) -> bool:
-        """True if the log should be compacted now."""
         if self.overdue_ms > 0 and self.dirty_bytes > 0:
             return True
         return self.dirty_ratio > self.log.rules.min_cleanable_dirty_ratio
@@ -123,6 +122,7 @@ def _uncleanable_from(log: CompactedLog, first_dirty: int, now_ms: int) -> int:
     bounds = [log.last_stable_offset, _sealed_end(log)]
     lag_ms = log.rules.min_compaction_lag_ms
     if lag_ms > 0:
+        # As in Kafka, cleaning stops at the first segment with a record younger than min.compaction.lag.ms.
         candidates = segments_from(log.segments, first_dirty)
         bounds += [it.base_offset for it in candidates if it.largest_timestamp > now_ms - lag_ms]
     return min(bounds)
@@ -140,6 +140,7 @@ def _sealed_end(log: CompactedLog) -> int:
 
 def _overdue_ms(log: CompactedLog, first_dirty: int, now_ms: int) -> int:
     dirty = segments_from(log.segments, first_dirty)
+    # As in Kafka, neither the active segment nor segments without timestamps count.
     first_timestamps = [it.first_timestamp for it in dirty if it.is_sealed and it.first_timestamp > 0]
     if not first_timestamps:
         return 0

@@ -56,8 +56,10 @@ class FlushPolicy:
 
     def must_sync(self, entries: Sequence[JournalEntry]) -> bool:
         """Return whether a commit must be synced before its acknowledgement. Call `written` for it next."""
+        # The usual case with flush=os, on the hot path.
         if not self.may_sync:
             return False
+        # Separate from `_unsynced`, because the write may be refused and tried again. `written` updates that.
         counts: dict[bytes, int] = {}
         for entry in entries:
             messages = (entry.log.policies.flush or self._default).messages

@@ -145,7 +145,6 @@ class Journal:
         files: FileSystem | None = None,
         ports: JournalPorts = NO_PORTS,
     ) -> "Journal":
-        """Lock a data directory and return its journal; raises like `TakenDirectory.take`."""
         return cls(TakenDirectory.take(data_directory, files or SystemFileSystem()), flush, segment_bytes, ports)
 
     @property
@@ -218,10 +217,6 @@ class Journal:
         return ticket
 
     def write_nowait(self, entries: Sequence[JournalEntry]) -> Ticket | None:
-        """Write without waiting, for the event loop.
-
-        Returns None, with nothing written, if it might wait or needs a new segment.
-        """
         size = FRAME_HEADER_SIZE + sum(entry.size_bytes + ENTRY_OVERHEAD for entry in entries)
         if size > NOWAIT_BYTES_MAX or not self._write_lock.acquire(blocking=False):
             return None
@@ -401,7 +396,6 @@ class Journal:
         self._durable_lsn = self._unsynced.durable_lsn(self._next_lsn)
 
     def sync_written(self) -> None:
-        """Sync all written commits that are not synced yet. Blocks; raises JournalFailed."""
         with self._write_lock:
             if self._closed or self._failure is not None or self._active is None:
                 return
@@ -435,12 +429,6 @@ class Journal:
     # Archiving and recycling of complete segments
 
     def seal(self) -> None:
-        """Complete the active segment, unless it is empty, so that everything written so far can be archived.
-
-        Raises:
-            OSError: no space or descriptor for a new segment; the active one continues.
-            JournalFailed: another error.
-        """
         with self._write_lock:
             if self._failure is None and not self._closed and self._position > HEADER_SPACE and self._may_roll():
                 try:
@@ -461,10 +449,6 @@ class Journal:
             self.room.archive_waits(obstacle)
 
     def attach_archiver(self, sealed_max: int) -> None:
-        """Make writers wait for `recycle`.
-
-        They wait while `sealed_max` segments are complete (more if their batches are large), or while space is out.
-        """
         self._sealed_max = sealed_max
 
     def detach_archiver(self) -> None:

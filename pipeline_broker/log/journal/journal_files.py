@@ -46,6 +46,7 @@ class JournalFiles:
             if file is None:
                 file = self._open[number] = self._files.open(segment_path(self._directory, number))
                 if len(self._open) > OPEN_FILES_MAX:
+                    # A thread that still reads the evicted file keeps it open.
                     self._open.popitem(last=False)
             else:
                 self._open.move_to_end(number)
@@ -55,6 +56,7 @@ class JournalFiles:
     def reading(self, number: int) -> Iterator[File]:
         """Protect a segment from `retire` while the body runs; raise RecycledError if it was retired before."""
         with self._lock:
+            # Check and count are one step under the lock, so that `retire` cannot come in between.
             if number < self.first_number:
                 raise RecycledError(f"journal segment {number} was recycled: read its records from the archive")
             self._readers[number] += 1

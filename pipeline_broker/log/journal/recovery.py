@@ -253,7 +253,6 @@ class Recovery:
         return JournalCorrupt(f"{segment_path(self._directory, number)} at {position}: {error}")
 
     def sealed_batches(self, number: int, end_lsn: int) -> Iterator[StoredEntry]:
-        """Yield the entries of one complete segment from `archived_lsn`; see `sealed_entries`."""
         window = self._window(number)
         self._identity(window, number)
         first = window.frame_at(HEADER_SPACE)

@@ -51,6 +51,7 @@ class SegmentWindow(Window):
         """Return whether the frame with this header matches its checksum. An intact one then lies in the window."""
         size_bytes = FRAME_HEADER_SIZE + header.body_size
         is_long = self.is_long(size_bytes)
+        # A long body is verified in pieces, before memory is allocated for all of it.
         if is_long and crc32c_of(self.pieces(position + CHECKED_FROM, position + size_bytes)) != header.crc:
             return False
         place = self.ensure(position, size_bytes)

@@ -283,7 +283,6 @@ class ObjectJournal:
             self._segment_sealed()
 
     def _encode(self, header: SlotHeader, entries: Sequence[JournalEntry]) -> EncodedSlot:
-        """Encode the object of a commit and set the positions of its entries."""
         pack_length = _LENGTH.pack
         encoded = encode_slot(
             header,

@@ -43,6 +43,7 @@ def _compacted(log: PartitionLog, manifest: PartitionManifest, rules: Compaction
         rules=rules,
         segments=segments_of(log),
         log_start_offset=log.log_start_offset,
+        # Only archived segments are cleaned, and later transactions have no records in them.
         last_stable_offset=min((first for _, first in manifest.open_transactions), default=log.high_watermark),
         log_end_offset=log.high_watermark,
         checkpoint=manifest.first_dirty_offset,

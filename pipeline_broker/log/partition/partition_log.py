@@ -269,7 +269,6 @@ class PartitionLog:
             self.producers.refused(header.producer_id, header.producer_epoch, header.base_sequence)
 
     def on_durable(self, entry: JournalEntry) -> None:
-        """Make a durable entry visible. Called in commit order."""
         assert entry.base_offset >= self.high_watermark, "commits of a partition complete in offset order"
         assert entry.position >= 0, "an entry is written before it is durable"
         self.high_watermark = entry.last_offset + 1
@@ -429,7 +428,6 @@ class PartitionLog:
         return AbortedView(self.archived, () if ended is None else ended.aborted(offset, self.last_stable_offset))
 
     def read_batches(self, first: int, end: int) -> ReadResult:
-        """Read batches `first` to before `end` of the index, at least one."""
         for source in self._sources:
             result = source.read(self, first, end)
             if result is not None:
@@ -437,11 +435,9 @@ class PartitionLog:
         raise AssertionError(f"no source has batch {first} of {self!r}")
 
     def offset_for_timestamp(self, timestamp: int) -> Found:
-        """Find the first record at or after the timestamp; None without one."""
         return self._time_search().offset_for_timestamp(timestamp)
 
     def max_timestamp(self) -> Found:
-        """Find the first record with the largest timestamp; None in an empty log."""
         return self._time_search().max_timestamp()
 
     def _time_search(self) -> TimeSearch:

@@ -82,6 +82,7 @@ def expiries(logs: Iterable[PartitionLog], now_ms: int) -> dict[bytes, Expiry]:
             now_ms,
             log_start_offset=log.log_start_offset,
             high_watermark=log.high_watermark,
+            # Records in flight are not visible, so the log ends here for retention.
             log_end_offset=log.high_watermark,
         )
         archived = (

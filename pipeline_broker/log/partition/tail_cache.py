@@ -28,7 +28,6 @@ class TailCache:
         return len(self._entries)
 
     def add(self, entry: JournalEntry) -> None:
-        """Add a batch that became durable, and evict the oldest ones of any partition."""
         entries = self._entries
         entries.append(entry)
         entry.log.tail[entry.base_offset] = entry

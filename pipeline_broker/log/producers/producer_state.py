@@ -109,7 +109,6 @@ class _Producer:
 
     @property
     def last_timestamp(self) -> int:
-        """The timestamp of the last batch or marker."""
         if self.batches and self.batches[-1].last_offset > self.marker_offset:
             return self.batches[-1].timestamp
         return self.marker_timestamp
@@ -308,7 +307,6 @@ class ProducerStates:
         return producer
 
     def record(self, producer_id: int, epoch: int, batch: ProducedBatch, now_ms: int) -> None:
-        """Record a batch that was appended or replayed."""
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._add(producer_id, epoch)

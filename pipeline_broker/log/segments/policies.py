@@ -46,7 +46,6 @@ class FlushRules:
     ms: int = NEVER
 
     def __str__(self) -> str:
-        """Describe the effect of a power cut."""
         if self.messages == 1:
             return "every record is synced before it is acknowledged"
         kept = [f"{self.messages} records of a partition"] if self.messages < NEVER else []

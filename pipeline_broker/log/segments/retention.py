@@ -153,8 +153,6 @@ def _has_expired(segment: LogSegment, now_ms: int, retention_ms: int) -> bool:
 
 @attrs.frozen(slots=True, kw_only=True)
 class RollRules:
-    """Settings that decide when the active segment ends."""
-
     segment_bytes: int = SEGMENT_BYTES_DEFAULT
     segment_ms: int = SEGMENT_MS_DEFAULT
     segment_jitter_ms: int = 0
@@ -163,7 +161,6 @@ class RollRules:
 
     @property
     def roll_ms(self) -> int:
-        """The longest time that a segment may span."""
         # The active segment is never compacted, so a compacted log must roll within max.compaction.lag.ms.
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)

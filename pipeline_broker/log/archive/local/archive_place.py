@@ -95,6 +95,7 @@ def keep_archive_place(files: FileSystem, data: Path, place: ArchivePlace | None
         raise ManifestDamaged("this directory has a journal: with --wal objects it needs to be a new one")
     if WRITING_NAME in files.list_directory(data):
         files.unlink(data / WRITING_NAME)  # left by an interrupted attempt
+    # Written under another name and renamed, so that a crash leaves a whole location or none.
     file = files.open(data / WRITING_NAME, create=True)
     third = "objects\n" if place.wal == "objects" else ""
     write_all(file, [f"{place.url}\n{place.node}\n{third}".encode()], 0)

@@ -39,7 +39,6 @@ class _OpenFiles:
             return file
 
     def take(self, name: str) -> File:
-        """Return the file, opening it if necessary."""
         file = self.find(name)
         if file is not None:
             return file

@@ -52,6 +52,7 @@ class ArchiveState:
             ManifestDamaged: the slot has unknown content.
         """
         if slot.contents.header.kind is SlotKind.SNAPSHOT:
+            # A snapshot replaces everything before it.
             self.files, self.manifest = FileMap(), Manifest()
         for entry in slot.contents.entries:
             data = bytes(slot.data[entry.position : entry.position + entry.size_bytes])
@@ -137,6 +138,7 @@ class ArchiveLog:
         self._name = name
         self._writer = writer
         self._state = state
+        # Held from a slot's write until it is applied, so that slots are applied in order.
         self._committing = threading.Lock()
         self._slots_since_snapshot = 0
         self._freed_to = Place(0, 0)
@@ -166,6 +168,7 @@ class ArchiveLog:
             raise ManifestDamaged(f"the archive in the store is damaged: {error}") from error
         writer = SlotWriter(store, name, node, ownership.nonce, Writer.owning(ownership.first))
         log = cls(store, name, writer, state)
+        # The slots of the predecessor can then be deleted, and the next startup reads this one only.
         summed_up = log._put_snapshot()
         with suppress(ObjectStoreError):  # deleting is not urgent: the next snapshot tries again
             log._free(opening, summed_up)
@@ -193,7 +196,6 @@ class ArchiveLog:
         """Do nothing: all slots that were read are durable."""
 
     def commit_files(self, changes: Sequence[Change], object_sizes: Mapping[str, int]) -> list[str]:
-        """Commit changes of the file map; see `FileLog`. Raises FencedError if another process has taken over."""
         with self._committing:
             self._put([_entry(FILES_KEY, encode_changes(changes, object_sizes))])
             unused = self._state.files.apply(changes, object_sizes)
@@ -201,7 +203,6 @@ class ArchiveLog:
         return unused
 
     def commit(self, edit: Edit) -> None:
-        """Make an edit durable, then apply it to `manifest`. Raises FencedError if another process has taken over."""
         with self._committing:
             self._put([_entry(MANIFEST_KEY, encode_frame(edit))])
             self._state.manifest.apply(edit)

@@ -73,6 +73,7 @@ class FileMap:
             object_sizes: sizes in bytes of the objects that the changes name.
         """
         self.object_sizes.update(object_sizes)
+        # New objects are included: one without a range in use is unused from the start.
         touched = set(object_sizes)
         for name, kept_bytes, added in changes:
             before = self.files.pop(name, ())
@@ -94,7 +95,6 @@ class FileMap:
         self.used_bytes[one.object_name] = self.used_bytes.get(one.object_name, 0) + sign * one.size_bytes
 
     def as_changes(self) -> list[Change]:
-        """Return the changes that create this map from an empty one."""
         return [Change(name, 0, ranges) for name, ranges in sorted(self.files.items())]
 
 
@@ -197,6 +197,7 @@ class _Reader:
         for _ in range(count):
             length, kept_bytes, range_count = self._take(_CHANGE)
             name = self._text(length)
+            # A damaged count must not create a huge list.
             if range_count * _RANGE.size > len(self._data) - self.position:
                 raise DamagedMapError("the changes of the files end too early")
             ranges: list[Range] = []

@@ -49,7 +49,6 @@ class ObjectFile:
         return tuple(each for each in self.pieces if isinstance(each, Range))
 
     def goes_to(self, object_name: str) -> bool:
-        """Return whether a part of the file is being uploaded to the object."""
         return any(_goes_to(each, object_name) for each in self.pieces)
 
     def after_upload(self, object_name: str, *, has_arrived: bool) -> "ObjectFile":
@@ -93,7 +92,6 @@ def part_of(piece: Range | Piece, start: int, size_bytes: int) -> Range | Piece:
 
 
 def is_pending(piece: Range | Piece) -> TypeGuard[Piece]:
-    """Return whether the piece is in memory and no upload of it has started."""
     return isinstance(piece, Piece) and piece.place is None
 
 

@@ -151,12 +151,14 @@ class ObjectSegmentStore:
                 self._find(name)
             if not self._dirty:
                 return
+            # Merged and copied ranges become pending, so the uploads of this commit contain them.
             self._merge()
             self._copy_from_unused()
             self._commit_dirty()
 
     def read(self, name: str, size_bytes: int, position: int) -> Buffer:
         while True:
+            # No lock: a reader must never wait for a writer, which may wait for the store.
             file = self._find(name)
             try:
                 with _obstacles(f"{name} cannot be read"):
