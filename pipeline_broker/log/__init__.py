@@ -6,9 +6,10 @@ space is used again.
 
 Rules:
 
-* A record that was acknowledged is always in the journal or in the archive, durably. Journal space is recycled only
-  after the archive's manifest names the copy.
-* Only durable records are visible: the high watermark moves when a commit completes, never when it is written.
+* An acknowledged record is always in the journal or in the archive. Journal space is recycled only after the archive's
+  manifest durably names the copy.
+* Only durable records are visible: the high watermark moves when a commit completes, never when it is written. With a
+  weaker flush policy, a commit counts as durable once the operating system has its bytes.
 * The state of partition logs changes on the event loop only. Work that waits for a disk runs in a thread and touches no
   such state.
 * The package knows records and batches, and nothing of requests, versions or connections.

@@ -14,7 +14,7 @@ class OffsetOutOfRange(LogError):
 
 
 class InvalidProducerEpoch(LogError):
-    """The producer is fenced: a newer instance with a higher epoch has written to the partition."""
+    """A fenced producer: a newer instance with a higher epoch has written to the partition."""
 
     error_name = "INVALID_PRODUCER_EPOCH"
 
@@ -59,7 +59,7 @@ class DamagedSegment(LogError):
 
 
 class SegmentGone(LogError):
-    """The segment was deleted or replaced during a read; the caller must look up the current segments again."""
+    """A segment that was deleted or replaced during a read. The caller must look up the current segments again."""
 
     error_name = "KAFKA_STORAGE_ERROR"  # retriable, so clients fetch again and find the current segments
 
@@ -73,16 +73,16 @@ class ShortFile(Exception):
 
 
 class JournalFailed(Exception):
-    """A write or sync of the journal failed. The process must acknowledge nothing after it, and ends."""
+    """A failed write or sync of the journal. The process must acknowledge nothing after it, and ends."""
 
 
 class JournalCorrupt(Exception):
-    """The journal is damaged below a durable position, so startup would lose acknowledged records."""
+    """Damage to the journal below a durable position. Startup would lose acknowledged records."""
 
 
 class RecycledError(Exception):
-    """The journal position was recycled. The archive holds its records."""
+    """A read of a recycled journal position. The archive holds its records."""
 
 
 class ManifestDamaged(Exception):
-    """The archive's manifest cannot be read, so startup would lose acknowledged records."""
+    """An unreadable manifest of the archive, or one of another archive. Startup would lose acknowledged records."""

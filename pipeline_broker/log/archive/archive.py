@@ -31,7 +31,7 @@ class DeletedSegment(NamedTuple):
 
 
 class Expiry(NamedTuple):
-    """The retention of one log.
+    """The expired segments of one log, and its new log start.
 
     Attributes:
         folder: of its files.

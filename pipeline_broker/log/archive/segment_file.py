@@ -32,7 +32,7 @@ Fetch = Callable[[str, int, int], Buffer | None]
 
 
 class NotInMemory(Exception):
-    """The bytes are not in memory. A thread that may wait must read them."""
+    """Bytes that are not in memory. A thread that may wait must read them."""
 
 
 @attrs.frozen

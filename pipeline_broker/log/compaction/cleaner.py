@@ -1,15 +1,15 @@
 """Compaction decisions for records and batches: which are kept, dropped or emptied.
 
-As in Apache Kafka, these are kept:
+The rules are those of Apache Kafka:
 
-* Of each key the record with the latest offset; after the mapped range, every record. Records without a key are
+* Of each key the record with the latest offset is kept; after the mapped range, every record. Records without a key are
   dropped.
-* A tombstone until its delete horizon, which the first round that meets it writes into its batch.
-* No record of an aborted transaction. A marker is kept as long as a batch of its transaction exists, and then until a
-  horizon that the first round without one writes.
-* An empty batch header in two cases, so that replay loses neither producers nor offsets. The first is the batch with
-  the last sequence of a live producer (or, while the producer has no data, the marker with its epoch). The second is
-  the last batch below the upper bound of the round.
+* A tombstone is kept until its delete horizon, which the first round that meets it writes into its batch.
+* Records of aborted transactions are dropped. A marker is kept as long as a batch of its transaction exists, and then
+  until a horizon that the first round without one writes.
+* A batch without remaining records is dropped, except in two cases, so that replay loses neither producers nor offsets.
+  Its header is kept if it has the last sequence of a live producer (or, while the producer has no data, if it is the
+  marker with its epoch). It is also kept if it is the last batch below the upper bound of the round.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

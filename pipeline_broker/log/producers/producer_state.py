@@ -13,14 +13,14 @@ Checks, in Kafka's order:
   one, because it is then a repeated marker. Older markers have the epoch of the data, or a higher one. The epoch of
   their coordinator must not decrease.
 
-Differences from Kafka:
+Forgotten and refused producers:
 
 * After a refused batch of an unknown producer, its later batches are out of order until the refused sequence, or 0,
   arrives. Otherwise batches in flight could overtake the refused one. The last thousand such gaps are remembered.
-* Producers expire by the time of their last append, and not by its timestamp, because old events are produced too. A
-  replay counts as an append.
+* A silent producer without an open transaction expires by the time of its last append; a replay counts as one. Kafka
+  uses the timestamp of the last batch, but old events are produced too.
 * At most PRODUCERS_MAX producers without an open transaction are remembered, because clients choose ids freely. Beyond
-  that the tenth with the longest silence is forgotten.
+  that the tenth with the longest silence is forgotten. Kafka has no such limit.
 """
 
 import heapq
