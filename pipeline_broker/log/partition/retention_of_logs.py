@@ -49,7 +49,7 @@ def segments_of(log: PartitionLog) -> tuple[LogSegment, ...]:
 def waits_for_archive(log: PartitionLog, now_ms: int) -> bool:
     """Return whether the journal must be archived first, because a segment should have ended within its records.
 
-    Only so do segments end where Kafka's would.
+    Otherwise segments would not end where those of Kafka do.
     """
     if not log.index.bases:
         return False
