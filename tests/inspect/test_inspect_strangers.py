@@ -45,7 +45,7 @@ def test_a_segment_of_gibibytes_of_nothing_is_refused_or_read_over_its_holes(dir
     result = run(directory, "--show", "records")
     if size_gib == 40:
         assert result.exit_code == 2
-        assert "has 42949672960 bytes, and a segment has at most" in result.stderr
+        assert "has 42949672960 bytes, but a segment has at most" in result.stderr
     else:
         assert result.exit_code == 0, result.output
         assert [line for line in result.stdout.splitlines() if "value" in line] == [

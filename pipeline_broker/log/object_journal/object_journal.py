@@ -5,6 +5,8 @@ first one of this run, and a position in its object. A segment, for the archive,
 
 The bytes of an entry are the same as in a frame on disk, with key and length first. So readers of batches work with
 both kinds of journal.
+
+Longer than most files: it implements one interface completely.
 """
 
 import struct

@@ -138,8 +138,8 @@ def test_entries_within_a_segment_are_taken_to_its_bounds_and_none_beyond(number
     assert grown_by(*fitting[number], index).memory_bytes > OBJECT_BYTES
     lowest = (5, 500, 20, 5) if number == 2 else (-1, -1, NO_TIMESTAMP, -1)
     for offset, position in ((lowest[0], 600), (6, lowest[1]), (11, 600), (6, 1000)):
-        with pytest.raises(DamagedIndexError, match="do not grow"):
+        with pytest.raises(DamagedIndexError, match="do not increase"):
             grown_by([(offset, position)], [], index)
     for timestamp, offset in ((lowest[2], 6), (30, lowest[3]), (51, 6), (30, 11)):
-        with pytest.raises(DamagedIndexError, match="do not grow"):
+        with pytest.raises(DamagedIndexError, match="do not increase"):
             grown_by([], [(timestamp, offset)], index)

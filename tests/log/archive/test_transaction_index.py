@@ -188,7 +188,7 @@ def test_a_damaged_index_is_rebuilt(damage, caplog):
         content[-1] ^= 1
         store.write(name, [content[: -ENTRY.size] if damage == "short" else content], 0)
     assert aborted_in(bench.archive.reader, manifest, segment) == expected
-    assert "made anew" in caplog.text
+    assert "is rebuilt from the batches" in caplog.text
 
 
 def test_a_damaged_index_of_a_growing_segment_is_repaired_by_the_next_round(caplog):
@@ -209,7 +209,7 @@ def test_a_damaged_index_of_a_growing_segment_is_repaired_by_the_next_round(capl
     assert grown.aborted_bytes > segment.aborted_bytes
     content = bench.archive.store.read(name, grown.aborted_bytes, 0)
     assert parse_entries(content) == archived_entries(entries, manifest.end_offset)
-    assert "made anew" in caplog.text
+    assert "is rebuilt from the batches" in caplog.text
 
 
 def test_index_files_are_deleted_with_their_segment():

@@ -337,7 +337,7 @@ def test_a_manifest_that_no_broker_has_written_is_refused_before_it_is_read(tmp_
     files = SystemFileSystem()
     ManifestFile(files, tmp_path).close()
     os.truncate(tmp_path / MANIFEST_NAME, 40 << 30)
-    with pytest.raises(ManifestDamaged, match=r"manifest has 42949672960 bytes, and a manifest has at most .*truncate"):
+    with pytest.raises(ManifestDamaged, match=r"manifest has 42949672960 bytes, but a manifest has at most .*truncate"):
         ManifestFile(files, tmp_path)
 
 
