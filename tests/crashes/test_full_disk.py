@@ -36,7 +36,7 @@ ANSWER_SECONDS = 1.0
 POLL_SECONDS = 0.05
 WRITES_BEFORE = 60
 FILLING = bytes(100_000)
-REFUSED = "writes are refused"
+REFUSED = "the broker refuses writes"
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
 
