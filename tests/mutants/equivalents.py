@@ -4,6 +4,8 @@ Longer than most files: one list.
 """
 
 LOG = "pipeline_broker/log"
+OBJECTS = f"{LOG}/archive/objects"
+OBJECT_JOURNAL = f"{LOG}/object_journal/object_journal.py"
 QUOTAS = "pipeline_broker/quotas"
 FETCH = "pipeline_broker/apis/data/fetch.py"
 SECURITY = "pipeline_broker/security"
@@ -240,14 +242,14 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/signed_tokens.py _reason: without 'it cannot be read' in error.strerror or 'it cannot be read'": (
         "the system's errors have a text"
     ),
-    f"{LOG}/object_journal/object_journal.py ObjectJournal.__init__: 0 -> 1 #2": LAST_DIGIT,
-    f"{LOG}/object_journal/object_journal.py ObjectJournal._complete_max: run.end < self._ownership.first.slot -> run.end <= "
+    f"{OBJECT_JOURNAL} ObjectJournal.__init__: 0 -> 1 #2": LAST_DIGIT,
+    f"{OBJECT_JOURNAL} ObjectJournal._complete_max: run.end < self._ownership.first.slot -> run.end <= "
     "self._ownership.first.slot": "a fence lies between",
     f"{LOG}/journal/segment_window.py SegmentWindow.header_at: self.size_bytes - position -> self.size_bytes + "
     "position": ("a frame that says it goes beyond the end is found too short when it is read"),
     f"{LOG}/archive/damage.py DamageRecord.mark: known.position <= damage.position -> known.position < "
     "damage.position": "what begins at the same place is the same damage",
-    f"{LOG}/archive/objects/object_store.py ObjectSegmentStore._begin_upload: self._objects_made += 1 -> self._objects_made -= "
+    f"{OBJECTS}/object_store.py ObjectSegmentStore._begin_upload: self._objects_made += 1 -> self._objects_made -= "
     "1": "a name is drawn: the number in it is for who reads a listing",
     f"{LOG}/archive/segment_file.py verified_batches: segment.size_bytes - position -> segment.size_bytes + position": (
         "a batch that goes beyond the end is not whole there, which is the same damage"
@@ -256,16 +258,16 @@ EQUIVALENT: dict[str, str] = {
     "_BATCH_LENGTH_MIN or end > end_max or (position + end > named_position)": (
         "a batch that goes beyond the end is not whole there, which is the same damage"
     ),
-    f"{LOG}/object_journal/object_journal.py ObjectJournal.recycle: self._freed_to = boundary.place -> pass": FREED,
-    f"{LOG}/archive/objects/archive_log.py ArchiveLog._free: self._freed_to = boundary.place -> pass": FREED,
-    f"{LOG}/object_journal/object_journal.py ObjectJournal.recycle: self._recovered.pop(slot, None) -> pass": (
+    f"{OBJECT_JOURNAL} ObjectJournal.recycle: self._freed_to = boundary.place -> pass": FREED,
+    f"{OBJECTS}/archive_log.py ArchiveLog._free: self._freed_to = boundary.place -> pass": FREED,
+    f"{OBJECT_JOURNAL} ObjectJournal.recycle: self._recovered.pop(slot, None) -> pass": (
         "who asks for what is archived is refused before: it takes memory only"
     ),
     f"{LOG}/journal/offset_index.py OffsetIndex.drop_before: dropped > self.own_timestamps[0] -> dropped >= "
     "self.own_timestamps[0]": "made anew they are the same",
-    f"{LOG}/archive/objects/object_archive.py open_object_archive: 16 -> 17": "the header of a slot has room for 16 of them",
-    f"{LOG}/archive/objects/object_archive.py open_object_archive: name < own -> name <= own": "no object has the bare prefix",
-    f"{LOG}/archive/objects/object_store.py ObjectSegmentStore._begin_upload: break -> continue": (
+    f"{OBJECTS}/object_archive.py open_object_archive: 16 -> 17": "the header of a slot has room for 16 of them",
+    f"{OBJECTS}/object_archive.py open_object_archive: name < own -> name <= own": "no object has the bare prefix",
+    f"{OBJECTS}/object_store.py ObjectSegmentStore._begin_upload: break -> continue": (
         "where nothing is left to take the files that follow stay as they are"
     ),
     f"{LOG}/journal/clean_shutdown.py read_mark: 1 -> 2": "a byte more than a mark has is too many already",
@@ -279,12 +281,12 @@ EQUIVALENT: dict[str, str] = {
     "aborted.last_stable_offset > end_offset": "further ones have begun behind the end: a bound of effort",
     f"{LOG}/partition/partition_log.py PartitionLog.last_stable_offset: first_unstable >= self.high_watermark -> "
     "first_unstable > self.high_watermark": "where they are the same either is the end",
-    f"{LOG}/archive/objects/object_store.py ObjectSegmentStore._copy_from_unused: 0 -> 1 #2": "a bound of effort",
+    f"{OBJECTS}/object_store.py ObjectSegmentStore._copy_from_unused: 0 -> 1 #2": "a bound of effort",
     f"{LOG}/archive/local/local_store.py _OpenFiles.__init__: 0 -> 1": "it is compared with what it was, only",
-    f"{LOG}/archive/objects/object_store.py ObjectSegmentStore.free_bytes: 1 -> 2": ENDLESS,
-    f"{LOG}/archive/objects/object_store.py ObjectSegmentStore.free_bytes: 62 -> 63": ENDLESS,
+    f"{OBJECTS}/object_store.py ObjectSegmentStore.free_bytes: 1 -> 2": ENDLESS,
+    f"{OBJECTS}/object_store.py ObjectSegmentStore.free_bytes: 62 -> 63": ENDLESS,
     f"{LOG}/archive/segment_reader.py _Wanted.stop: 0 -> 1": "no batch fits into a byte",
-    f"{LOG}/archive/objects/archive_log.py ArchiveLog.__init__: 0 -> 1": "it is set by the snapshot of the takeover",
+    f"{OBJECTS}/archive_log.py ArchiveLog.__init__: 0 -> 1": "it is set by the snapshot of the takeover",
     f"{LOG}/archive/index_cache.py IndexCache.write_repairs: 1 -> 2": "a byte more than a file has is too many already",
     f"{LOG}/journal/recovery.py Recovery.batches: 1 -> 2 #2": "what is kept declares nothing that is missing",
     f"{LOG}/journal/recovery.py Recovery._note: without unproven[0].end_lsn <= durable_lsn in unproven and "
@@ -299,8 +301,8 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/compaction/offset_map.py OffsetMap.__init__: 1 -> 2 #3": "an offset is set with its key",
     f"{LOG}/compaction/offset_map.py OffsetMap._find: place > 0 -> place >= 0": "the first place is aligned",
     f"{LOG}/journal/recovery.py Recovery._refuse_damage: 0 -> 1": "what is kept declares nothing that is missing",
-    f"{LOG}/archive/objects/archive_log.py ArchiveLog.__init__: 0 -> 1 #2": FIRST_GENERATION,
-    f"{LOG}/archive/objects/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
+    f"{OBJECTS}/archive_log.py ArchiveLog.__init__: 0 -> 1 #2": FIRST_GENERATION,
+    f"{OBJECTS}/archive_log.py ArchiveLog.__init__: 0 -> 1 #3": LAST_DIGIT,
     f"{LOG}/partition/partition_log.py PartitionLog.append: attributes & TRANSACTIONAL_BIT -> attributes | "
     "TRANSACTIONAL_BIT": "producers without transactions have a way of their own for speed only",
     f"{LOG}/archive/archiver.py _PartitionWriter.add: attributes & TRANSACTIONAL_BIT -> attributes | "
@@ -328,9 +330,9 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/segment_file.py read_batches: segment.size_bytes - position -> segment.size_bytes + position #2": (
         "what goes on behind its segment has not the right checksum: it is read in vain"
     ),
-    f"{LOG}/archive/objects/object_store.py ObjectSegmentStore._wait_for: without file.goes_to(upload.object_name) in file is "
+    f"{OBJECTS}/object_store.py ObjectSegmentStore._wait_for: without file.goes_to(upload.object_name) in file is "
     "not None and file.goes_to(upload.object_name)": "what is as it was is committed once more: for speed only",
-    f"{LOG}/archive/objects/object_store.py ObjectSegmentStore._take_in: without isinstance(each, Range) in isinstance(each, "
+    f"{OBJECTS}/object_store.py ObjectSegmentStore._take_in: without isinstance(each, Range) in isinstance(each, "
     "Range) and each in ranges": "what is in memory is none of the ranges of an object",
     f"{LOG}/archive/segment_file.py _is_large: len(view) < _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= "
     "size_max -> len(view) <= _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= size_max": (
@@ -362,11 +364,11 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/archive/segment_reader.py SegmentReader._search: position >= bytes_end -> position > bytes_end": (
         "one window more is looked at: a bound of effort"
     ),
-    f"{LOG}/archive/objects/file_map.py _Reader.changes: len(self._data) - self.position -> len(self._data) + "
+    f"{OBJECTS}/file_map.py _Reader.changes: len(self._data) - self.position -> len(self._data) + "
     "self.position": MISSED,
-    f"{LOG}/archive/objects/file_map.py _Reader.changes: range_count * _RANGE.size -> range_count // _RANGE.size": MISSED,
-    f"{LOG}/archive/objects/file_map.py cut: break -> continue": "where nothing is left to keep what follows is passed over",
-    f"{LOG}/archive/objects/object_file.py ObjectFile.after_upload: without each.place is not None in has_arrived and "
+    f"{OBJECTS}/file_map.py _Reader.changes: range_count * _RANGE.size -> range_count // _RANGE.size": MISSED,
+    f"{OBJECTS}/file_map.py cut: break -> continue": "where nothing is left to keep what follows is passed over",
+    f"{OBJECTS}/object_file.py ObjectFile.after_upload: without each.place is not None in has_arrived and "
     "each.place is not None": "what is on its way has a place",
     f"{LOG}/archive/segment_index.py SegmentIndex.search_start: self.last_offset - self.base_offset -> "
     "self.last_offset + self.base_offset": "what no entry of a time reaches lies behind the last entry of all",
@@ -374,10 +376,10 @@ EQUIVALENT: dict[str, str] = {
         "a place further behind is one, too: a bound of effort"
     ),
     f"{LOG}/segments/log_segment.py segments_from: break -> continue": "bases rise: no later one is at or below it",
-    f"{LOG}/archive/objects/object_file.py ObjectFile.cut_at: break -> continue": (
+    f"{OBJECTS}/object_file.py ObjectFile.cut_at: break -> continue": (
         "where nothing is left to keep what follows is passed over"
     ),
-    f"{LOG}/archive/objects/object_file.py ObjectFile.cut_at: end <= size_bytes -> end < size_bytes": (
+    f"{OBJECTS}/object_file.py ObjectFile.cut_at: end <= size_bytes -> end < size_bytes": (
         "a part that is all of a piece is the same bytes"
     ),
     f"{LOG}/compaction/schedule.py CleaningPlan.is_due: 0 -> 1 #2": "no batch fits into a byte",
