@@ -1,15 +1,15 @@
 // Meanings of words (docs/reference/glossary.md) and of stages (docs/guides/dashboard.md), shown as titles.
 
 export const WORDS = {
-  "queue": "where requests wait for a handler. Pipelined mode has several, and routes a connection by hash(channel id) % N; the report calls each a shard",
+  "queue": "the requests that wait for a handler. Pipelined mode has several queues and routes a connection by hash(channel id) % N; the report calls each a shard",
   "commit": "a write and a sync of record batches, for one request or for all waiting requests",
-  "mute": "not to read a connection for a reason; the reasons are in pipeline.md",
-  "in flight": "received, and not answered yet",
-  "lane": "a connection in the drawings of requests over time",
-  "log start": "before it records are deleted",
-  "last stable offset": "up to here no transaction is open; what readers of committed records are shown",
-  "high watermark": "up to here records are durable, and shown",
-  "lag": "the end of a partition minus the offset that a group has committed; not known where it has committed none",
+  "mute": "to stop reading a connection, for one of the reasons in pipeline.md",
+  "in flight": "received and not answered yet",
+  "lane": "one connection in a drawing of requests over time",
+  "log start": "the offset below which records are deleted",
+  "last stable offset": "the offset below which no transaction is open; readers of committed records stop here",
+  "high watermark": "the offset below which all records are durable and visible",
+  "lag": "the end offset of a partition minus the committed offset of a group; unknown if the group has committed none",
   "request queue": "from: the request is received; to: a handler takes it",
   "handler": "from: a handler takes it; to: it is decided, after all steps of a request that takes several turns",
   "commit wait": "from: its entries are submitted; to: they are durable",
