@@ -42,16 +42,16 @@ def named_in_map(heading):
     return [name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
 
 
-def test_the_map_of_the_source_has_every_wing_once_and_nothing_else():
-    named = sorted({name.split("/")[0] for name in named_in_map("wing of `pipeline_broker`")})
-    wings = pkgutil.iter_modules([str(ROOT / "pipeline_broker")])
-    assert named == sorted(wing.name + ("" if wing.ispkg else ".py") for wing in wings)
+def test_the_map_of_the_source_has_every_package_once_and_nothing_else():
+    named = sorted({name.split("/")[0] for name in named_in_map("package of `pipeline_broker`")})
+    modules = pkgutil.iter_modules([str(ROOT / "pipeline_broker")])
+    assert named == sorted(module.name + ("" if module.ispkg else ".py") for module in modules)
 
 
-@pytest.mark.parametrize("wing", ["broker", "node"])
-def test_the_map_of_a_wing_has_every_file_once_and_nothing_else(wing):
-    files = pkgutil.iter_modules([str(ROOT / "pipeline_broker" / wing)])
-    assert sorted(named_in_map(f"file of `{wing}/`")) == sorted(f"{file.name}.py" for file in files)
+@pytest.mark.parametrize("package", ["broker", "node"])
+def test_the_map_of_a_package_has_every_file_once_and_nothing_else(package):
+    files = pkgutil.iter_modules([str(ROOT / "pipeline_broker" / package)])
+    assert sorted(named_in_map(f"file of `{package}/`")) == sorted(f"{file.name}.py" for file in files)
 
 
 def test_the_files_that_do_what_kafkas_classes_do_exist():
