@@ -1,4 +1,4 @@
-"""Every way into the broker is in the table of doors of docs/guides/security.md, and the table has no other."""
+"""docs/reference/bounds.md lists exactly the entry points of the broker."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ from pipeline_broker.schema_registry.api import TABLE
 from stages.request_channel import BYTES_MAX
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = (ROOT / "docs/guides/security.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs/reference/bounds.md").read_text(encoding="utf-8")
 ALL_SETTINGS_BYTES_MAX = 1 << 30
 
 LISTENING = {
@@ -32,14 +32,14 @@ SERVING_HTTP = {
 
 
 def documented():
-    """Read the requests of each door."""
-    table = DOCUMENT.split("| door | requests |")[1].split("\n\n")[0].splitlines()[2:]
-    doors = {}
+    """Return the requests of each entry point."""
+    table = DOCUMENT.split("| entry point | requests |")[1].split("\n\n")[0].splitlines()[2:]
+    found = {}
     for row in table:
-        _, door, what, who, size, time, _ = (cell.strip() for cell in row.split("|"))
-        assert all((who, size, time)), f"a row of {door} says who, how many bytes and how long"
-        doors.setdefault(door, []).extend(re.findall(r"`([^`]+)`", what))
-    return doors
+        _, entry_point, requests, clients, size, time, _ = (cell.strip() for cell in row.split("|"))
+        assert all((clients, size, time)), f"a row of {entry_point} lacks clients, bytes or time"
+        found.setdefault(entry_point, []).extend(re.findall(r"`([^`]+)`", requests))
+    return found
 
 
 def calls(*names):
@@ -68,7 +68,7 @@ def commands():
     return set(kept)
 
 
-DOORS = {
+ENTRY_POINTS = {
     "Kafka listeners": lambda: {served.name for served in SERVED.values()},
     "metrics": lambda: {metrics_endpoint.PATH},
     "dashboard": dashboard_routes,
@@ -80,18 +80,18 @@ DOORS = {
 def test_every_file_that_listens_is_known():
     assert calls("listen", "open_tcp_listeners", "create_server", "start_server") == set(LISTENING)
     assert calls("open_listeners") == set(SERVING_HTTP)
-    assert {*LISTENING.values(), *SERVING_HTTP.values()} - {"what `SERVING_HTTP` names"} == set(DOORS)
+    assert {*LISTENING.values(), *SERVING_HTTP.values()} - {"what `SERVING_HTTP` names"} == set(ENTRY_POINTS)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_what_can_be_asked_at_a_door_is_in_the_table_and_nothing_else(door):
-    named, existing = documented()[door], DOORS[door]()
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
+def test_the_table_has_exactly_the_requests_of_an_entry_point(entry_point):
+    named, existing = documented()[entry_point], ENTRY_POINTS[entry_point]()
     assert len(existing) >= 1
     assert sorted(named) == sorted(existing)
 
 
-def test_the_table_has_no_other_door():
-    assert set(documented()) == set(DOORS)
+def test_the_table_has_no_other_entry_point():
+    assert set(documented()) == set(ENTRY_POINTS)
 
 
 def test_the_routes_of_the_dashboard_are_all_of_its_addresses():
@@ -103,7 +103,7 @@ def test_the_routes_of_the_dashboard_are_all_of_its_addresses():
 def test_all_settings_of_bytes_together_stay_below_a_gibibyte():
     config = BrokerConfig()
     names = sorted(name for name in dir(config) if name.startswith("pipeline_") and name.endswith("_bytes"))
-    row = re.search(r"\| all settings of bytes together \|.*", DOCUMENT)[0]
+    row = re.search(r"\| memory settings together \|.*", DOCUMENT)[0]
     assert len(names) == 4
     assert all(f"`{name.replace('_', '.')}`" in row for name in names)
     whole = sum(getattr(config, name) for name in names) + BYTES_MAX
