@@ -34,7 +34,7 @@ class FaultyRequests:
 
     A request is judged once, before it starts. It then starts in its turn, or holds its queue. Effects on the response
     apply when the response is complete. So requests, log and responses keep the order of a broker without rules
-    (docs/invariants.md). Malformed requests and APIs that are not served match no rule.
+    (docs/evidence/invariants.md). Malformed requests and APIs that are not served match no rule.
 
     Args:
         dispatcher: handles the requests, and builds error responses.

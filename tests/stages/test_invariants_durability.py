@@ -1,4 +1,4 @@
-"""Invariants 5 and 6 of docs/evidence/invariants.md, as far as the committer is responsible, under drawn schedules."""
+"""Invariants 5 and 6 of docs/evidence/invariants.md, as far as the committer owns them, under drawn schedules."""
 
 import pytest
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Invariants 8, 9 and 10 of docs/evidence/invariants.md under drawn schedules: muting, and the queues of requests."""
+"""Tests of invariants 8, 9 and 10 of docs/evidence/invariants.md under drawn schedules: reading and queues."""
 
 import attrs
 import pytest

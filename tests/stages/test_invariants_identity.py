@@ -1,4 +1,4 @@
-"""Invariant 11 of docs/evidence/invariants.md under drawn schedules: an identity changes only between requests."""
+"""Tests of invariant 11 of docs/evidence/invariants.md under drawn schedules: the identity of a client."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Invariants 1, 3, 4 and 12 of docs/evidence/invariants.md under drawn schedules; each also fails on a seeded bug."""
+"""Tests of invariants 1, 3, 4 and 12 of docs/evidence/invariants.md under drawn schedules: order of responses and logs."""
 
 import pytest
 from hypothesis import strategies as st
