@@ -1,4 +1,4 @@
-"""Tests of invariants 1, 3, 4 and 12 of docs/evidence/invariants.md under drawn schedules: order of responses and logs."""
+"""Tests of invariants 1, 3, 4 and 12 of docs/evidence/invariants.md under drawn schedules: order of responses."""
 
 import pytest
 from hypothesis import strategies as st
