@@ -1,7 +1,7 @@
-"""The REST API of Confluent's schema registry: a table of addresses and their operations.
+"""The REST API of Confluent's schema registry: a table of paths and their operations.
 
-Addresses, parameters and answers follow the API reference (docs.confluent.io, "Schema Registry API Reference").
-Longer than most files: an operation is a few lines, and the table has all of them.
+Paths, parameters and answers follow Confluent's "Schema Registry API Reference" (docs.confluent.io). Longer than most
+files: an operation takes a few lines, and the table holds all of them.
 """
 
 from __future__ import annotations
@@ -62,22 +62,20 @@ __all__ = ["CONTENT_TYPE", "TABLE", "Operation", "answer_of", "error_answer", "f
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 SUBJECT_CHARACTERS_MAX = 1024
+# Elements in one answer, unless `limit` asks for fewer.
 LISTED_MAX = 10_000
-"""Of one answer, unless `limit` asks for less."""
+# Size of one piece of a streamed list. It takes less than 1 ms to build, unless a single element is larger.
 PIECE_CHARACTERS, PIECE_ELEMENTS = 64 << 10, 500
-"""Of a list, as it is sent: a piece is made within 1 ms, unless a single element is larger."""
+# Versions that one step of a permanent deletion covers.
 AT_ONCE_MAX = 500
-"""Versions of a subject that are deleted in one step."""
 
 
 @attrs.frozen
 class Call:
-    """What a request says.
+    """A request and the state on which it is decided.
 
     Attributes:
-        state: of the registry.
-        arguments: the parts of the address that vary.
-        request: all else.
+        arguments: the path segments that match ANY in the table, in order.
     """
 
     state: RegistryState
@@ -86,48 +84,45 @@ class Call:
 
     @property
     def subject(self) -> str:
-        """The subject that the first argument names, or is an alias of; raises RegistryError."""
+        """The subject that the first argument names, with aliases resolved; raises RegistryError."""
         return self.state.alias_target(self.named)
 
     @property
     def named(self) -> str:
-        """The first argument, as the name of a subject; raises RegistryError."""
+        """The first argument as a subject name; raises RegistryError."""
         subject = self.arguments[0]
         if not subject.isprintable() or len(subject) > SUBJECT_CHARACTERS_MAX:
             raise RegistryError(42208, f"The specified subject '{subject[:100]!r}' is not a valid subject.")
         return subject
 
     def flag(self, name: str) -> bool:
-        """A parameter that is true or false."""
         return self.request.query.get(name, "").lower() == "true"
 
     @property
     def form(self) -> str:
-        """In which form a schema is wanted."""
+        """The requested form of a schema; empty for the stored one."""
         return self.request.query.get("format", "")
 
     @property
     def is_normalized(self) -> bool:
-        """Whether a schema is normalized first, by the request or by the configuration."""
+        """True if the request or the configuration asks for normalization."""
         return self.flag("normalize") or self.state.config_in_scope(self.subject).get("normalize") is True
 
     @property
     def body(self) -> bytes:
-        """The body."""
         return self.request.body
 
     def version(self, *, with_deleted: bool = False) -> Version:
-        """The version that the first two arguments name; raises RegistryError."""
+        """Return the version that the first two arguments name; raises RegistryError."""
         return self.state.version(self.subject, read_version(self.arguments[1]), with_deleted=with_deleted)
 
     def part_of(self, found: Sequence[Item]) -> Sequence[Item]:
-        """A part of a list, by `offset` and `limit`."""
+        """Return the part of a list that `offset` and `limit` select."""
         offset, limit = self.request.integer("offset", 0), self.request.query.get("limit", "")
         count = whole_number(limit, 0, LISTED_MAX)
         return found[offset : offset + (LISTED_MAX if count is None else count)]
 
     def page(self, found: Sequence[Any]) -> Decision:
-        """The answer of a part of a list."""
         return Decision(self.part_of(found))
 
 
@@ -163,7 +158,7 @@ def _versions_of(call: Call) -> list[Version]:
 
 def _get_schema(call: Call) -> Steps:
     schema = call.state.schema(_schema_id(call))
-    assert schema is not None, "an id that was checked"
+    assert schema is not None, "_schema_id has checked the id"
     fields = yield from in_form(call.state, schema, call.form)
     if call.flag("fetchMaxId"):
         fields["maxId"] = call.state.next_id - 1
@@ -188,14 +183,16 @@ def _list_schemas(call: Call) -> Steps:
     found: list[Version] = []
     yield None
     for subject in call.state.subjects(with_deleted=with_deleted):
+        # `:*:` selects all contexts. This registry has only the default one.
         if subject.startswith(prefix.removeprefix(":*:")):
             versions = call.state.versions(subject, with_deleted=with_deleted)
             found += versions[-1:] if call.flag("latestOnly") else versions
         yield None
-    return Decision(version.as_json() for version in call.part_of(found))  # each as it is sent: the texts are large
+    # Lazy, because the texts are large: each version is serialized when it is sent.
+    return Decision(version.as_json() for version in call.part_of(found))
 
 
-def _list_types(call: Call) -> Decision:  # noqa: ARG001 - as all operations
+def _list_types(call: Call) -> Decision:  # noqa: ARG001 - every operation takes a call
     return Decision([kind.value for kind in (SchemaType.JSON, SchemaType.PROTOBUF, SchemaType.AVRO)])
 
 
@@ -259,6 +256,7 @@ def _delete_version(call: Call) -> Decision:
     _check_writable(call)
     state, subject, is_permanent = call.state, call.subject, call.flag("permanent")
     number = read_version(call.arguments[1])
+    # A soft deletion of `latest` means the latest live version, a permanent one any latest version.
     if number == LATEST and not is_permanent:
         number = state.version(subject, LATEST).number
     version = state.version(subject, number, with_deleted=True)
@@ -283,6 +281,7 @@ def _delete_subject(call: Call) -> Steps:
         for first in range(0, len(every), AT_ONCE_MAX):
             changes += (VersionChange(subject, it.number, None) for it in every[first : first + AT_ONCE_MAX])
             yield None
+        # A new subject of this name starts without settings.
         changes += [ModeChange(subject, None)] if state.mode(subject) is not None else []
         changes += [ConfigChange(subject, None)] if state.config(subject) is not None else []
         return Decision([version.number for version in every], changes)
@@ -293,9 +292,10 @@ def _delete_subject(call: Call) -> Steps:
 
 
 def _check_compatibility(call: Call) -> Steps:
-    """With one version, or with all that the level asks for."""
+    """Compare a schema with one version, or with the versions that the compatibility level selects."""
     if len(call.arguments) == 2:
         number = read_version(call.arguments[1])
+        # Every schema is compatible with the latest version of a subject without versions.
         has_none = number == LATEST and not call.state.versions(call.subject)
         versions = [] if has_none else [call.state.version(call.subject, number)]
     else:
@@ -313,12 +313,12 @@ def _check_compatibility(call: Call) -> Steps:
 # Configurations and modes
 
 
-def _own(call: Call) -> str | None:
+def _configured_subject(call: Call) -> str | None:
     return call.named if call.arguments else None
 
 
 def _get_config(call: Call) -> Decision:
-    subject = _own(call)
+    subject = _configured_subject(call)
     if subject is None or call.flag("defaultToGlobal"):
         return Decision(call.state.config_in_scope(subject))
     config = call.state.config(subject)
@@ -328,10 +328,9 @@ def _get_config(call: Call) -> Decision:
 
 
 def _read_fields(body: bytes) -> Config:
-    """Read an object whose values are kept; raises RegistryError."""
     content = read_json(body)
     if not isinstance(content, dict):
-        raise RegistryError(422, "The body is not an object of JSON")
+        raise RegistryError(422, "The body is not a JSON object")
     return {name: kept_setting(value) for name, value in content.items()}
 
 
@@ -343,8 +342,9 @@ def _fields(call: Call) -> Generator[Work | None, Any, Config]:
 
 
 def _put_config(call: Call) -> Steps:
-    subject, fields = _own(call), (yield from _fields(call))
+    subject, fields = _configured_subject(call), (yield from _fields(call))
     changed = read_settings(fields)
+    # Settings are merged into the existing ones; null removes one.
     config = {
         name: value for name, value in {**(call.state.config(subject) or {}), **changed}.items() if value is not None
     }
@@ -352,7 +352,7 @@ def _put_config(call: Call) -> Steps:
 
 
 def _delete_config(call: Call) -> Decision:
-    subject = _own(call)
+    subject = _configured_subject(call)
     config = call.state.config(subject)
     if config is None and subject is not None:
         raise subject_not_found(subject)
@@ -360,7 +360,7 @@ def _delete_config(call: Call) -> Decision:
 
 
 def _get_mode(call: Call) -> Decision:
-    subject = _own(call)
+    subject = _configured_subject(call)
     if subject is None or call.flag("defaultToGlobal"):
         return Decision({"mode": call.state.mode_in_scope(subject).value})
     mode = call.state.mode(subject)
@@ -370,7 +370,7 @@ def _get_mode(call: Call) -> Decision:
 
 
 def _put_mode(call: Call) -> Steps:
-    subject, fields = _own(call), (yield from _fields(call))
+    subject, fields = _configured_subject(call), (yield from _fields(call))
     wanted = fields.get("mode")
     if not isinstance(wanted, str) or wanted.upper() not in Mode.__members__:
         raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(Mode.__members__)}")
@@ -383,7 +383,7 @@ def _put_mode(call: Call) -> Steps:
 
 
 def _delete_mode(call: Call) -> Decision:
-    subject = _own(call)
+    subject = _configured_subject(call)
     mode = call.state.mode(subject)
     if mode is None and subject is not None:
         raise subject_not_found(subject)
@@ -393,8 +393,8 @@ def _delete_mode(call: Call) -> Decision:
 def _settings(call: Call, answer: Config, change: ConfigChange | ModeChange) -> Decision:
     if not call.state.has_room(change):
         raise not_permitted(
-            f"This registry keeps the settings of at most {SUBJECTS_WITH_SETTINGS_MAX} subjects, and"
-            f" {TEXT_BYTES_MAX >> 20} MiB of texts; delete some"
+            f"The registry is full: it keeps the settings of at most {SUBJECTS_WITH_SETTINGS_MAX} subjects and"
+            f" {TEXT_BYTES_MAX >> 20} MiB of texts. Delete settings or versions."
         )
     return Decision(answer, [change])
 
@@ -402,11 +402,11 @@ def _settings(call: Call, answer: Config, change: ConfigChange | ModeChange) -> 
 # The table
 
 
-def _empty(call: Call) -> Decision:  # noqa: ARG001 - as all operations
+def _empty(call: Call) -> Decision:  # noqa: ARG001 - every operation takes a call
     return Decision({})
 
 
-def _contexts(call: Call) -> Decision:  # noqa: ARG001 - as all operations
+def _contexts(call: Call) -> Decision:  # noqa: ARG001 - every operation takes a call
     return Decision(["."])
 
 
@@ -434,11 +434,11 @@ TABLE: Mapping[tuple[str, ...], Mapping[str, Decide]] = {
     ("mode",): {"GET": _get_mode, "PUT": _put_mode, "DELETE": _delete_mode},
     ("mode", ANY): {"GET": _get_mode, "PUT": _put_mode, "DELETE": _delete_mode},
 }
-"""By the parts of an address, of which some vary, and by methods."""
+"""Operations by path and method. A path is a tuple of segments, in which ANY matches one segment."""
 
 
 def find_operation(request: HttpRequest) -> Operation:
-    """What answers a request; raises RegistryError."""
+    """Return the operation of a request; raises RegistryError with 404 or 405."""
     parts = request.segments
     for pattern, methods in TABLE.items():
         if len(pattern) == len(parts) and all(
@@ -457,7 +457,8 @@ def _run(decide: Decide, arguments: Sequence[str], state: RegistryState, request
 
 
 def is_change(request: HttpRequest) -> bool:
-    """Whether a request may change something, so that it takes its turn."""
+    """Return whether a request may change the registry. Such requests run one at a time."""
+    # POST /subjects/{subject}/versions registers; the other POST requests only look up or compare.
     parts = request.segments
     return request.method in ("PUT", "DELETE") or (
         request.method == "POST" and parts[:1] == ("subjects",) and len(parts) == 3
@@ -465,7 +466,7 @@ def is_change(request: HttpRequest) -> bool:
 
 
 def answer_of(decision: Decision) -> Answer | StreamedAnswer:
-    """Return the answer that a decision makes."""
+    """Build the answer of a decision; a list is streamed."""
     body = decision.body
     if not decision.is_text and not isinstance(body, str | bytes | Mapping) and isinstance(body, Iterable):
         return StreamedAnswer(pieces=_list_pieces(body), content_type=CONTENT_TYPE)
@@ -491,7 +492,7 @@ def _element(content: Any) -> str:
 
 
 def error_answer(error: RegistryError | BadRequestError) -> Answer:
-    """The answer to a request that is refused."""
+    """Build the answer to a refused request, with Confluent's error code."""
     code, message = (error.code, error.message) if isinstance(error, RegistryError) else (400, str(error))
     body = dump({"error_code": code, "message": message}).encode(errors="replace")
     status = http.HTTPStatus(error.status if isinstance(error, RegistryError) else 400)

@@ -1,8 +1,7 @@
-"""Avro: whether the defaults of fields are values of their types.
+"""The check that defaults in an Avro schema are values of their types.
 
-Rules of this file: Avro's specification, section "Complex Types, Records", with its table of what a default is in JSON;
-of a union any branch may have it. Apache's library reads a default and never looks at it, and the first consumer that
-needs it fails.
+The rules are those of Avro's specification ("Complex Types, Records"). The default of a union may match any branch.
+Apache's Python library does not check defaults, so a wrong one would only fail in the first consumer that needs it.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ SHOWN_CHARACTERS_MAX = 200
 
 
 def wrong_default(root: avro.schema.Schema, own: Collection[str]) -> str | None:
-    """Return an error about the first default that is not a value of its type; None if all are.
+    """Return an error for the first default that is not a value of its type; None if all are.
 
     Args:
-        root: the schema, with all that it refers to.
-        own: full names of the types that it defines itself; others are not checked.
+        root: the schema, with everything that it refers to.
+        own: full names of the types that the schema defines itself; others are not checked.
     """
     for field in _fields(root, own):
         if field.has_default and not _is_value(field.type, field.default):
@@ -36,7 +35,6 @@ def wrong_default(root: avro.schema.Schema, own: Collection[str]) -> str | None:
 
 
 def _fields(root: avro.schema.Schema, own: Collection[str]) -> Iterator[Any]:
-    """Yield the fields of all records that a schema defines, every record once."""
     seen: set[int] = set()
     waiting: list[Any] = [root]
     while waiting:
@@ -56,7 +54,6 @@ def _fields(root: avro.schema.Schema, own: Collection[str]) -> Iterator[Any]:
 
 
 def _is_value(schema: Any, value: Any) -> bool:
-    """Whether JSON is a value of a type."""
     return IS_VALUE[schema.type](schema, value)
 
 
@@ -73,7 +70,7 @@ def _is_bytes(value: Any) -> bool:
 
 
 def _is_record(schema: Any, value: Any) -> bool:
-    """A field that is left out must have a default, which is looked at as that of its field."""
+    # A missing field takes its own default, which `wrong_default` checks by itself.
     return isinstance(value, dict) and all(
         _is_value(field.type, value[field.name]) if field.name in value else field.has_default
         for field in schema.fields

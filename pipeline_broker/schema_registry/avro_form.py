@@ -1,9 +1,9 @@
-"""Avro: the one form of a schema, whatever its author wrote, and what Avro's Java library refuses.
+"""A unique form of Avro schemas, and the checks of Avro's Java library.
 
-Rules of this file: the JSON of a schema alone, no library. Names are full, definitions stand where a name is used
-first, attributes stand in one order, and what says nothing is left out: so two texts have one form where Java's
-`Schema.equals` and Confluent's `AvroSchema.equals` take them for equal (tests/schema_registry/test_avro_form.py holds
-it against Avro 1.12). The stricter checks of a new schema are those of Java's `Schema.Parser`.
+The form has full names only, defines a type where it is first used, orders the attributes and omits those without
+meaning. Two schemas have the same form if Java's `Schema.equals` and Confluent's `AvroSchema.equals` take them for
+equal (tests/schema_registry/test_avro_form.py compares it with Avro 1.12). The strict checks of a new schema are those
+of Java's `Schema.Parser`.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ FIXED_SIZE_MAX = 2**31 - 1
 SHOWN_CHARACTERS_MAX = 200
 
 Node: TypeAlias = Any
-"""A name, a union as a list, or a type as an object whose inner types are nodes."""
+"""A type: a name, a union as a list of nodes, or an object whose inner types are nodes."""
 Definitions: TypeAlias = dict[str, dict[str, Any]]
 """Named types by their full names."""
 
 
 class AvroFormError(ValueError):
-    """A text is not a schema."""
+    pass
 
 
 def read_json(text: str) -> Any:
-    """Read the JSON of a schema, in which Java's reader allows comments; raises InvalidJsonError."""
+    """Read the JSON of a schema, which may contain comments, as in Java; raises InvalidJsonError."""
     if "/" not in text:
         return load(text)
     return load("".join(" " if kind is Kind.COMMENT else piece for kind, piece in pieces(text)))
 
 
 def read(content: Any, known: Mapping[str, Any], *, is_strict: bool) -> tuple[Node, Definitions]:
-    """Return the node of a schema, and the named types that it defines.
+    """Return the node of a schema and the named types that it defines.
 
     Args:
-        content: its JSON.
+        content: the schema as JSON.
         known: named types of the schemas that it refers to.
-        is_strict: also check what is asked of a new schema.
+        is_strict: also apply the checks of a new schema.
 
     Raises:
-        AvroFormError: it is not a schema.
+        AvroFormError: `content` is not a schema.
     """
     reader = _Reader(known, is_strict=is_strict)
     return reader.type(content, ""), reader.definitions
 
 
 def definitions_of(contents: Collection[Any]) -> Definitions:
-    """Return the named types of schemas, each after those that it refers to."""
+    """Return the named types of schemas, which are ordered so that each follows those that it refers to."""
     found: Definitions = {}
     for content in contents:
         found |= read(content, found, is_strict=False)[1]
@@ -69,12 +69,12 @@ def definitions_of(contents: Collection[Any]) -> Definitions:
 
 
 def written(node: Node, definitions: Mapping[str, Any], known: Collection[str] = ()) -> Any:
-    """Return the form of a node as JSON: each named type is defined where it is first used.
+    """Return the form of a node as JSON. Each named type is defined where it is first used.
 
     Args:
         node: the schema.
-        definitions: named types.
-        known: names that are not defined here, because a reference has them.
+        definitions: named types by their full names.
+        known: names that a reference defines, so they are not defined again.
     """
     return _Writer(definitions, known).type(node)
 
@@ -84,23 +84,21 @@ def _fail(message: str, content: Any) -> NoReturn:
 
 
 class _Reader:
-    """Reads one schema; `definitions` has the named types that it found."""
-
     def __init__(self, known: Mapping[str, Any], *, is_strict: bool) -> None:
         self._known, self._is_strict = known, is_strict
         self.definitions: Definitions = {}
 
     def type(self, content: Any, space: str) -> Node:
-        """Return the node of a type that stands in a namespace."""
+        """Return the node of a type within the namespace `space`."""
         if isinstance(content, str):
             return content if content in PRIMITIVES else self._reference(content, space)
         if isinstance(content, list):
             return self._union([self.type(each, space) for each in content], content)
         if not isinstance(content, dict):
-            _fail("A schema is a name, an object or a list", content)
+            _fail("A schema must be a name, an object or a list", content)
         kind = content.get("type")
         if not isinstance(kind, str):
-            self._check(isinstance(kind, str), "No type", content)
+            self._check(isinstance(kind, str), "An object needs the name of its type", content)
             return self.type(kind, space)
         if kind in NAMED:
             return self._named(kind, content, space)
@@ -115,7 +113,7 @@ class _Reader:
         return self._reference(kind, space)
 
     def _check(self, condition: object, message: str, content: Any) -> None:
-        """Refuse a new schema unless a condition is met; others are read as they are."""
+        """Reject a new schema unless a condition holds. Registered schemas are read as they are."""
         if self._is_strict and not condition:
             _fail(message, content)
 
@@ -126,14 +124,14 @@ class _Reader:
             and full not in self._known
             and (name in self.definitions or name in self._known)
         ):
-            return name  # of no namespace
+            return name  # a type without a namespace
         return full
 
     def _union(self, branches: list[Node], content: Any) -> list[Node]:
         kinds = [branch["type"] if isinstance(branch, dict) else branch for branch in branches]
-        self._check(not any(isinstance(kind, list) for kind in kinds), "A union within a union", content)
+        self._check(not any(isinstance(kind, list) for kind in kinds), "A union must not contain a union", content)
         names = [kind for kind in kinds if isinstance(kind, str)]
-        self._check(len(names) == len(set(names)), "A union has a type twice", content)
+        self._check(len(names) == len(set(names)), "A union must not contain a type twice", content)
         return branches
 
     def _named(self, kind: str, content: dict[str, Any], space: str) -> str:
@@ -143,7 +141,7 @@ class _Reader:
         full = _full_name(name, named_space if isinstance(named_space, str) else space)
         inner_space = full.rpartition(".")[0]
         self._check_names(full, content)
-        self._check(full not in PRIMITIVES, "A type has the name of a primitive type", content)
+        self._check(full not in PRIMITIVES, "A type must not have the name of a primitive type", content)
         found: dict[str, Any] = {"type": kind, "name": full}
         if isinstance(content.get("doc"), str):
             found["doc"] = content["doc"]
@@ -153,7 +151,7 @@ class _Reader:
                 self._check_names(alias, content)
             found["aliases"] = full_aliases
         before = self.definitions.get(full, self._known.get(full))
-        self.definitions[full] = found  # its fields may refer to it
+        self.definitions[full] = found  # before its fields, which may refer to it
         reserved = RESERVED
         if kind == "enum":
             found |= self._enum(content)
@@ -163,17 +161,17 @@ class _Reader:
         else:
             found["fields"] = self._fields(content, inner_space)
         found |= _properties(content, reserved)
-        self._check(before is None or before == found, "A type is defined again, and differs", content)
+        self._check(before is None or before == found, "A type is defined twice with different contents", content)
         return full
 
     def _check_names(self, full: str, content: Any) -> None:
         for part in full.split("."):
-            self._check(NAME.fullmatch(part), f"{part!r} is not a name: letters, digits and _ only", content)
+            self._check(NAME.fullmatch(part), f"{part!r} is not a name: use letters, digits and _", content)
 
     def _aliases(self, content: dict[str, Any]) -> list[str]:
         aliases = content.get("aliases") or []
         is_list = isinstance(aliases, list) and all(isinstance(alias, str) for alias in aliases)
-        self._check(is_list, "Aliases are a list of names", content)
+        self._check(is_list, "Aliases must be a list of names", content)
         return aliases if is_list else []
 
     def _enum(self, content: dict[str, Any]) -> dict[str, Any]:
@@ -182,12 +180,12 @@ class _Reader:
             _fail("An enum needs symbols", content)
         for symbol in symbols:
             if not isinstance(symbol, str):
-                _fail("A symbol is a text", content)
+                _fail("A symbol must be a string", content)
             self._check(NAME.fullmatch(symbol), f"The symbol {symbol!r} is not a name", content)
-        self._check(len(symbols) == len(set(symbols)), "An enum has a symbol twice", content)
+        self._check(len(symbols) == len(set(symbols)), "An enum must not contain a symbol twice", content)
         if not isinstance(default, str):
             return {"symbols": symbols}
-        self._check(default in symbols, "The default of an enum is not one of its symbols", content)
+        self._check(default in symbols, "The default of an enum must be one of its symbols", content)
         return {"symbols": symbols, "default": default}
 
     def _size(self, content: dict[str, Any]) -> int:
@@ -202,14 +200,14 @@ class _Reader:
             _fail("A record needs fields", content)
         found = [self._field(field, space) for field in fields]
         names = [field["name"] for field in found]
-        self._check(len(names) == len(set(names)), "A record has a field twice", content)
+        self._check(len(names) == len(set(names)), "A record must not have a field twice", content)
         return found
 
     def _field(self, content: Any, space: str) -> dict[str, Any]:
         name = content.get("name") if isinstance(content, dict) else None
         if not isinstance(name, str) or content.get("type") is None:
             _fail("A field needs a name and a type", content)
-        self._check(NAME.fullmatch(name), f"The field {name!r} needs another name: letters, digits and _ only", content)
+        self._check(NAME.fullmatch(name), f"The field {name!r} needs another name: use letters, digits and _", content)
         found: dict[str, Any] = {"name": name, "type": self.type(content["type"], space)}
         if isinstance(content.get("doc"), str):
             found["doc"] = content["doc"]
@@ -217,7 +215,7 @@ class _Reader:
             found["default"] = _default(found["type"], content["default"])
         order = content.get("order", "ascending")
         is_order = isinstance(order, str) and order.lower() in ORDERS
-        self._check(is_order, "The order of a field is ascending, descending or ignore", content)
+        self._check(is_order, "The order of a field must be ascending, descending or ignore", content)
         if is_order and order.lower() != "ascending":
             found["order"] = order.lower()
         if aliases := self._aliases(content):
@@ -232,12 +230,12 @@ def _full_name(name: str, space: str) -> str:
 
 
 def _properties(content: Mapping[str, Any], reserved: Collection[str]) -> dict[str, Any]:
-    """Return the attributes of a type or a field that Avro itself does not know, in order."""
+    """Return the attributes of a type or field that Avro does not define, sorted."""
     return {name: content[name] for name in sorted(content) if name not in reserved}
 
 
 def _default(kind: Node, default: Any) -> Any:
-    """Return a default as Java keeps it: of a field that is a float or double, the number of a text."""
+    """Return a default as Java stores it: for a float or double, a string becomes its number."""
     plain = kind["type"] if isinstance(kind, dict) else kind
     if plain not in ("float", "double"):
         return default

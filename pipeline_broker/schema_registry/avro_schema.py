@@ -1,8 +1,7 @@
-"""Avro: what is a schema, what form it is kept in, and which schema reads what another has written.
+"""Avro schemas: parsing, the stored form, and schema resolution.
 
-Rules of this file: `avro_form` reads a schema, and Apache's own library decides what resolves to what
-(`avro.compatibility`, which is Avro's specification, section "Schema Resolution"): it is given the form, in which names
-and aliases are full. It comes with the extra `schema-registry` and is imported when it is used, in the worker process.
+`avro_form` reads a schema, and Apache's library decides compatibility (`avro.compatibility`, which implements "Schema
+Resolution" of Avro's specification). The library receives the form, in which names and aliases are full.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["canonical", "check_new", "identity", "incompatibilities", "parse", "
 
 
 class _FullNames(avro.name.Names):
-    """Names without a namespace that applies to others: in the form of a schema all names are full."""
+    # All names in the form are full. The library would add the namespace of the type around a name.
 
     @property
     def default_namespace(self) -> str | None:
@@ -43,17 +42,17 @@ class _FullNames(avro.name.Names):
 
 
 def parse(text: str, dependencies: Mapping[str, str]) -> avro.schema.Schema:
-    """Read a schema; raises RegistryError.
+    """Parse a schema; raises RegistryError.
 
     Args:
         text: the schema.
-        dependencies: the schemas that it refers to, by name, each after those that it needs itself.
+        dependencies: the schemas that it refers to, by name. Each follows the schemas that it needs itself.
     """
     return _made(_form(text, dependencies, is_strict=False)[0], text)
 
 
 def _form(text: str, dependencies: Mapping[str, str], *, is_strict: bool) -> tuple[Any, Definitions]:
-    """Return the form of a schema with all that it refers to, and the types that it defines itself."""
+    """Return the form of a schema with everything that it refers to, and the types that it defines itself."""
     try:
         known = definitions_of([read_json(dependency) for dependency in dependencies.values()])
         node, own = read(read_json(text), known, is_strict=is_strict)
@@ -75,12 +74,12 @@ def _invalid(text: str, error: Exception) -> RegistryError:
 
 
 def check_new(text: str, dependencies: Mapping[str, str]) -> None:
-    """Check what is asked of a new schema: its names, and that defaults are values of their types.
+    """Check the names and the defaults of a new schema.
 
     Registered schemas are read without these checks, because other registries may have accepted them.
 
     Raises:
-        RegistryError: the schema does not pass.
+        RegistryError: a name is invalid, or a default is not a value of its type.
     """
     form, own = _form(text, dependencies, is_strict=True)
     if wrong := wrong_default(_made(form, text), own):
@@ -88,7 +87,7 @@ def check_new(text: str, dependencies: Mapping[str, str]) -> None:
 
 
 def _plain(content: Any) -> Any:
-    """Return a form without what resolves nothing: logical types, and whether a record is an error."""
+    # Schema resolution ignores logical types, and that a record is an error. The library does not.
     if isinstance(content, list):
         return [_plain(each) for each in content]
     if not isinstance(content, dict):
@@ -98,7 +97,7 @@ def _plain(content: Any) -> Any:
 
 
 def canonical(text: str, dependencies: Mapping[str, str], *, is_normalized: bool) -> str:
-    """Return a schema in the form that is kept: without spaces, and if that is wanted in the form of `avro_form`."""
+    """Return the stored form of a schema: without whitespace, and in the form of `avro_form` if it is normalized."""
     content = read_json(text)
     if is_normalized:
         known = definitions_of([read_json(dependency) for dependency in dependencies.values()])
@@ -108,23 +107,23 @@ def canonical(text: str, dependencies: Mapping[str, str], *, is_normalized: bool
 
 
 def sketch(text: str) -> str:
-    """Return a text that schemas have in common if they are the same, whatever they refer to."""
+    """Return a text that equal schemas share, whatever they refer to."""
     node, own = read(read_json(text), {}, is_strict=False)
     return dump(written(node, own), is_sorted=True)
 
 
 def identity(text: str, dependencies: Mapping[str, str]) -> str:
-    """Return a text that schemas have in common if they are the same, with all that they refer to."""
+    """Return a text that only equal schemas share, including everything that they refer to."""
     return dump(_form(text, dependencies, is_strict=False)[0], is_sorted=True)
 
 
 def top_level_names(schema: avro.schema.Schema) -> list[str]:
-    """Return the names of the fields of a record."""
+    """Return the names of the fields of a record; empty for other types."""
     return [field.name for field in schema.fields] if isinstance(schema, avro.schema.RecordSchema) else []
 
 
 def incompatibilities(reader: avro.schema.Schema, writer: avro.schema.Schema) -> Sequence[str]:
-    """Return why a reader with one schema cannot read what was written with another; empty if it can."""
+    """Return why a reader with one schema cannot read data of another; empty if it can."""
     made: Any = avro.compatibility.ReaderWriterCompatibilityChecker  # has no types
     found = made().get_compatibility(reader, writer)
     if found.compatibility is avro.compatibility.SchemaCompatibilityType.compatible:

@@ -1,7 +1,7 @@
-"""Metadata and rules of schemas: what a configuration adds to them, and which schemas belong together by them.
+"""Data contracts: the metadata and rules of schemas, and their defaults and overrides in a configuration.
 
-Rules of this file: JSON texts in, JSON texts out, as Confluent's registry merges them (`AbstractSchemaRegistry`,
-`Metadata.mergeMetadata`, `RuleSet.mergeRuleSets` in its source). The texts are a client's, so this is work.
+Merging follows Confluent's registry (`AbstractSchemaRegistry`, `Metadata.mergeMetadata`, `RuleSet.mergeRuleSets`). The
+texts come from clients, so these functions run in the worker process.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ RESERVED = "confluent:reserved"
 RULES = ("migrationRules", "domainRules", "encodingRules")
 
 Contract: TypeAlias = RawJson | None
-"""Metadata, or a set of rules."""
+"""Metadata or a rule set, as JSON."""
 
 
 def merged_metadata(contracts: Sequence[Contract]) -> Contract:
-    """Merge metadata: later tags and properties replace earlier ones of their name."""
+    """Merge metadata. A later tag or property replaces an earlier one of the same name."""
     merged: dict[str, Any] = {}
     for content in _objects(contracts):
         for name in ("tags", "properties"):
@@ -33,7 +33,7 @@ def merged_metadata(contracts: Sequence[Contract]) -> Contract:
 
 
 def merged_rules(contracts: Sequence[Contract]) -> Contract:
-    """Merge sets of rules: later rules replace earlier ones of their name."""
+    """Merge rule sets. A later rule replaces an earlier one of the same name."""
     merged: dict[str, Any] = {}
     for content in _objects(contracts):
         for kind in RULES:
@@ -54,12 +54,12 @@ def _text(content: Mapping[str, Any]) -> Contract:
 
 
 def group_values(metadata: Sequence[Contract], group: str) -> tuple[str | None, ...]:
-    """Return the value that each schema's metadata has for the property that makes groups; None if it has none."""
+    """Return the value of the property `group` in each metadata; None if it is missing."""
     return tuple(_property(each, group) for each in metadata)
 
 
 def reserved_fields(metadata: Contract) -> frozenset[str]:
-    """Return the names of the fields that no schema of a subject may have."""
+    """Return the field names that metadata reserves, which no schema of the subject may use."""
     names = (_property(metadata, RESERVED) or "").split(",")
     return frozenset(name.strip() for name in names if name.strip())
 

@@ -1,7 +1,7 @@
-"""Keys and values that a serializer wrote with a schema of the registry, as JSON for a person.
+"""Decoding of keys and values that a serializer wrote with a registered schema, for display.
 
-A serializer writes a zero byte, the id of the schema in four bytes, and the content (Confluent, "Wire format"). The
-bytes are a stranger's, so the worker process reads them; texts, contents, values and time have bounds.
+A payload starts with a zero byte and a schema id of four bytes (Confluent's "Wire Format"). Any client may have written
+it, so the worker process decodes it, within bounds of size, values and time.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ __all__ = ["CONTENTS_BYTES_MAX", "CONTENT_BYTES_MAX", "Coded", "Decoded", "coded
 
 MAGIC = 0
 HEAD_BYTES = 5
+# Values in one payload. A few bytes of Avro can announce any number of values.
 VALUES_MAX = 10_000
-"""Of one content."""
 CONTENT_BYTES_MAX = 256 << 10
 CONTENTS_BYTES_MAX = 4 << 20
-"""Of all contents that are read together."""
+"""Bytes of all payloads of one `decode_all`."""
+# Of all schemas of one `decode_all`.
 SCHEMAS_CHARACTERS_MAX = 2 * TEXT_CHARACTERS_MAX
-"""Of all their schemas."""
+# Of one `decode_all`. Later payloads are not decoded.
 DECODING_SECONDS_MAX = 2.0
-"""Of all contents that are read together; the contents after that are shown as they are."""
+# JSON of one payload. A page shows less.
 SHOWN_CHARACTERS_MAX = 4096
-"""Of the JSON of one content: a page shows less."""
 INDEXES_MAX = 32
 
 Decoded = tuple[int, str, int]
-"""The id of a schema, the beginning of the JSON, and the characters of all of it."""
+"""The schema id, the JSON up to SHOWN_CHARACTERS_MAX, and the length of the whole JSON in characters."""
 
 
 class Coded(NamedTuple):
-    """A content and its schema."""
+    """A payload and its schema."""
 
     schema_id: int
     given: Given
@@ -53,12 +53,12 @@ class _TooManyValuesError(Exception):
 
 
 def has_schema(content: bytes | None) -> bool:
-    """Return whether a content begins with the id of a schema and is small enough to be read."""
+    """Return whether a payload starts with a schema id and is small enough to be decoded."""
     return content is not None and HEAD_BYTES <= len(content) <= CONTENT_BYTES_MAX and content[0] == MAGIC
 
 
 def coded(state: RegistryState, contents: Sequence[bytes]) -> list[Coded | None]:
-    """Return contents with their schemas; None for those that have none, or are beyond the bounds."""
+    """Return payloads with their schemas; None for one without a known schema, or beyond the bounds."""
     schemas: dict[int, Given | None] = {}
     found: list[Coded | None] = []
     size = characters = 0
@@ -83,9 +83,9 @@ def _given(state: RegistryState, schema_id: int) -> Given | None:
 
 
 def decode_all(contents: Sequence[Coded | None]) -> list[Decoded | None]:
-    """Return contents as JSON; None for those that cannot be read."""
+    """Return payloads as JSON; None for each that cannot be decoded."""
     end = time.monotonic() + DECODING_SECONDS_MAX
-    unreadable: set[int] = set()  # schemas: each costs its time once
+    unreadable: set[int] = set()  # ids of invalid schemas, which are parsed once only
     found: list[Decoded | None] = []
     for each in contents:
         if each is None or each.schema_id in unreadable or time.monotonic() > end:
@@ -107,13 +107,12 @@ def _decoded(coded: Coded) -> Decoded | None:
         text = json.dumps(read(coded.given, coded.content), ensure_ascii=False, default=_text)
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001 - libraries raise anything; a content that cannot be read is shown as it is
+    except Exception:  # noqa: BLE001 - the libraries raise anything; an undecodable payload is shown as bytes
         return None
     return coded.schema_id, text[:SHOWN_CHARACTERS_MAX], len(text)
 
 
 def _text(value: Any) -> str:
-    """What JSON has not: bytes, as text where they are."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -127,11 +126,9 @@ def _json(_: Given, content: bytes) -> Any:
 
 
 def _avro(it: Given, content: bytes) -> Any:
-    import avro.io  # noqa: PLC0415 - for those who have such records
+    import avro.io  # noqa: PLC0415 - an extra, only needed for Avro
 
     class BoundedReader(avro.io.DatumReader):
-        """A reader that ends: a few bytes can announce any number of values."""
-
         left = VALUES_MAX
 
         def read_data(self, writers_schema: Any, readers_schema: Any, decoder: Any) -> Any:
@@ -145,7 +142,7 @@ def _avro(it: Given, content: bytes) -> Any:
 
 
 def _protobuf(it: Given, content: bytes) -> Any:
-    from google.protobuf import json_format, message_factory  # noqa: PLC0415 - see above
+    from google.protobuf import json_format, message_factory  # noqa: PLC0415 - an extra, only needed for Protobuf
 
     file = parsed(it)
     indexes, content = _indexes(content)
@@ -160,28 +157,31 @@ def _protobuf(it: Given, content: bytes) -> Any:
 
 
 def _indexes(content: bytes) -> tuple[list[int], bytes]:
-    """Which message of the file it is, by the numbers of messages from outside in; none stands for the first."""
-    count, place = _varint(content, 0)
+    """Return the path to the message type in its file, and the rest of the payload.
+
+    Each index selects a message within the one before. No indexes stand for the first message.
+    """
+    count, position = _varint(content, 0)
     if count > INDEXES_MAX:
         raise ValueError("too many indexes")
     indexes = []
     for _ in range(count):
-        index, place = _varint(content, place)
+        index, position = _varint(content, position)
         if index < 0:
             raise ValueError("an index is less than 0")
         indexes.append(index)
-    return indexes or [0], content[place:]
+    return indexes or [0], content[position:]
 
 
-def _varint(content: bytes, place: int) -> tuple[int, int]:
-    """A number in zigzag, and what comes behind it; raises IndexError or ValueError."""
+def _varint(content: bytes, position: int) -> tuple[int, int]:
+    """Return a zigzag-encoded number and the position after it; raises IndexError or ValueError."""
     value = shift = 0
     while True:
-        byte = content[place]
-        place += 1
+        byte = content[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         if not byte & 0x80:
-            return (value >> 1) ^ -(value & 1), place
+            return (value >> 1) ^ -(value & 1), position
         shift += 7
         if shift > 35:
             raise ValueError("a number is too long")

@@ -1,7 +1,7 @@
-"""What the registry refuses, with Confluent's numbers and words.
+"""Errors of the registry, with Confluent's codes and texts.
 
-Rules of this file: data only. The numbers are those of Confluent's API reference (section "Errors" of each resource):
-clients act on them, so a new kind of refusal takes one of them or none.
+The codes are those of Confluent's API reference ("Errors" of each resource). Clients act on them, so a new kind of
+refusal uses one of them, or a plain HTTP status.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = [
 
 
 class RegistryError(Refusal):
-    """A request is refused.
+    """The registry refuses a request.
 
     Args:
-        code: Confluent's; its first three digits are HTTP's status.
-        message: for a person.
+        code: Confluent's code. Its first three digits are the HTTP status.
+        message: a text for users.
     """
 
     def __init__(self, code: int, message: str) -> None:
-        super().__init__(code, message)  # all of them: it is pickled
+        super().__init__(code, message)  # pickling needs all arguments: the worker process raises it
         self.code, self.message = code, message
 
     def __str__(self) -> str:
@@ -40,34 +40,39 @@ class RegistryError(Refusal):
 
     @property
     def status(self) -> int:
-        """HTTP's status."""
         return self.code if self.code < 1000 else self.code // 100
 
 
 def subject_not_found(subject: str) -> RegistryError:
-    """There is none of this name."""
     return RegistryError(40401, f"Subject '{subject}' not found.")
 
 
 def version_not_found(version: object) -> RegistryError:
-    """The subject has no such version."""
     return RegistryError(40402, f"Version {version} not found.")
 
 
 def schema_not_found(schema_id: int | None = None) -> RegistryError:
-    """There is no schema of this id, or, without one, the subject has not this schema."""
+    """Return the error for an unknown schema id, or without an id for a schema that is not in the subject."""
     return RegistryError(40403, "Schema not found" if schema_id is None else f"Schema {schema_id} not found")
 
 
 def subject_state(subject: str, *, is_deleted: bool) -> RegistryError:
-    """A subject must not, or must, be deleted softly first."""
+    """Return the error for a second soft deletion, or for a permanent deletion without a soft one before.
+
+    Args:
+        is_deleted: whether the subject is soft-deleted already.
+    """
     if is_deleted:
         return RegistryError(40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently")
     return RegistryError(40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
 
 
 def version_state(subject: str, version: int, *, is_deleted: bool) -> RegistryError:
-    """A version must not, or must, be deleted softly first."""
+    """Return the error for a second soft deletion, or for a permanent deletion without a soft one before.
+
+    Args:
+        is_deleted: whether the version is soft-deleted already.
+    """
     if is_deleted:
         return RegistryError(
             40406, f"Subject '{subject}' Version {version} was soft deleted. Set permanent=true to delete permanently"
@@ -78,26 +83,25 @@ def version_state(subject: str, version: int, *, is_deleted: bool) -> RegistryEr
 
 
 def subject_not_configured(subject: str, what: str) -> RegistryError:
-    """A subject has no compatibility, or no mode, of its own."""
+    """Return the error for a subject without its own "compatibility" or "mode"."""
     code = {"compatibility": 40408, "mode": 40409}[what]
     return RegistryError(code, f"Subject '{subject}' does not have subject-level {what} configured")
 
 
 def incompatible(message: str) -> RegistryError:
-    """The schema does not go together with earlier ones."""
     return RegistryError(40901, message)
 
 
 def invalid_schema(message: str) -> RegistryError:
-    """It is no schema, or one of a type that there is not."""
+    """Return the error for an invalid schema or an unknown schema type."""
     return RegistryError(42201, message)
 
 
 def not_permitted(message: str) -> RegistryError:
-    """The mode forbids it, or a bound of this registry."""
+    """Return the error for an operation that the mode, or a bound of this registry, forbids."""
     return RegistryError(42205, message)
 
 
 def reference_exists(subject: str, version: int) -> RegistryError:
-    """Another schema needs what should be deleted."""
+    """Return the error for a deletion of a version that other schemas refer to."""
     return RegistryError(42206, f"One or more references exist to the schema {{subject={subject},version={version}}}")

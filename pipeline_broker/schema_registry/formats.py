@@ -1,8 +1,8 @@
-"""Schemas of three languages: reading, the form that is kept, comparison.
+"""Schemas of all three languages: parsing, the stored form, equality and compatibility.
 
-All of it is work for the worker process, and depends on its arguments alone. The modules of a language and their
-libraries are imported with the first schema of their type. The schemas that were read last are remembered, because a
-schema is compared with the same ones again and again.
+All functions run in the worker process and depend on their arguments alone. The modules of a language and their
+libraries are imported with its first schema. Recently parsed schemas are cached, because a schema is compared with the
+same ones again and again.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ __all__ = [
 ]
 
 TEXT_CHARACTERS_MAX = 1 << 20
-"""Of a schema with all that it refers to."""
+"""Characters of a schema and everything that it refers to."""
+# Texts of all cached schemas. A parsed schema takes up to 40 times the memory of its text.
 REMEMBERED_CHARACTERS_MAX = 2 << 20
-"""Of the texts of remembered schemas: parsed, they take up to 40 times as much."""
 REMEMBERED_MAX = 64
+# Of an old schema, or of one difference, in an error.
 SHOWN_CHARACTERS_MAX = 4_000
-"""Of an old schema, or of a difference, in an error."""
+# In one error.
 DIFFERENCES_SHOWN_MAX = 100
-"""In an error."""
 DIGEST_BYTES = 16
 MODULES = ("avro_schema", "json_schema", "json_compatibility", "protobuf_schema", "protobuf_compatibility")
 PRELOADED = (*(f"pipeline_broker.schema_registry.{name}" for name in MODULES), "grpc_tools.protoc")
-"""Modules of all languages, for a worker process to import before it has work."""
+"""Modules of all languages. A worker process imports them before its first work."""
 PACKAGES = {
     "avro": "avro",
     "jsonschema": "jsonschema",
@@ -62,23 +62,24 @@ PACKAGES = {
 }
 
 Dependencies: TypeAlias = tuple[tuple[str, str], ...]
-"""What a schema refers to: names and texts, each behind what it refers to itself."""
+"""(name, text) of each schema that a schema refers to, directly or not. Each follows the schemas that it needs itself.
+"""
 
 
 @attrs.frozen
 class Given:
-    """A schema with what is needed to read it."""
+    """A schema and everything that it refers to."""
 
     schema: Schema
     dependencies: Dependencies
 
     @property
     def text_characters(self) -> int:
-        """Of the schema and its dependencies."""
+        """The length of the schema and its dependencies."""
         return len(self.schema.text) + sum(len(name) + len(text) for name, text in self.dependencies)
 
 
-def _room(name: str) -> ModuleType:
+def _module(name: str) -> ModuleType:
     try:
         return importlib.import_module(f"pipeline_broker.schema_registry.{name}")
     except ImportError as error:
@@ -86,25 +87,31 @@ def _room(name: str) -> ModuleType:
             (package for module, package in PACKAGES.items() if (error.name or "").startswith(module)), error.name
         )
         raise RegistryError(
-            501, f"this needs the package {missing}: pip install 'pipeline-broker[schema-registry]'"
+            501,
+            f"The schema cannot be read without the package {missing}. Run"
+            " pip install 'pipeline-broker[schema-registry]' on the broker's machine.",
         ) from None
 
 
-_remembered: OrderedDict[tuple[SchemaType, str, Dependencies], Any] = OrderedDict()  # the oldest use first
+_remembered: OrderedDict[tuple[SchemaType, str, Dependencies], Any] = OrderedDict()  # least recently used first
 
 
 def parsed(given: Given) -> Any:
-    """Return the object that the library of a language has for a schema; raises RegistryError."""
+    """Return a schema as an object of its language's library; raises RegistryError."""
     key = given.schema.type, given.schema.text, given.dependencies
     if key in _remembered:
         _remembered.move_to_end(key)
         return _remembered[key]
     if given.text_characters > TEXT_CHARACTERS_MAX:
-        raise RegistryError(42209, f"A schema with all that it refers to has at most {TEXT_CHARACTERS_MAX} characters")
-    if given.schema.type is not SchemaType.PROTOBUF and nesting(given.schema.text) > NESTING_MAX:
+        raise RegistryError(
+            42209,
+            f"The schema and its references have {given.text_characters} characters; {TEXT_CHARACTERS_MAX} are allowed",
+        )
+    # The libraries for Avro and JSON Schema recurse into a schema.
+    if given.schema.type is not SchemaType.PROTOBUF and nesting_estimate(given.schema.text) > NESTING_MAX:
         raise invalid_schema(f"Invalid schema, details: it is nested deeper than {NESTING_MAX}")
-    with _strange_schemas():
-        found = _room(f"{given.schema.type.value.lower()}_schema").parse(given.schema.text, dict(given.dependencies))
+    with _library_errors_refused():
+        found = _module(f"{given.schema.type.value.lower()}_schema").parse(given.schema.text, dict(given.dependencies))
     _remember(key, found)
     return found
 
@@ -120,25 +127,25 @@ def _characters(key: tuple[SchemaType, str, Dependencies]) -> int:
 
 
 @contextlib.contextmanager
-def _strange_schemas() -> Iterator[None]:
-    """Refuse a schema at which a library fails, in whatever way: it cannot be served to other clients."""
+def _library_errors_refused() -> Iterator[None]:
+    """Refuse a schema on which a library fails in any way: clients could not use it either."""
     try:
         yield
     except (RegistryError, MemoryError):
         raise
-    except Exception as error:  # noqa: BLE001 - libraries raise anything
-        reason = error.strerror if isinstance(error, OSError) else str(error)  # never the path of a file of ours
+    except Exception as error:  # noqa: BLE001 - the libraries raise anything
+        reason = error.strerror if isinstance(error, OSError) else str(error)  # without paths of the broker's files
         raise invalid_schema(f"Invalid schema, details: {type(error).__name__}: {str(reason)[:200]}") from None
 
 
 class Recognized(NamedTuple):
-    """A schema, and what it has in common with the same schema in other words.
+    """A schema in its stored form, and two digests that find equal schemas.
 
     Attributes:
-        schema: in the form that is kept.
-        sketch: depends on the text alone, and is made quickly. The same Avro or JSON schemas have the same sketch, and
-            others have not; other Protobuf schemas may have it, too.
-        identity: depends on the schemas that it refers to as well. Only the same schemas have it.
+        schema: the stored form.
+        sketch: a digest of the text alone, which is fast. Avro or JSON schemas with the same references are equal if
+            and only if their sketches are. Different Protobuf schemas may share a sketch.
+        identity: a digest of the schema and everything that it refers to. Only equal schemas share it.
     """
 
     schema: Schema
@@ -147,18 +154,18 @@ class Recognized(NamedTuple):
 
 
 def canonical(given: Given, is_normalized: bool) -> Recognized:
-    """Return a schema in the form that is kept; raises RegistryError if it is invalid."""
+    """Return a schema in its stored form; raises RegistryError if it is invalid."""
     found = parsed(given)
     schema = given.schema
-    room = _room(f"{schema.type.value.lower()}_schema")
-    with _strange_schemas():
+    language = _module(f"{schema.type.value.lower()}_schema")
+    with _library_errors_refused():
         match schema.type:
             case SchemaType.AVRO:
-                text = room.canonical(schema.text, dict(given.dependencies), is_normalized=is_normalized)
+                text = language.canonical(schema.text, dict(given.dependencies), is_normalized=is_normalized)
             case SchemaType.JSON:
-                text = room.canonical(schema.text, is_normalized=is_normalized)
+                text = language.canonical(schema.text, is_normalized=is_normalized)
             case SchemaType.PROTOBUF:
-                text = room.canonical(schema.text, found, is_normalized=is_normalized)
+                text = language.canonical(schema.text, found, is_normalized=is_normalized)
     references = tuple(sorted(set(schema.references))) if is_normalized else schema.references
     kept = attrs.evolve(schema, text=text, references=references)
     (made,) = sketches(schema.type, (text,))
@@ -166,15 +173,15 @@ def canonical(given: Given, is_normalized: bool) -> Recognized:
 
 
 def sketches(schema_type: SchemaType, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the sketch of each text, which need not be a schema."""
-    room = _room(f"{schema_type.value.lower()}_schema")
+    """Return the sketch of each text; a text need not be a valid schema."""
+    language = _module(f"{schema_type.value.lower()}_schema")
     found = []
     for text in texts:
         try:
-            content = room.sketch(text)
+            content = language.sketch(text)
         except MemoryError:
             raise
-        except Exception:  # noqa: BLE001 - other registries may have registered anything
+        except Exception:  # noqa: BLE001 - another registry may have registered anything
             content = text
         found.append(_digest(schema_type, content))
     return tuple(found)
@@ -183,20 +190,20 @@ def sketches(schema_type: SchemaType, texts: Sequence[str]) -> tuple[str, ...]:
 def identity(given: Given) -> str:
     """Return the identity of a schema; raises RegistryError if it is invalid."""
     schema_type = given.schema.type
-    room = _room(f"{schema_type.value.lower()}_schema")
-    with _strange_schemas():
+    language = _module(f"{schema_type.value.lower()}_schema")
+    with _library_errors_refused():
         match schema_type:
             case SchemaType.AVRO:
-                content = room.identity(given.schema.text, dict(given.dependencies))
+                content = language.identity(given.schema.text, dict(given.dependencies))
             case SchemaType.JSON:
-                content = room.sketch(given.schema.text)
+                content = language.sketch(given.schema.text)
             case SchemaType.PROTOBUF:
-                content = room.identity(parsed(given))
+                content = language.identity(parsed(given))
     return _digest(schema_type, content)
 
 
 def registered_identity(given: Given) -> str | None:
-    """Return the identity of a registered schema; None if it cannot be read."""
+    """Return the identity of a registered schema; None if it cannot be parsed."""
     try:
         return identity(given)
     except RegistryError:
@@ -209,41 +216,54 @@ def _digest(schema_type: SchemaType, content: str) -> str:
 
 
 def check_new(given: Given, expected: str) -> None:
-    """Check the further rules for a schema that is new; raises RegistryError.
+    """Apply the additional checks of a new schema.
 
     Args:
-        given: the schema in the form that is kept.
-        expected: the identity of what the client sent.
+        given: the schema in its stored form.
+        expected: the identity of the schema that the client sent.
+
+    Raises:
+        RegistryError: a check failed.
     """
-    with _strange_schemas():
+    with _library_errors_refused():
         if given.schema.type is SchemaType.AVRO:
-            _room("avro_schema").check_new(given.schema.text, dict(given.dependencies))
+            _module("avro_schema").check_new(given.schema.text, dict(given.dependencies))
         elif given.schema.type is SchemaType.JSON:
-            _room("json_schema").check_new(parsed(given))
+            _module("json_schema").check_new(parsed(given))
+    # The registry generates source from a descriptor. It must compile to the same schema.
     if given.schema.type is SchemaType.PROTOBUF and identity(given) != expected:
-        raise invalid_schema("Invalid schema, details: the source that this registry makes of it is another schema")
+        raise invalid_schema("Invalid schema, details: its stored source is another schema")
 
 
 def reserved_differences(new: Given, before: RawJson | None) -> list[str]:
-    """Return how a schema breaks its own reservations of fields, or those of the version before.
+    """Return how a schema breaks its own reserved fields, or those of the previous version.
 
     Args:
         new: the schema.
-        before: the metadata of the version before it.
+        before: the metadata of the previous version.
+
+    Raises:
+        RegistryError: the name of a JSON property begins with `$$`.
     """
     reserved = reserved_fields(new.schema.metadata)
-    room = _room(f"{new.schema.type.value.lower()}_schema")
-    with _strange_schemas():
-        names = room.top_level_names(parsed(new))
+    language = _module(f"{new.schema.type.value.lower()}_schema")
+    with _library_errors_refused():
+        names = language.top_level_names(parsed(new))
     if wrong := sorted(name for name in names if name.startswith("$$") and new.schema.type is SchemaType.JSON):
-        raise invalid_schema(f"Invalid schema, details: the name of a field cannot begin with $$: {wrong[0][:200]}")
+        raise invalid_schema(f"Invalid schema, details: the field {wrong[0][:200]} must not begin with $$")
     found = [f"RESERVED_FIELD_REMOVED at {name}" for name in sorted(reserved_fields(before) - reserved)]
     found += [f"FIELD_CONFLICTS_WITH_RESERVED_FIELD at {name}" for name in sorted(reserved & set(names))]
     return [_shown(each) for each in found[:DIFFERENCES_SHOWN_MAX]]
 
 
 def compare(new: Given, others: Sequence[tuple[Version, Given]], level: Level) -> list[str]:
-    """Return why a schema is incompatible with the first of some versions with which it is; empty if with none."""
+    """Return the differences from the first incompatible version; empty if the schema is compatible with all of them.
+
+    Args:
+        new: the schema.
+        others: versions to compare with, in order.
+        level: decides whether new readers, old readers or both must be able to read.
+    """
     for version, old in others:
         found: list[str] = []
         if level.is_backward:
@@ -266,18 +286,18 @@ def _shown(difference: str) -> str:
 
 
 def incompatibilities(reader: Given, writer: Given) -> Sequence[str]:
-    """Why a reader with one schema cannot read what was written with another; empty where it can."""
+    """Return why a reader with one schema cannot read data of another; empty if it can."""
     if reader.schema.type is not writer.schema.type:
         return [f"the type of the schema changed from {writer.schema.type} to {reader.schema.type}"]
     kind = reader.schema.type.value.lower()
-    room = _room("avro_schema" if kind == "avro" else f"{kind}_compatibility")
-    with _strange_schemas():
-        found: Sequence[str] = room.incompatibilities(parsed(reader), parsed(writer))
+    language = _module("avro_schema" if kind == "avro" else f"{kind}_compatibility")
+    with _library_errors_refused():
+        found: Sequence[str] = language.incompatibilities(parsed(reader), parsed(writer))
     return found
 
 
 def serialized(given: Given) -> str:
-    """A schema of Protobuf as its descriptor in base64; raises RegistryError."""
-    with _strange_schemas():
-        text: str = _room("protobuf_schema").serialized(parsed(given))
+    """Return the descriptor of a Protobuf schema in base64; raises RegistryError."""
+    with _library_errors_refused():
+        text: str = _module("protobuf_schema").serialized(parsed(given))
     return text

@@ -1,13 +1,14 @@
-"""Whether everything that one JSON Schema accepts is accepted by another.
+"""Compatibility of JSON Schemas: whether one accepts everything that another accepts.
 
-Rules of this file: no JSON Schema library decides that, so this file does, by the table of Confluent's documentation
-("JSON Schema compatibility rules") and under the names of its differences. Each rule looks at one keyword, and names
-what becomes narrower; what it does not know to be wider is narrower. An object is *open* where other properties than
-those that are named are accepted, *closed* where they are not, and partially open where a schema decides. A property
-that is added to an open object narrows it: it may have had any value before.
+No library decides this. The rules and the names of the differences are those of Confluent's documentation ("JSON Schema
+compatibility rules"). Each rule compares one keyword; a change that is not known to widen a schema counts as narrowing.
 
-Leniencies of that table: a required property with a default may be added, and a branch to `oneOf`, though an instance
-may be accepted by two branches then.
+An object's content model is *open* if it accepts properties that it does not name, *closed* if it rejects them, and
+*partially open* if a schema decides. A property that is added to an open object narrows it, because the property could
+have any value before.
+
+Confluent's rules are lenient in two places. A required property with a default may be added. A branch may be added to
+`oneOf`, although two branches may then accept the same instance, which `oneOf` rejects.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pipeline_broker.schema_registry.json_keywords import (
     dependencies_of,
     distinct_texts,
     has_bounds,
+    is_equivalent,
     is_matched,
     item_difference_of,
     items_of,
@@ -30,7 +32,6 @@ from pipeline_broker.schema_registry.json_keywords import (
     named_values_refused,
     pattern_matches,
     pattern_narrowed,
-    says_the_same,
     types_of,
     unevaluated_extended,
     unknown_changed,
@@ -45,17 +46,17 @@ DIFFERENCES_MAX = 100
 
 
 def incompatibilities(update: Document, original: Document) -> Sequence[str]:
-    """What of one schema is narrower than another, as Confluent names it: `TYPE_CHANGED at #/properties/id`.
+    """Return how one schema is narrower than another, by Confluent's names: `TYPE_CHANGED at #/properties/id`.
 
     Args:
-        update: the schema of the reader.
-        original: that of the writer.
+        update: the reader's schema.
+        original: the writer's schema.
     """
     return _Comparison(original, update).narrowings(original.root, update.root, "#")[:DIFFERENCES_MAX]
 
 
 class _Comparison:
-    """One comparison; `narrowings` gives what became narrower, and is asked for each pair of schemas."""
+    """The comparison of two documents. `narrowings` compares one pair of their subschemas."""
 
     def __init__(
         self, original: Document, update: Document, open_pairs: set[tuple[int, int, int]] | None = None
@@ -65,10 +66,10 @@ class _Comparison:
         self._narrowed: dict[tuple[int, int], list[str]] = {}
 
     def narrowings(self, original: Any, update: Any, path: str) -> list[str]:
-        """Return what became narrower in a schema that became another.
+        """Return how `update` is narrower than `original`.
 
-        A pair that is being compared already is taken for equal. If the schemas as their authors wrote them differ,
-        they are compared as what they mean.
+        A pair whose comparison is in progress counts as equal, so recursive schemas end. If the schemas differ as they
+        are written, they are compared again in simplified form.
         """
         original, update = self._original.resolved(original), self._update.resolved(update)
         found = self._compared(original, update, path)
@@ -77,6 +78,7 @@ class _Comparison:
         simple = self._original.simplified(original), self._update.simplified(update)
         if (simple[0] is not original or simple[1] is not update) and not self._compared(*simple, path):
             return []
+        # A schema is not narrower if it accepts each alternative of the original.
         alternatives = self._original.alternatives(simple[0])
         if alternatives and all(not self.narrowings(each, simple[1], path) for each in alternatives):
             return []
@@ -95,8 +97,9 @@ class _Comparison:
             found = self._compare({} if original is True else original, update or {}, path)
         finally:
             self._open.discard(pair)
+        # An empty result may depend on pairs that are still open, so it is not kept.
         if found:
-            self._narrowed[pair[1:]] = found  # branches are compared with branches again and again
+            self._narrowed[pair[1:]] = found  # each branch is compared with each other branch, repeatedly
         return found
 
     def _compare(self, original: dict[str, Any], update: dict[str, Any], path: str) -> list[str]:
@@ -127,7 +130,7 @@ class _Comparison:
         return found + unknown_changed(original, update, path, self._is_same)
 
     def _is_same(self, original: Any, update: Any) -> bool:
-        return says_the_same(original, update, self._original.resolved, self._update.resolved)
+        return is_equivalent(original, update, self._original.resolved, self._update.resolved)
 
     # Objects
 
@@ -148,9 +151,9 @@ class _Comparison:
         return found + self._dependencies(original, update, path)
 
     def _property_added(self, original: dict[str, Any], schema: Any, name: str, path: str) -> list[str]:
-        """By what the object accepted under this name before."""
         found: list[str] = []
         is_closed = True
+        # The schemas that the object applied to this name before must fit the new one.
         for covering in covering_schemas(original, name):
             is_closed = False
             if covering is True or covering == {}:
@@ -161,9 +164,9 @@ class _Comparison:
         return [] if is_closed else found
 
     def _property_removed(self, update: dict[str, Any], schema: Any, name: str, path: str) -> list[str]:
-        """By what the object accepts under this name now."""
         if self._original.resolved(schema) is False:
             return []
+        # The schemas that the object applies to this name now must accept the values of the removed one.
         covering = covering_schemas(update, name)
         if not covering:
             return [f"PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL at {path}"]
@@ -192,7 +195,6 @@ class _Comparison:
         return [f"ADDITIONAL_PROPERTIES_{'REMOVED' if after is False else 'NARROWED'} at {place}"]
 
     def _patterns(self, original: dict[str, Any], update: dict[str, Any], path: str) -> list[str]:
-        """Of names by patterns: each must accept what was accepted under such a name."""
         before, after = original.get("patternProperties", {}), update.get("patternProperties", {})
         found = []
         for pattern, schema in after.items():
@@ -252,7 +254,7 @@ class _Comparison:
                 found += narrowed
         has_first = bool(before or after)
         if not has_first and "items" not in original and "items" not in update:
-            # this keyword has no effect alone, but Confluent's registry compares it
+            # Without `items` this keyword has no effect, but Confluent's registry compares it.
             rest_before, rest_after = (it.get("additionalItems", True) for it in (original, update))
             has_first = True
         if rest := self.narrowings(rest_before, rest_after, f"{path}/items"):
@@ -269,6 +271,7 @@ class _Comparison:
     def _combined(self, original: dict[str, Any], update: dict[str, Any], path: str) -> list[str]:
         found = []
         if "not" in update:
+            # `not` reverses the order: the schema narrows if the schema inside `not` widens.
             reverse = _Comparison(self._update, self._original, self._open)
             if "not" not in original:
                 found.append(f"NOT_TYPE_ADDED at {path}/not")
@@ -280,13 +283,13 @@ class _Comparison:
         return found
 
     def _criterion(self, original: dict[str, Any], wanted: list[Any], criterion: str, path: str) -> list[str]:
-        """Whether what was accepted is accepted by all, or by one, of some schemas."""
         given = original.get(criterion)
         if given is None:
             return self._criterion_added(original, wanted, criterion, path)
         place = f"{path}/{criterion}"
         is_product = criterion == "allOf"
-        # of a product each new branch must be implied by an old one, of a sum each old one imply a new one
+        # allOf (a product): an old branch must imply each new one. anyOf, oneOf (a sum): each old branch must imply a
+        # new one.
         if is_product and is_matched(wanted, given, lambda new, old: not self.narrowings(old, new, place)):
             return []
         if not is_product and is_matched(given, wanted, lambda old, new: not self.narrowings(old, new, place)):

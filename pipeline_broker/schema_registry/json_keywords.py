@@ -1,8 +1,7 @@
-"""What single keywords of JSON Schema say, and whether a schema became narrower by one of them.
+"""Single keywords of JSON Schema: their values, and whether a change of one narrows a schema.
 
-Rules of this file: as those of `json_compatibility`, which looks at what is inside; here one keyword, or a pair of
-bounds, is looked at. Patterns are matched by RE2, because those of a stranger would hold the interpreter for hours
-otherwise.
+Serves `json_compatibility`, which compares subschemas. RE2 matches the patterns, because a pattern of an untrusted
+client could keep Python's `re` busy for hours.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ __all__ = [
     "dependencies_of",
     "distinct_texts",
     "has_bounds",
+    "is_equivalent",
     "is_matched",
     "item_difference_of",
     "items_of",
@@ -27,7 +27,6 @@ __all__ = [
     "named_values_refused",
     "pattern_matches",
     "pattern_narrowed",
-    "says_the_same",
     "types_of",
     "unevaluated_extended",
     "unknown_changed",
@@ -36,17 +35,17 @@ __all__ = [
 
 Types: TypeAlias = frozenset[str]
 ALL_TYPES: Types = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+# Keywords that restrict a schema and are compared only as a whole.
 UNKNOWN = (
     "contains", "maxContains", "minContains", "propertyNames", "if", "then", "else",
     "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef",
 )  # fmt: skip
-"""Keywords that narrow, and are only compared as a whole."""
 IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependencies", "dependentSchemas")
-"""Keywords whose schemas are about the same value as the one that they stand in."""
+"""Keywords whose subschemas apply to the same value as the schema around them."""
 
 
 def types_of(schema: Mapping[str, Any]) -> Types:
-    """The types that a schema accepts, as far as it says so."""
+    """Return the types that a schema accepts by `type`, `enum` or `const`; all types if it has none of them."""
     named = schema.get("type")
     if isinstance(named, str):
         return frozenset({named})
@@ -58,7 +57,7 @@ def types_of(schema: Mapping[str, Any]) -> Types:
 
 
 def accepted_by(types: Types) -> Types:
-    """The types that a schema of these types accepts: whole numbers are numbers."""
+    """Return the types that a schema with these types accepts: `number` includes `integer`."""
     return types | {"integer"} if "number" in types else types
 
 
@@ -71,12 +70,11 @@ def _type(value: Any) -> str:
 
 
 def values_of(schema: Mapping[str, Any]) -> list[Any]:
-    """The values that a schema names one by one."""
     return [schema["const"]] if "const" in schema else schema.get("enum", [])
 
 
 def values_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
-    """By `enum` and `const`."""
+    """Return how `enum` or `const` narrows a schema."""
     if "enum" not in update and "const" not in update:
         return []
     if "enum" not in original and "const" not in original:
@@ -98,14 +96,14 @@ VALUE_KEYWORDS = frozenset({
 
 
 def has_bounds(update: Mapping[str, Any]) -> bool:
-    """Whether a schema says more of values than their types."""
     return not VALUE_KEYWORDS.isdisjoint(update)
 
 
 def named_values_refused(
     original: Mapping[str, Any], update: Mapping[str, Any], path: str, is_same: Callable[[Any, Any], bool]
 ) -> list[str]:
-    """Bounds on values that were named one by one are compared as a whole."""
+    """Return how new or changed restrictions narrow a schema with values listed by `enum` or `const`."""
+    # They are compared as a whole; the listed values are not tried.
     differs = any(
         name in update and (name not in original or not is_same(original[name], update[name]))
         for name in VALUE_KEYWORDS
@@ -114,7 +112,7 @@ def named_values_refused(
 
 
 def distinct_texts(values: Sequence[Any]) -> list[str]:
-    """Values as texts that are equal where JSON Schema takes them for equal: 1 is 1.0, and no `true`."""
+    """Return distinct values as texts, equal if JSON Schema takes the values for equal: 1 and 1.0, not 1 and `true`."""
     return list(dict.fromkeys(map(_text, values)))
 
 
@@ -131,15 +129,17 @@ def _text(value: Any) -> str:
 def bounds_narrowed(
     original: Mapping[str, Any], update: Mapping[str, Any], path: str, upper: Sequence[str], lower: Sequence[str]
 ) -> list[str]:
-    """By pairs of bounds: `upper` must not fall, and `lower` not rise."""
+    """Return how bounds narrow a schema: those in `upper` must not fall, those in `lower` must not rise."""
     found = []
     for name in (*upper, *lower):
         before, after = original.get(name), update.get(name)
+        # In draft 4 `exclusiveMaximum` and `exclusiveMinimum` are booleans.
         if after is None or after is False or (isinstance(after, bool) and before == after):
             continue
         is_upper = name in upper
         kind = _upper_case(name)
         if before is None or isinstance(before, bool) or isinstance(after, bool):
+            # `minLength`, `minItems` and `minProperties` of 0 restrict nothing.
             if name.startswith("min") and name != "minimum" and after == 0:
                 continue
             found.append(f"{kind}_ADDED at {path}/{name}")
@@ -153,7 +153,7 @@ def _upper_case(name: str) -> str:
 
 
 def pattern_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
-    """By `pattern`: another one is narrower, unless it is the same."""
+    """Return how `pattern` narrows a schema. Any different pattern counts as narrower."""
     before, after = original.get("pattern"), update.get("pattern")
     if after is None or after == before:
         return []
@@ -161,13 +161,13 @@ def pattern_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], pat
 
 
 def multiple_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
-    """By `multipleOf`."""
+    """Return how `multipleOf` narrows a schema."""
     before, after = original.get("multipleOf"), update.get("multipleOf")
     if after is None or after == before:
         return []
     if before is None:
         return [f"MULTIPLE_OF_ADDED at {path}/multipleOf"]
-    old, new = Fraction(repr(before)), Fraction(repr(after))  # of decimals: 0.3 is a multiple of 0.1
+    old, new = Fraction(repr(before)), Fraction(repr(after))  # as decimals: 0.3 is a multiple of 0.1, unlike as floats
     if old % new == 0:
         return []
     return [f"MULTIPLE_OF_{'EXPANDED' if new % old == 0 else 'CHANGED'} at {path}/multipleOf"]
@@ -176,21 +176,24 @@ def multiple_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], pa
 def unknown_changed(
     original: Mapping[str, Any], update: Mapping[str, Any], path: str, is_same: Callable[[Any, Any], bool]
 ) -> list[str]:
-    """By keywords that are compared as a whole."""
+    """Return the changes of keywords that are only compared as a whole."""
     found = [
         f"{_upper_case(name)}_CHANGED at {path}/{name}"
         for name in UNKNOWN
         if name in update and (name not in original or not is_same(original[name], update[name]))
     ]
     if "contains" in update and "minContains" not in update and original.get("minContains", 1) == 0:
-        found.append(f"MIN_CONTAINS_CHANGED at {path}/minContains")  # where nothing is said it is 1
+        found.append(f"MIN_CONTAINS_CHANGED at {path}/minContains")  # the default is 1
     return found
 
 
 def unevaluated_extended(
     original: Mapping[str, Any], update: Mapping[str, Any], path: str, is_same: Callable[[Any, Any], bool]
 ) -> list[str]:
-    """By `unevaluated...`, which is about all that the keywords beside it pass over: that must not become more."""
+    """Return how `unevaluatedProperties` or `unevaluatedItems` narrows a schema.
+
+    These keywords apply to everything that the keywords beside them leave unevaluated, so that must not grow.
+    """
     is_kept = all(name in update and is_same(original[name], update[name]) for name in IN_PLACE if name in original)
     found = []
     for name, evaluated in (("unevaluatedProperties", _names_evaluated), ("unevaluatedItems", _items_evaluated)):
@@ -202,31 +205,30 @@ def unevaluated_extended(
 
 
 def _names_evaluated(schema: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """What `properties` and its kin look at."""
     found = {(kind, name) for kind in ("properties", "patternProperties") for name in schema.get(kind, {})}
     return found | ({("additionalProperties", "")} if "additionalProperties" in schema else set())
 
 
 def _items_evaluated(schema: Mapping[str, Any]) -> set[tuple[str, int]]:
-    """What `items` and its kin look at."""
     named = items_of(schema)[0]
     rest = "additionalItems" if isinstance(schema.get("items"), list) and "prefixItems" not in schema else "items"
     found = {("named", position) for position in range(len(named))}
     return found | {(name, 0) for name in (rest, "contains") if name in schema}
 
 
-def says_the_same(
+def is_equivalent(
     original: Any, update: Any, resolved_before: Callable[[Any], Any], resolved_after: Callable[[Any], Any]
 ) -> bool:
-    """Whether two parts of schemas are alike, and what their references lead to is.
+    """Return whether two parts of schemas are equal, including the targets of their references.
 
     Args:
         original, update: the parts.
-        resolved_before, resolved_after: what a reference in the one, or in the other, leads to.
+        resolved_before, resolved_after: resolve a reference of `original` or of `update`.
     """
     waiting, seen = [(original, update)], set()
     while waiting:
         before, after = waiting.pop()
+        # References may lead back to a schema around them.
         if (id(before), id(after)) in seen:
             continue
         seen.add((id(before), id(after)))
@@ -246,21 +248,21 @@ def says_the_same(
 
 
 def covering_schemas(schema: Mapping[str, Any], name: str) -> list[Any]:
-    """The schemas for a property that is not named; none where the object is closed to it."""
+    """Return the schemas that apply to a property without a schema of its own; empty if the object rejects it."""
     patterns = schema.get("patternProperties", {})
     matched = {pattern: pattern_matches(pattern, name) for pattern in patterns}
     found = [patterns[pattern] for pattern, is_matched in matched.items() if is_matched is not False]
     additional = schema.get("additionalProperties", True)
-    # where a pattern is unknown the object may be closed to the name after all
+    # A pattern that RE2 cannot read may or may not match, so `additionalProperties` may or may not apply.
     if not any(matched.values()) and (additional is not False or None in matched.values()):
         found.append(additional)
     return found
 
 
 def pattern_matches(pattern: str, name: str) -> bool | None:
-    """Whether a pattern is found in a name; None where RE2 has no such patterns."""
+    """Return whether a pattern matches within a name; None if RE2 cannot read the pattern."""
     options = re2.Options()
-    options.log_errors = False  # to standard error
+    options.log_errors = False  # RE2 would write them to standard error
     try:
         return re2.compile(pattern, options).search(name) is not None
     except re2.error:
@@ -268,13 +270,17 @@ def pattern_matches(pattern: str, name: str) -> bool | None:
 
 
 def dependencies_of(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Names, each with what must be there, or hold, where that property is: one may have several."""
+    """Return (property, requirement) pairs of a schema.
+
+    A requirement applies if the property is present: names that must be present too, or a schema that must hold. A
+    property may have several requirements.
+    """
     keywords = ("dependencies", "dependentSchemas", "dependentRequired")
     return [pair for keyword in keywords for pair in schema.get(keyword, {}).items()]
 
 
 def items_of(schema: Mapping[str, Any]) -> tuple[list[Any], Any]:
-    """The schemas of the first items, and that of all others."""
+    """Return the schemas of the first items, and the schema of all further items."""
     if "prefixItems" in schema:
         return schema["prefixItems"], schema.get("items", True)
     items = schema.get("items", True)
@@ -282,7 +288,13 @@ def items_of(schema: Mapping[str, Any]) -> tuple[list[Any], Any]:
 
 
 def item_difference_of(had: Any, has: Any, *, is_added: bool) -> str:
-    """What is said of an item that was added to those named, or removed from them."""
+    """Return Confluent's name for an added or removed schema of an item.
+
+    Args:
+        had: the previous schema of the item.
+        has: its schema now.
+        is_added: whether the schema was added to the first items, or removed from them.
+    """
     if is_added:
         is_open = had is True or had == {}
         return (
@@ -294,5 +306,5 @@ def item_difference_of(had: Any, has: Any, *, is_added: bool) -> str:
 
 
 def is_matched(first: Sequence[Any], second: Sequence[Any], fits: Callable[[Any, Any], bool]) -> bool:
-    """Whether each of the first has one of the second that fits."""
+    """Return whether every element of `first` fits some element of `second`."""
     return all(any(fits(each, other) for other in second) for each in first)

@@ -1,8 +1,8 @@
-"""JSON Schema: what references lead to, inside a document and between documents.
+"""Resolution of references within and between JSON Schema documents.
 
-Rules of this file: references are resolved as RFC 3986 and the specification ask ("Schema Identification"): against
-the nearest `$id` around them (`id` in draft 4), to any schema that has an `$id` or an anchor, in this document or in
-one that it refers to. Nothing is fetched; the metaschemas of all drafts are known.
+A reference is resolved against the nearest `$id` around it (`id` in draft 4), by RFC 3986 and JSON Schema's "Schema
+Identification". It may lead to any schema with an `$id` or an anchor, in the same document or in one that it refers to.
+Nothing is fetched; the metaschemas of all drafts are built in.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import jsonschema_specifications
 __all__ = ["BY_NAME", "VALUES", "References", "subschemas"]
 
 VALUES = frozenset({"const", "default", "enum", "examples"})
-"""Keywords that hold values instead of schemas."""
+"""Keywords that contain values, not schemas."""
 BY_NAME = frozenset({"properties", "patternProperties", "definitions", "$defs", "dependencies", "dependentSchemas"})
-"""Keywords that hold schemas by names of a user's choice, which may equal keywords."""
+"""Keywords that contain schemas under names that the author chose. Such a name may look like a keyword."""
 DRAFT_4 = "http://json-schema.org/draft-04/schema"
 MODERN_DRAFTS = ("2019-09", "2020-12")
 METASCHEMAS = jsonschema_specifications.REGISTRY
@@ -29,7 +29,7 @@ def subschemas(root: Any, by_name: frozenset[str] = BY_NAME) -> Iterator[dict[st
 
     Args:
         root: the document.
-        by_name: keywords below which no name is a keyword.
+        by_name: keywords that map names to schemas. A name below them is not a keyword.
     """
     waiting = [(root, False)]
     while waiting:
@@ -47,17 +47,17 @@ def subschemas(root: Any, by_name: frozenset[str] = BY_NAME) -> Iterator[dict[st
 
 
 class References:
-    """The schemas of a document, and of those that it refers to, by their addresses.
+    """The schemas of a document, and of the documents that it refers to, by address.
 
     Args:
         root: the document.
-        others: those that it refers to, by the names that it has for them.
+        others: the documents that it refers to, by the names that it uses for them.
     """
 
     def __init__(self, root: Any, others: Mapping[str, Any]) -> None:
-        self._base_of: dict[int, str] = {}  # by ids of objects, which the documents keep alive
-        self._resources: dict[str, Any] = {}  # by their address without a fragment
-        self._anchors: dict[tuple[str, str], Any] = {}  # by the address of their resource, and their name
+        self._base_of: dict[int, str] = {}  # by id(); the documents keep the objects alive
+        self._resources: dict[str, Any] = {}  # by address without fragment
+        self._anchors: dict[tuple[str, str], Any] = {}  # by address of the resource and name of the anchor
         self._others = others
         self._root = root
         self._root_base = _Dialect.of(root).address(root, "")
@@ -66,7 +66,7 @@ class References:
             self._add(other, urljoin(self._root_base, name))
 
     def _add(self, document: Any, address: str) -> None:
-        """Add a document and all that is in it; the first of two schemas with the same address counts."""
+        """Add a document and all schemas in it. The first of several schemas with the same address counts."""
         dialect = _Dialect.of(document)
         self._resources.setdefault(urldefrag(address)[0], document)
         waiting = [(document, address)]
@@ -79,7 +79,7 @@ class References:
             waiting += [(inner, base) for inner in _inner(schema)]
 
     def _name(self, schema: Mapping[str, Any], base: str, ids: Sequence[str]) -> None:
-        """Add a schema under its address, if it has one of its own, and under its anchors."""
+        """Register a schema by its own address, if it has one, and by its anchors."""
         if any(urldefrag(each)[0] for each in ids):
             self._resources.setdefault(base, schema)
         for anchor in (*(urldefrag(each)[1] for each in ids), schema.get("$anchor"), schema.get("$dynamicAnchor")):
@@ -87,22 +87,22 @@ class References:
                 self._anchors.setdefault((base, anchor), schema)
 
     def target(self, schema: Any, reference: str) -> Any:
-        """Return what a reference leads to; None if that is nothing.
+        """Return the target of a reference; None if it has none.
 
         Args:
-            schema: it stands in.
+            schema: the schema that contains the reference.
             reference: its text.
         """
         base = self._base_of.get(id(schema), self._root_base)
         address, fragment = urldefrag(urljoin(base, reference))
         if reference.startswith("#"):
-            address = base  # urljoin knows no base such as urn:...
+            address = base  # urljoin drops a base such as urn:...
         document = self._document(address, urldefrag(reference)[0])
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
             return self._anchors.get((self._base_of.get(id(document), address), fragment))
         found = _pointed(document, fragment)
-        # earlier versions of this registry took all pointers from the root, and what they registered is still read
+        # Earlier versions of this registry resolved every pointer from the root. Schemas registered by them stay valid.
         return _pointed(self._root, fragment) if found is None and reference.startswith("#") else found
 
     def _document(self, address: str, name: str) -> Any:
@@ -115,16 +115,16 @@ class References:
         return self._resources.get(address)
 
     def keep_base(self, made: Any, schema: Any) -> None:
-        """Resolve the references of an object that was made of a schema as those of the schema."""
+        """Give an object derived from a schema the base address of that schema."""
         self._base_of[id(made)] = self._base_of.get(id(schema), self._root_base)
 
 
 class _Dialect(NamedTuple):
-    """The rules by which schemas of a draft get their address.
+    """The rules by which schemas of a draft get their addresses.
 
     Attributes:
-        keywords: `id` is that of draft 4.
-        is_modern: whether an address counts beside a `$ref`, as since draft 2019-09.
+        keywords: `$id`, or `id` in draft 4.
+        is_modern: whether an address beside a `$ref` counts, as it does since draft 2019-09.
     """
 
     keywords: tuple[str, ...]
@@ -132,7 +132,6 @@ class _Dialect(NamedTuple):
 
     @classmethod
     def of(cls, document: Any) -> _Dialect:
-        """Return the dialect of a document."""
         named = document.get("$schema") if isinstance(document, dict) else None
         if not isinstance(named, str):
             return cls(("$id", "id"), is_modern=False)
@@ -140,19 +139,17 @@ class _Dialect(NamedTuple):
         return cls(("id",) if named.rstrip("#") == DRAFT_4 else ("$id",), is_modern)
 
     def ids(self, schema: Mapping[str, Any]) -> Sequence[str]:
-        """Return the texts that give a schema addresses."""
         if not self.is_modern and isinstance(schema.get("$ref"), str):
             return ()
         return [text for keyword in self.keywords if isinstance(text := schema.get(keyword), str)]
 
     def address(self, schema: Any, base: str) -> str:
-        """Return the address of a schema in one with the address `base`."""
+        """Return the address of a schema that is part of one with the address `base`."""
         ids = self.ids(schema) if isinstance(schema, dict) else ()
         return next((urljoin(base, address) for each in ids if (address := urldefrag(each)[0])), base)
 
 
 def _inner(schema: Any) -> Iterator[Any]:
-    """Yield the objects and lists within one that may be schemas."""
     if isinstance(schema, list):
         yield from schema
     elif isinstance(schema, dict):

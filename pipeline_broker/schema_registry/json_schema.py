@@ -1,8 +1,7 @@
-"""JSON Schema: what is a schema, what form it is kept in, and what its references lead to.
+"""JSON Schemas: parsing, the stored form, and references.
 
-Rules of this file: whether a schema is one says the metaschema that it names (`$schema`; draft 7 where it names none),
-by the library `jsonschema`. Nothing is fetched: what a `$ref` leads to is in the schema, or in one that it refers to
-in the registry. It comes with the extra `schema-registry` and is imported when it is used, in a thread.
+The library `jsonschema` validates a schema against the metaschema that it names in `$schema`, by default draft 7.
+Nothing is fetched: a `$ref` leads into the schema or into one that it refers to in the registry.
 """
 
 from __future__ import annotations
@@ -21,9 +20,10 @@ from pipeline_broker.schema_registry.json_simplification import Simplification
 
 __all__ = ["Document", "canonical", "check_new", "parse", "sketch", "top_level_names"]
 
+# References that lead to references. It also ends a cycle.
 REFERENCE_DEPTH_MAX = 64
-"""Of references that lead to references."""
 
+# Keywords beside a `$ref` that restrict nothing.
 ANNOTATIONS = frozenset(
     {
         "$ref",
@@ -39,23 +39,23 @@ ANNOTATIONS = frozenset(
         "examples",
     }
 )
-"""What may stand beside a reference and accepts everything."""
 
 
 @attrs.frozen
 class Document:
-    """A schema with those that it refers to.
+    """A schema and those that it refers to.
 
     Attributes:
         root: the schema.
-        others: those that it refers to, by the names that it has for them.
-        is_modern: whether what stands beside a `$ref` counts, as since draft 2019-09.
+        others: the schemas that it refers to, by the names that it uses for them.
+        is_modern: whether keywords beside a `$ref` count, as they do since draft 2019-09.
     """
 
     root: Any
     others: Mapping[str, Any] = attrs.field(factory=dict)
     is_modern: bool = False
-    _both: dict[int, dict[str, Any]] = attrs.field(factory=dict)  # what a reference and its neighbours are together
+    # Schemas that combine a `$ref` with the keywords beside it. They are kept, because comparisons use their id().
+    _both: dict[int, dict[str, Any]] = attrs.field(factory=dict)
     _references: References = attrs.field(init=False)
 
     @_references.default
@@ -69,19 +69,19 @@ class Document:
         return Simplification(self.resolved)
 
     def simplified(self, schema: Any) -> Any:
-        """Return a schema that accepts the same as one, in fewer words; None if its reference leads to nothing."""
+        """Return a simpler schema that accepts the same instances; None if `schema` is a reference without a target."""
         return self._simplification.simplified(schema)
 
     def alternatives(self, schema: Any) -> list[Any]:
-        """Return schemas of which one accepts what a schema accepts; none if it has no alternatives."""
+        """Return schemas that together accept the same instances as `schema`; empty if it cannot be split."""
         return self._simplification.alternatives(schema)
 
     def target(self, schema: Any, reference: str) -> Any:
-        """Return what a reference in a schema leads to; None if that is nothing."""
+        """Return the target of a reference in a schema; None if it has none."""
         return self._references.target(schema, reference)
 
     def resolved(self, schema: Any) -> Any:
-        """Return what a schema leads to if it is a reference, itself otherwise; None if that is nothing."""
+        """Return the target if a schema is a reference, else the schema itself; None if the target is missing."""
         for _ in range(REFERENCE_DEPTH_MAX):
             reference = schema.get("$ref") if isinstance(schema, dict) else None
             if not isinstance(reference, str):
@@ -98,23 +98,23 @@ class Document:
 
 
 def parse(text: str, dependencies: Mapping[str, str]) -> Document:
-    """A schema; raises RegistryError.
+    """Parse a schema; raises RegistryError.
 
     Args:
         text: the schema.
-        dependencies: by name what it refers to.
+        dependencies: the schemas that it refers to, by name.
     """
     try:
         root = json.loads(text)
         others = {name: json.loads(dependency) for name, dependency in dependencies.items()}
         if not isinstance(root, dict | bool):
-            raise invalid_schema(f"Invalid schema {text[:200]}, details: it is neither an object nor a boolean")
+            raise invalid_schema(f"Invalid schema {text[:200]}, details: it must be an object or a boolean")
         named = root.get("$schema") if isinstance(root, dict) else None
         validator = jsonschema.validators.validator_for(
             {"$schema": named} if isinstance(named, str) else {}, default=jsonschema.Draft7Validator
         )
         if validator is jsonschema.Draft3Validator:
-            raise invalid_schema("Invalid schema, details: draft 3 is not known here")
+            raise invalid_schema("Invalid schema, details: draft 3 is not supported. Use draft 4 or later.")
         validator.check_schema(root)
     except jsonschema.SchemaError as error:
         where = "/".join(map(str, error.path))
@@ -128,15 +128,15 @@ def parse(text: str, dependencies: Mapping[str, str]) -> Document:
 
 
 def check_new(document: Document) -> None:
-    """Refuse a reference that leads to nothing also where its property has the name of what holds values.
+    """Refuse an unresolved reference also below a property that is named like a keyword with values, such as `default`.
 
-    Those that are registered already may have one.
+    Registered schemas may contain one, because earlier versions accepted it.
     """
     _check_references(document, BY_NAME)
 
 
 def _check_references(document: Document, by_name: frozenset[str] = frozenset()) -> None:
-    """Refuse a schema with a reference that leads to nothing; `by_name` are keywords below which no name is one."""
+    """Refuse a schema with an unresolved reference; `by_name` as in `subschemas`."""
     for schema in subschemas(document.root, by_name):
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             reference = schema.get(keyword)
@@ -147,16 +147,15 @@ def _check_references(document: Document, by_name: frozenset[str] = frozenset())
 
 
 def canonical(text: str, *, is_normalized: bool) -> str:
-    """Return a schema in the form that is kept: without spaces, and if that is wanted with its names in order."""
+    """Return the stored form of a schema: without whitespace, and with sorted names if it is normalized."""
     return dump(load(text), is_sorted=is_normalized)
 
 
 def sketch(text: str) -> str:
-    """Return a text that schemas have in common if they are the same: the order of names does not matter."""
+    """Return a text that equal schemas share: the order of names does not matter."""
     return dump(load(text), is_sorted=True)
 
 
 def top_level_names(document: Document) -> list[str]:
-    """Return the names of the properties of an object."""
     properties = document.root.get("properties") if isinstance(document.root, dict) else None
     return list(properties) if isinstance(properties, dict) else []

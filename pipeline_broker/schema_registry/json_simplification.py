@@ -1,9 +1,12 @@
-"""JSON Schema: the same schema in fewer words, so that authors who say it differently are compared by what they mean.
+"""Simplification of JSON Schemas, so that schemas in different words are compared by their meaning.
 
-Rules of this file: a simpler schema accepts exactly what the original does. A branch that stands alone is what it
-holds; the parts of an `allOf` are one schema as long as no keyword of one looks at those of another; where nothing is
-applied in place, `unevaluated...` is about the same properties or items as `additional...`. The alternatives of a
-schema together accept what it accepts. Each result is kept, because comparisons know schemas by their identity.
+A simplified schema accepts exactly the same instances:
+
+* A single branch of `anyOf` or `oneOf` replaces the keyword.
+* The parts of an `allOf` become one schema, unless a keyword of one part depends on a keyword of another.
+* `unevaluated...` becomes `additional...` if no keyword applies a subschema to the same value.
+
+Results are kept, because comparisons identify schemas by id().
 """
 
 from __future__ import annotations
@@ -15,21 +18,22 @@ from pipeline_broker.schema_registry.json_keywords import IN_PLACE
 
 __all__ = ["Simplification"]
 
+# Of one schema. A schema with more is compared as a whole.
 ALTERNATIVES_MAX = 64
-"""Of one schema; one with more is compared as a whole."""
+# Nesting of branches within branches.
 DEPTH_MAX = 64
-"""Of branches in branches."""
+# Keywords that restrict nothing, so they are not merged into another schema.
 ANNOTATIONS = frozenset({
     "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$comment", "$defs", "definitions", "title", "description",
     "default", "examples", "deprecated", "readOnly", "writeOnly",
 })  # fmt: skip
-"""Keywords that accept everything. That one schema has them says nothing about another."""
+# Keywords of one group depend on each other: `additionalProperties` means all properties that `properties` does not
+# name.
 GROUPS = (
     frozenset({"properties", "patternProperties", "additionalProperties"}),
     frozenset({"items", "prefixItems", "additionalItems", "contains", "minContains", "maxContains"}),
     frozenset({"if", "then", "else"}),
 )
-"""Keywords that look at each other."""
 CLOSING = frozenset({"patternProperties", "additionalProperties"})
 UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 
@@ -38,22 +42,22 @@ class Simplification:
     """Simplifies the schemas of a document.
 
     Args:
-        resolved: gives what a reference leads to.
+        resolved: resolves a reference; returns any other schema itself.
     """
 
     def __init__(self, resolved: Callable[[Any], Any]) -> None:
         self._resolved = resolved
-        self._simplified: dict[int, tuple[Any, Any]] = {}  # by ids of schemas, which are kept alive beside
+        self._simplified: dict[int, tuple[Any, Any]] = {}  # by id() of the schema, which the value keeps alive
         self._alternatives: dict[int, tuple[Any, list[Any]]] = {}
         self._depth = 0
 
     def simplified(self, schema: Any) -> Any:
-        """Return a schema that accepts the same, with references resolved and lone branches in place."""
+        """Return a schema that accepts the same instances, with references resolved and single branches inlined."""
         if id(schema) in self._simplified:
             return self._simplified[id(schema)][1]
         found = self._resolved(schema)
         if isinstance(found, dict) and self._depth < DEPTH_MAX:
-            self._simplified[id(schema)] = schema, found  # one that leads to itself is left as it is
+            self._simplified[id(schema)] = schema, found  # ends the recursion of a schema that contains itself
             self._depth += 1
             found = self._without_unevaluated(self._flat(found))
             self._depth -= 1
@@ -62,7 +66,6 @@ class Simplification:
         return found
 
     def _flat(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Put into a schema what its lone branches hold, and the parts of its `allOf`."""
         if not UNEVALUATED.isdisjoint(schema):
             inner = {name: value for name, value in schema.items() if name not in UNEVALUATED}
             flat = self._flat(inner)
@@ -81,7 +84,7 @@ class Simplification:
         return schema
 
     def _without_unevaluated(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Say `unevaluated...` with `additional...` if nothing is applied in place."""
+        """Replace `unevaluated...` by `additional...` if no keyword applies a subschema to the same value."""
         if UNEVALUATED.isdisjoint(schema) or any(name in schema for name in IN_PLACE):
             return schema
         found = {name: value for name, value in schema.items() if name not in UNEVALUATED}
@@ -96,7 +99,7 @@ class Simplification:
         return found
 
     def alternatives(self, schema: Any) -> list[Any]:
-        """Return simpler schemas of which one accepts what a schema accepts; none if it has no alternatives."""
+        """Return simpler schemas that together accept the same instances as `schema`; empty if it cannot be split."""
         if not isinstance(schema, dict):
             return []
         if id(schema) not in self._alternatives:
@@ -126,7 +129,7 @@ def _merged(rest: dict[str, Any], branch: Any) -> Any:
 
 
 def _both(one: Mapping[str, Any], other: Any) -> Any:
-    """Return the schema that accepts what both of two accept; None if there is no simple one."""
+    """Return the schema for instances that both schemas accept; None if no simple one exists."""
     if other is True or other == {}:
         return dict(one)
     if not isinstance(other, dict):
@@ -146,14 +149,13 @@ def _both(one: Mapping[str, Any], other: Any) -> Any:
 
 
 def _is_apart(group: frozenset[str], one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether no keyword of a group looks at what another schema has of it."""
     if group.isdisjoint(one) or group.isdisjoint(other):
         return True
     return group is GROUPS[0] and CLOSING.isdisjoint(one) and CLOSING.isdisjoint(other)
 
 
 def _joined(name: str, one: Any, other: Any) -> Any:
-    """Return the value with which a keyword asks for what two values ask for; None if there is no simple one."""
+    """Return one value of a keyword that restricts like both values together; None if no simple one exists."""
     if _is_equal(one, other):
         return one
     if name == "required":

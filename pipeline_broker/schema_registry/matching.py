@@ -1,7 +1,7 @@
-"""The search for the registered schema that equals one from a client.
+"""The search for a registered schema that equals a client's schema.
 
-Operations as those of `registration`, which use these: what takes time is yielded as work. The results are kept in the
-state's `SchemaIndex`, so each schema costs its time once.
+Operations yield CPU-bound work, as in `registration`. Results are kept in the state's `SchemaIndex`, so each registered
+schema is analysed once.
 """
 
 from __future__ import annotations
@@ -18,35 +18,36 @@ from pipeline_broker.worker.work import Work
 
 __all__ = ["is_same", "same_in_subject", "same_schema_id"]
 
+# Texts in one piece of work.
 SKETCHED_AT_ONCE_MAX = 1_000
-"""Texts of one piece of work."""
+# Schemas with the same sketch that one request compares: the latest ones.
 ALIKE_MAX = 1_000
-"""Schemas with the same sketch that are looked at for one request, the latest."""
+# Identities that one request computes, of schemas with the same sketch or with references.
 COMPILED_MAX = 200
-"""Of those, and of those with references, the schemas whose identities are made."""
+# Stands for the identity of a registered text that cannot be parsed, so that it is not parsed again.
 NOT_A_SCHEMA = "-"
-"""The identity of a registered text that cannot be read."""
 
 Found: TypeAlias = Generator[Work | None, Any, set[int]]
 
 
 def same_schema_id(state: RegistryState, wanted: Recognized) -> Generator[Work | None, Any, int | None]:
-    """Return the id that a schema has in whatever subject; None if it is not registered."""
+    """Return the id of the equal registered schema in any subject; None if none is registered."""
     return min((yield from _same(state, wanted, None)), default=None)
 
 
 def is_same(state: RegistryState, schema_id: int, wanted: Recognized) -> Generator[Work | None, Any, bool]:
-    """Return whether the schema of an id is the same as one that a client sends."""
+    """Return whether the schema with an id equals a client's schema."""
     return bool((yield from _same(state, wanted, {schema_id})))
 
 
 def same_in_subject(
     state: RegistryState, subject: str, wanted: Recognized, *, with_deleted: bool = False
 ) -> Generator[Work | None, Any, Version | None]:
-    """Return the latest version of a subject that is a schema; None if none is.
+    """Return the latest version of a subject that equals a schema; None if none does.
 
-    A schema without references is also the same as one with references that has, with them, the same content: Java's
-    serializer sends it so.
+    An Avro schema without references also equals one with references if they are the same once the references are
+    resolved:
+    Java's serializer sends it in that form.
     """
     versions = state.versions(subject, with_deleted=with_deleted)
     found = yield from _same(state, wanted, {version.schema_id for version in versions})
@@ -56,7 +57,7 @@ def same_in_subject(
 
 
 def _same(state: RegistryState, wanted: Recognized, ids: Collection[int] | None) -> Found:
-    """Return the ids, among some or all, of the schemas that are the same."""
+    """Return the ids of equal schemas, among `ids` or all."""
     schema = wanted.schema
     yield from _sketch(state, schema.type, ids)
     found = set()
@@ -67,6 +68,7 @@ def _same(state: RegistryState, wanted: Recognized, ids: Collection[int] | None)
             continue
         is_found = other.text == schema.text and other.references == schema.references
         if not is_found and other.has_same_references(schema):
+            # With the same references, the sketch decides for Avro and JSON, but not for Protobuf.
             is_found = schema.type is not SchemaType.PROTOBUF
             if not is_found and compiled < COMPILED_MAX:
                 compiled += 1
@@ -77,7 +79,7 @@ def _same(state: RegistryState, wanted: Recognized, ids: Collection[int] | None)
 
 
 def _resolved(state: RegistryState, wanted: Recognized, versions: Collection[Version]) -> Found:
-    """Return the ids of schemas that are the same with all that they refer to."""
+    """Return the ids of schemas with references that equal `wanted` once the references are resolved."""
     ids = {it.schema_id for it in versions if it.schema.references and it.schema.has_same_contract(wanted.schema)}
     found = set()
     for schema_id in sorted(ids)[-COMPILED_MAX:]:
@@ -89,7 +91,7 @@ def _resolved(state: RegistryState, wanted: Recognized, versions: Collection[Ver
 def _sketch(
     state: RegistryState, schema_type: SchemaType, ids: Collection[int] | None
 ) -> Generator[Work | None, Any, None]:
-    """Make the sketches that schemas of a type do not have yet."""
+    """Compute the missing sketches of schemas of a type, among `ids` or all."""
     waiting: list[int] = []
     characters = 0
     for schema_id in state.schemas.without_sketch(schema_type, ids):
@@ -108,12 +110,12 @@ def _sketch_some(state: RegistryState, schema_type: SchemaType, ids: list[int]) 
     texts = tuple(schema.text for schema in schemas.values())
     found = yield Work(sketches, (schema_type, texts))
     for (schema_id, schema), sketch in zip(schemas.items(), found, strict=True):
-        if state.schema(schema_id) is schema:  # another registry may have replaced it meanwhile
+        if state.schema(schema_id) is schema:  # a record may have replaced it during the work
             state.schemas.set_sketch(schema_id, sketch)
 
 
 def _identity(state: RegistryState, schema_id: int) -> Generator[Work | None, Any, str | None]:
-    """Return the identity of a registered schema; None if it cannot be read."""
+    """Return the identity of a registered schema, or NOT_A_SCHEMA; None if a reference is unresolved."""
     found = state.schemas.identity(schema_id)
     schema = state.schema(schema_id)
     if found is not None or schema is None:

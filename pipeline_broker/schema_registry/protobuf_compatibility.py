@@ -1,8 +1,8 @@
-"""Whether data of one Protobuf schema can be read with another.
+"""Compatibility of Protobuf schemas: whether a reader with one can read data of another.
 
-Rules of this file: no library decides that, so this file does, by the rules of Protobuf's guide ("Updating A Message
-Type") as Confluent's documentation lists them, under the names of its differences. Fields are the same by their
-numbers, messages by their names without the package. Scalars whose encodings are read as each other are one kind.
+No library decides this. The rules are those of Protobuf's guide ("Updating A Message Type") as Confluent's
+documentation lists them, with Confluent's names of the differences. Fields match by number, messages by their names
+without the package. Scalar types that can be decoded as each other form one kind.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ __all__ = ["incompatibilities"]
 
 DIFFERENCES_MAX = 100
 GENERAL, SIGNED, TEXT, FIXED32, FIXED64 = "general number", "signed number", "string or bytes", "fixed32", "fixed64"
+# Types of one kind are compatible on the wire. Messages have no kind.
 KINDS = {
     FieldDescriptorProto.TYPE_INT32: GENERAL,
     FieldDescriptorProto.TYPE_INT64: GENERAL,
@@ -36,15 +37,14 @@ KINDS = {
     FieldDescriptorProto.TYPE_FLOAT: "float",
     FieldDescriptorProto.TYPE_DOUBLE: "double",
 }
-"""Of scalars, and of enumerations, which are numbers to a reader; messages have none."""
 
 
 def incompatibilities(update: ProtobufFile, original: ProtobufFile) -> Sequence[str]:
-    """Why a reader with one schema misreads what was written with another; empty where it does not.
+    """Return how a reader with one schema misreads data of another; empty if it does not.
 
     Args:
-        update: the schema of the reader.
-        original: that of the writer.
+        update: the reader's schema.
+        original: the writer's schema.
     """
     comparison = _Comparison(_types_of(original), _types_of(update))
     if original.root.package != update.root.package:
@@ -55,15 +55,13 @@ def incompatibilities(update: ProtobufFile, original: ProtobufFile) -> Sequence[
 
 @attrs.frozen
 class _Type:
-    """A message, its name without the package, and whether it is imported."""
-
     message: DescriptorProto
-    local_name: str
+    local_name: str  # without the package
     is_imported: bool
 
 
 def _types_of(file: ProtobufFile) -> Mapping[str, _Type]:
-    """All messages by their full names, with the dot in front that fields have."""
+    """Return all messages by their full names, with the leading dot of `type_name`."""
     types: dict[str, _Type] = {}
 
     def add(messages: Sequence[DescriptorProto], package: str, outer: str, *, is_imported: bool) -> None:
@@ -82,15 +80,12 @@ def _types_of(file: ProtobufFile) -> Mapping[str, _Type]:
 
 
 class _Comparison:
-    """One comparison; `found` has what a reader would misread."""
-
     def __init__(self, original: Mapping[str, _Type], update: Mapping[str, _Type]) -> None:
         self._original, self._update = original, update
         self._compared: set[tuple[int, int]] = set()
         self.found: list[str] = []
 
     def messages(self, original: Sequence[DescriptorProto], update: Sequence[DescriptorProto], path: str) -> None:
-        """Messages of a file, or in a message."""
         after = {message.name: message for message in update}
         for message in original:
             if message.options.map_entry:
@@ -126,14 +121,14 @@ class _Comparison:
         numbers = {field.number for field in original.field}
         kept = set(after.values())
         for number, name in before.items():
-            if name in kept and after.get(number) != name:  # removed, or moved out of it
+            if name in kept and after.get(number) != name:  # removed, or moved out of the oneof
                 self.found.append(f"ONEOF_FIELD_REMOVED at {path}/{name}/{number}")
         for name in dict.fromkeys(after.values()):
             members = [number for number, oneof in after.items() if oneof == name and number in numbers]
             moved = [number for number in members if number not in before]
             if len(moved) > 1:
                 self.found.append(f"MULTIPLE_FIELDS_MOVED_TO_ONEOF at {path}/{name}")
-            elif len({before.get(number, number) for number in members}) > 1:  # also from another one
+            elif len({before.get(number, number) for number in members}) > 1:  # moved from outside or another oneof
                 self.found.append(f"FIELD_MOVED_TO_EXISTING_ONEOF at {path}/{name}")
 
     def _field(self, original: FieldDescriptorProto, update: FieldDescriptorProto, path: str) -> None:
@@ -153,7 +148,6 @@ class _Comparison:
 
     @staticmethod
     def _entry(field: FieldDescriptorProto, types: Mapping[str, _Type]) -> DescriptorProto | None:
-        """The message of an entry where a field is a map."""
         found = types.get(field.type_name)
         return found.message if found is not None and found.message.options.map_entry else None
 
@@ -167,16 +161,16 @@ class _Comparison:
             self._named(original, update, path)
 
     def _named(self, original: FieldDescriptorProto, update: FieldDescriptorProto, path: str) -> None:
-        """Of two fields that are messages."""
         had, has = self._original.get(original.type_name), self._update.get(update.type_name)
         is_group = original.type == FieldDescriptorProto.TYPE_GROUP
         if is_group != (update.type == FieldDescriptorProto.TYPE_GROUP):
             self.found.append(f"FIELD_KIND_CHANGED at {path}")
-        elif had is None or has is None:  # of those that come with Protobuf
+        elif had is None or has is None:  # a type that comes with Protobuf
             if original.type_name != update.type_name:
                 self.found.append(f"FIELD_NAMED_TYPE_CHANGED at {path}")
         elif had.local_name != has.local_name:
             self.found.append(f"FIELD_NAMED_TYPE_CHANGED at {path}")
+        # Messages of the file itself are compared by `messages`.
         elif had.is_imported or has.is_imported:
             found_before = len(self.found)
             self._message(had.message, has.message, f"#/{had.local_name.replace('.', '/')}")
@@ -185,7 +179,7 @@ class _Comparison:
 
 
 def _oneof_of(message: DescriptorProto) -> dict[int, str]:
-    """By the number of a field the oneof that it is in; one that is merely optional is in none."""
+    """Return the name of the oneof of each field in one, by number. A proto3 `optional` makes no oneof."""
     return {
         field.number: message.oneof_decl[field.oneof_index].name
         for field in message.field

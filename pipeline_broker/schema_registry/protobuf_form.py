@@ -1,8 +1,8 @@
-"""Protobuf: what two descriptors have in common that mean the same, and a sketch of a source that is not compiled.
+"""A unique form of Protobuf descriptors, and a sketch of uncompiled source.
 
-Rules of this file: what Confluent's registry puts in order with `normalize` does not count (`ProtobufSchemaUtils` in
-its source): the order of fields, of constants, of options, of imports, of services and of what is reserved. The order
-of messages counts, because serializers write it.
+The form ignores everything that `normalize` sorts in Confluent's registry (`ProtobufSchemaUtils`): the order of fields,
+constants, options, imports, services and reserved ranges. The order of messages counts, because serializers write the
+index of a message.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["clear_options", "normalized", "sketch_of"]
 
 LEXEME = re.compile(r"[A-Za-z_][\w.]*|[0-9][\w.]*|[-\[\]{}()=;]")
 DECLARING = frozenset({"package", "message", "enum", "service", "rpc", "oneof"})
+# A statement begins after these lexemes.
 BEGINNINGS = frozenset({"", ";", "{", "}"})
-"""Lexemes after which a statement begins."""
 NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 
 
 def normalized(file: FileDescriptorProto, pool: DescriptorPool) -> FileDescriptorProto:
-    """Return a descriptor in which everything whose order does not count has one order; raises ValueError."""
+    """Return a copy of a descriptor with everything sorted whose order has no meaning; raises ValueError."""
     made = FileDescriptorProto.FromString(file.SerializeToString())
     made.ClearField("name")
     made.ClearField("source_code_info")
@@ -54,7 +54,7 @@ def normalized(file: FileDescriptorProto, pool: DescriptorPool) -> FileDescripto
 
 
 def clear_options(file: FileDescriptorProto) -> None:
-    """Remove all options but those that make a message an entry of a map."""
+    """Remove all options except `map_entry`, which makes a message the entry of a map."""
     for owner in _owners(file):
         is_entry = owner.DESCRIPTOR.name == "DescriptorProto" and owner.options.map_entry
         owner.ClearField("options")
@@ -63,7 +63,7 @@ def clear_options(file: FileDescriptorProto) -> None:
 
 
 def _owners(found: Any) -> Iterator[Any]:
-    """Yield a descriptor and all within it that may have options."""
+    """Yield a descriptor and all descriptors within it that can have options."""
     if "options" in found.DESCRIPTOR.fields_by_name:
         yield found
     for field, value in found.ListFields():
@@ -86,7 +86,7 @@ def _sort_imports(file: FileDescriptorProto) -> None:
 
 
 def _normalize_message(message: DescriptorProto) -> None:
-    # the fields of a oneof stand together, where the first of them would
+    # Source keeps the fields of a oneof together, so they are sorted as a block, by the lowest number in it.
     oneofs: dict[int, int] = {}
     for field in message.field:
         if field.HasField("oneof_index"):
@@ -117,7 +117,7 @@ def _is_synthetic(message: DescriptorProto, index: int) -> bool:
 
 
 def _normalize_enumeration(enumeration: Any) -> None:
-    first = enumeration.value[0].number if enumeration.value else 0  # the default of a field that has this type
+    first = enumeration.value[0].number if enumeration.value else 0  # the default value of the enum stays first
     enumeration.value.sort(key=lambda it: (it.number != first, it.number, it.name))
     _sort_reserved(enumeration)
 
@@ -130,11 +130,11 @@ def _sort_reserved(owner: Any) -> None:
 
 
 def sketch_of(text: str) -> str:
-    """Return what a source declares: names of types and oneofs, and names with their numbers, outside of options."""
+    """Return the declarations of a source outside of options: names of types and oneofs, and numbered names, sorted."""
     found = []
     brackets = braces = 0
-    option_at = -1  # the depth of braces at which an option began
-    last, before, earlier = ";", "", ""  # the lexemes before
+    option_at = -1  # depth of braces at which an option began; -1 outside of options
+    last, before, earlier = ";", "", ""  # the three previous lexemes, latest first
     for lexeme in (it for kind, piece in pieces(text) if kind is Kind.CODE for it in LEXEME.findall(piece)):
         brackets += {"[": 1, "]": -1}.get(lexeme, 0)
         braces += {"{": 1, "}": -1}.get(lexeme, 0)

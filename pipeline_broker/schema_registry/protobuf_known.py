@@ -1,8 +1,9 @@
-"""Protobuf: the files that a schema may import though the registry does not have them, as Confluent's allows it.
+"""Protobuf files that a schema may import although they are not registered, as in Confluent's registry.
 
-Rules of this file: declarations only. What comes with Protobuf is `google/protobuf`, Google's common types are
-`google/type`, and `confluent` is what Confluent's serializers know: the numbers of `confluent.Meta`, in which tags and
-rules stand, and of two types that Protobuf lacks.
+* `google/protobuf`: files that come with Protobuf.
+* `google/type`: Google's common types.
+* `confluent`: files that Confluent's serializers know. They define `confluent.Meta`, which carries tags and rules, and
+  two types that Protobuf lacks.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ CONFLUENT = (
       field { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_BYTES }
     }
     """,
-    # where older schemas look for Decimal
+    # Older schemas import Decimal by this name.
     """
     name: "confluent/types/decimal.proto" syntax: "proto3"
     dependency: "confluent/type/decimal.proto" public_dependency: 0
@@ -122,4 +123,4 @@ def _known() -> dict[str, FileDescriptorProto]:
 
 
 KNOWN: Mapping[str, FileDescriptorProto] = _known()
-"""The files by their names, each behind what it imports."""
+"""Descriptors of the known files by name, each after its imports."""

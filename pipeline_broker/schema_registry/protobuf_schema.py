@@ -1,9 +1,8 @@
-"""Schemas in Protobuf: reading, the form that is kept, and the form for clients.
+"""Protobuf schemas: parsing, the stored form, and the descriptor for clients.
 
-Google's compiler (`protoc`, from grpcio-tools) reads texts, and Google's library checks descriptors. Clients may send a
-descriptor in base64 in place of a text, as confluent-kafka's serializer does; the registry keeps its text. Imports come
-from the registry or are known without it (`protobuf_known.py`). Imported in the worker process only; the packages come
-with the extra `schema-registry`.
+Google's compiler (`protoc`, from grpcio-tools) compiles source, and Google's library checks descriptors. A client may
+send a descriptor in base64 instead of source, as confluent-kafka's serializer does; the registry stores it as source.
+Imports are registered schemas or known files (`protobuf_known`).
 """
 
 from __future__ import annotations
@@ -29,32 +28,32 @@ from pipeline_broker.schema_registry.protobuf_text import text_of
 
 __all__ = ["ProtobufFile", "canonical", "identity", "parse", "serialized", "sketch", "top_level_names"]
 
+# Of the compiler's messages in an error. The compiler writes a line for each mistake, with names from the schema.
 ERROR_BYTES_MAX = 1_000
-"""Shown of what the compiler says: a line a mistake, each as long as the names in it."""
 MAIN = "schema.proto"
+# The compiler has the files of this directory itself.
 COMPILER_HAS = "google/protobuf/"
-"""Files that come with the compiler."""
+# An import becomes a file in a temporary directory, so its name must be relative and stay below it.
 SAFE_NAME = re.compile(r"(?!/)(?!.*(?:^|/)\.{1,2}(?:/|$))[A-Za-z0-9_./-]{1,200}\.proto")
-"""Of a file: relative, and nothing else than a schema."""
 
 
 @attrs.frozen
 class ProtobufFile:
-    """A schema with what it imports from the registry.
+    """A schema and the registered schemas that it imports.
 
     Attributes:
-        root: the schema.
-        imported: by name what it imports, and what that imports.
+        root: the descriptor of the schema.
+        imported: descriptors of its imports, direct or not, by name.
     """
 
     root: FileDescriptorProto
     imported: Mapping[str, FileDescriptorProto]
 
     def pool(self) -> descriptor_pool.DescriptorPool:
-        """All of it, checked.
+        """Return a pool of all descriptors, which the library has checked.
 
         Raises:
-            RegistryError: something in it is wrong.
+            RegistryError: a descriptor is invalid.
         """
         pool = descriptor_pool.DescriptorPool()
         try:
@@ -67,7 +66,6 @@ class ProtobufFile:
         return pool
 
     def _known_names(self) -> list[str]:
-        """The files that it imports and needs not be given, each behind what it imports."""
         waiting = [name for file in (*self.imported.values(), self.root) for name in file.dependency]
         found: set[str] = set()
         while waiting:
@@ -75,21 +73,21 @@ class ProtobufFile:
             if name in KNOWN and name not in self.imported and name not in found:
                 found.add(name)
                 waiting += KNOWN[name].dependency
-        return [name for name in KNOWN if name in found]
+        return [name for name in KNOWN if name in found]  # each after its imports
 
 
 def parse(text: str, dependencies: Mapping[str, str]) -> ProtobufFile:
-    """A schema; raises RegistryError.
+    """Parse a schema; raises RegistryError.
 
     Args:
         text: source, or a descriptor in base64.
-        dependencies: by name what it imports, each behind those that it imports itself.
+        dependencies: the schemas that it imports, by name. Each follows its own imports.
     """
     given = {name: _descriptor(content) for name, content in dependencies.items()}
     root = _descriptor(text)
     if root is None:
         root, imported = _compiled(text, dependencies, given)
-    elif None in given.values():  # the compiler would lose options of the descriptor
+    elif None in given.values():  # compile the imports only: source made of `root` could lose its options
         imports = "".join(f'import "{name}";\n' for name in dependencies)
         _, imported = _compiled(f'syntax = "proto3";\n{imports}', dependencies, given)
     else:
@@ -102,12 +100,13 @@ def parse(text: str, dependencies: Mapping[str, str]) -> ProtobufFile:
 
 
 def _descriptor(text: str) -> FileDescriptorProto | None:
-    """The descriptor that a text is in base64; None where it is source."""
+    """Return the descriptor if a text is one in base64; None if it is source."""
     try:
         data = base64.b64decode(text, validate=True)
         file = FileDescriptorProto.FromString(data)
     except (binascii.Error, ValueError, DecodeError):
         return None
+    # Short source may be valid base64, so the result must look like a descriptor.
     return file if file.name or file.message_type or file.enum_type else None
 
 
@@ -119,8 +118,9 @@ def _compiled(
     for name in dependencies:
         if not SAFE_NAME.fullmatch(name):
             raise invalid_schema(
-                f"Invalid schema, details: {name[:200]!r} is not the name of a file that can be imported"
+                f"Invalid schema, details: {name[:200]!r} cannot be imported: use a relative path that ends in .proto"
             )
+    # An import may have the name of the main file.
     main = next(name for name in (MAIN, f"_{MAIN}", f"__{MAIN}") if name not in dependencies)
     with tempfile.TemporaryDirectory(prefix="protoc-") as folder:
         texts = {name: text_of(file) for name, file in KNOWN.items() if not name.startswith(COMPILER_HAS)}
@@ -138,7 +138,7 @@ def _compiled(
 
 
 def _run_protoc(folder: str, main: str) -> FileDescriptorSet:
-    from grpc_tools import protoc  # noqa: PLC0415 - descriptors, which many clients send, do without it
+    from grpc_tools import protoc  # noqa: PLC0415 - not needed for descriptors, which many clients send
 
     out, errors = Path(folder, ".out"), Path(folder, ".errors")
     with _standard_error_in(errors):
@@ -149,12 +149,14 @@ def _run_protoc(folder: str, main: str) -> FileDescriptorSet:
                 f"-I{Path(protoc.__file__).with_name('_proto')}",  # google/protobuf
                 f"--descriptor_set_out={out}",
                 "--include_imports",
-                "--retain_options",  # those that no generated code needs, too: they are part of the schema
+                "--retain_options",  # also those that only matter in source: they are part of the schema
                 str(Path(folder, main)),
             ]
         )
     if status or not out.exists():
-        raise invalid_schema(f"Invalid schema, details: {_messages(errors, folder) or 'it cannot be compiled'}")
+        with errors.open("rb") as file:
+            errors_text = file.read(ERROR_BYTES_MAX).decode(errors="replace").replace(f"{folder}/", "").strip()
+        raise invalid_schema(f"Invalid schema, details: {errors_text or 'protoc cannot compile it'}")
     return FileDescriptorSet.FromString(out.read_bytes())
 
 
@@ -174,7 +176,7 @@ def _is_of_the_log(line: str) -> bool:
 
 @contextlib.contextmanager
 def _standard_error_in(path: Path) -> Iterator[None]:
-    """Write what the compiler says to a file: it knows descriptor 2 alone."""
+    """Redirect file descriptor 2 to a file: the compiler writes its messages nowhere else."""
     before, file = os.dup(2), os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(file, 2)
     os.close(file)
@@ -186,7 +188,7 @@ def _standard_error_in(path: Path) -> Iterator[None]:
 
 
 def canonical(text: str, parsed: ProtobufFile, *, is_normalized: bool) -> str:
-    """Return a schema in the form that is kept: source as it was given, or made of its descriptor."""
+    """Return the stored form of a schema: its source as the client sent it, or source generated from its descriptor."""
     if not is_normalized and _descriptor(text) is None:
         return text.strip()
     try:
@@ -197,20 +199,20 @@ def canonical(text: str, parsed: ProtobufFile, *, is_normalized: bool) -> str:
 
 
 def sketch(text: str) -> str:
-    """Return a text that schemas have in common if they are the same, and few others have."""
+    """Return a text that equal schemas share; different ones may share it too."""
     file = _descriptor(text)
     return sketch_of(text if file is None else _plain_text(file))
 
 
 def _plain_text(file: FileDescriptorProto) -> str:
-    """Return the source of a descriptor without options, whose names need what it imports."""
+    """Return the source of a descriptor without options, because the names of options need the imports."""
     plain = FileDescriptorProto.FromString(file.SerializeToString())
     clear_options(plain)
     return text_of(plain)
 
 
 def identity(parsed: ProtobufFile) -> str:
-    """Return a text that schemas have in common if they are the same, whoever made source or descriptor."""
+    """Return a text that only equal schemas share, whether a client sent source or a descriptor."""
     try:
         data: bytes = normalized(parsed.root, parsed.pool()).SerializeToString(deterministic=True)
     except ValueError as error:
@@ -219,7 +221,7 @@ def identity(parsed: ProtobufFile) -> str:
 
 
 def serialized(parsed: ProtobufFile) -> str:
-    """The descriptor in base64, as clients ask for it with `format=serialized`."""
+    """Return the descriptor in base64, which clients request with `format=serialized`."""
     return base64.b64encode(parsed.root.SerializeToString()).decode()
 
 

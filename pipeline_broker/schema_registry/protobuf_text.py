@@ -1,8 +1,8 @@
-"""The source of a Protobuf file, made of its descriptor.
+"""Generation of Protobuf source from a descriptor.
 
-Rules of this file: no I/O. Compiled, the source is the same descriptor: the same order of everything, because clients
-count messages, and all names of types in full. A descriptor has only the numbers of options that Protobuf itself does
-not know, so a pool gives their names.
+The source compiles to the same descriptor: everything keeps its order, because serializers write the index of a
+message, and type names are fully qualified. A descriptor has custom options only as numbers, so a pool provides their
+names.
 """
 
 from __future__ import annotations
@@ -37,22 +37,26 @@ def text_of(file: FileDescriptorProto, pool: DescriptorPool | None = None) -> st
     """Return the source of a file.
 
     Args:
-        file: its descriptor.
-        pool: knows the options in it. Without one there must be none but those of Protobuf itself.
+        file: the descriptor.
+        pool: defines the custom options. Without a pool the file must not use any.
 
     Raises:
-        ValueError: no source has this descriptor.
+        ValueError: no source compiles to this descriptor.
     """
     return _Writer(file.syntax or "proto2", pool).file(file)
 
 
 def typed_options(options: Any, pool: DescriptorPool | None) -> Any:
-    """Return options as a message of the pool, which knows all that are set in it; raises ValueError."""
+    """Return options as a message of the pool.
+
+    Raises:
+        ValueError: an option is not defined in the pool.
+    """
     if pool is None:
         return options
     try:
         descriptor = pool.FindMessageTypeByName(options.DESCRIPTOR.full_name)
-    except KeyError:  # nothing imports descriptor.proto, so nothing defines further options
+    except KeyError:  # no file imports descriptor.proto, so none defines custom options
         typed = type(options).FromString(options.SerializeToString())
     else:
         typed = message_factory.GetMessageClass(descriptor).FromString(options.SerializeToString())
@@ -64,14 +68,12 @@ def typed_options(options: Any, pool: DescriptorPool | None) -> Any:
 
 
 def json_name(name: str) -> str:
-    """Return the JSON name that the compiler gives a field."""
+    """Return the JSON name that the compiler derives from a field name."""
     first, *others = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in others)
 
 
 class _Writer:
-    """Writes the parts of one file as lines."""
-
     def __init__(self, syntax: str, pool: DescriptorPool | None) -> None:
         self._pool = pool
         self._syntax = syntax
@@ -111,7 +113,7 @@ class _Writer:
         return [*lines, f"{indent}}}"]
 
     def _members(self, message: DescriptorProto, indent: str) -> Iterator[str]:
-        """Fields and nested messages, such that the compiler finds both in their order: a map or a group makes one."""
+        """Yield fields and nested messages in order. A map or group declares a nested message at its own position."""
         waiting = {nested.name: nested for nested in message.nested_type}
         last_oneof, begun = None, set()
         for field in message.field:
@@ -125,7 +127,7 @@ class _Writer:
                 del waiting[made.name]
             if oneof is not None and oneof != last_oneof:
                 if oneof in begun:
-                    raise ValueError(f"the fields of the oneof {message.oneof_decl[oneof].name} lie apart")
+                    raise ValueError(f"the fields of the oneof {message.oneof_decl[oneof].name} are not adjacent")
                 begun.add(oneof)
                 yield f"{indent}oneof {message.oneof_decl[oneof].name} {{"
                 options = self._options(message.oneof_decl[oneof].options)
@@ -157,7 +159,7 @@ class _Writer:
         if field.label == FieldDescriptorProto.LABEL_REPEATED:
             return "repeated "
         if self._syntax == "editions":
-            return ""  # features say the rest
+            return ""  # an edition expresses the other labels by features
         if field.label == FieldDescriptorProto.LABEL_REQUIRED:
             return "required "
         if field.proto3_optional:
@@ -200,12 +202,11 @@ class _Writer:
         return [*lines, "}"]
 
     def _options(self, options: Any, without: Sequence[str] = ()) -> list[str]:
-        """Return the options that are set, each as `name = value`."""
         found = []
         for field, value in typed_options(options, self._pool).ListFields():
             name = f"({field.full_name})" if field.is_extension else field.name
             if name == "uninterpreted_option":
-                raise ValueError("it has options that are not interpreted")
+                raise ValueError("it has uninterpreted options")
             if name == "features":
                 found += _features(name, value)
             elif name not in without:
@@ -221,13 +222,13 @@ def _edition(file: FileDescriptorProto) -> str:
 
 
 def _visibility(owner: Any) -> str:
-    """Return what an edition since 2024 may say of who may use a type."""
+    """Return the visibility of a type with a trailing space; only editions since 2024 have one."""
     name = owner.DESCRIPTOR.fields_by_name["visibility"].enum_type.values_by_number[owner.visibility].name
     return {"VISIBILITY_EXPORT": "export ", "VISIBILITY_LOCAL": "local "}.get(name, "")
 
 
 def _features(prefix: str, features: Any) -> list[str]:
-    """Return features, which the compiler takes one by one only."""
+    """Return features one by one, because the compiler accepts no message of features."""
     found = []
     for field, value in features.ListFields():
         name = f"{prefix}.{f'({field.full_name})' if field.is_extension else field.name}"
@@ -239,7 +240,6 @@ def _features(prefix: str, features: Any) -> list[str]:
 
 
 def _made_by(field: FieldDescriptorProto, nested: dict[str, DescriptorProto]) -> DescriptorProto | None:
-    """Return the nested message that the source of a field makes by itself."""
     found = nested.get(field.type_name.rpartition(".")[2]) if field.type_name else None
     is_map = found is not None and found.options.map_entry
     return found if is_map or (found is not None and field.type == FieldDescriptorProto.TYPE_GROUP) else None

@@ -1,8 +1,7 @@
-"""Records of the topic `_schemas`, as Confluent's registry writes and reads them.
+"""Records of the topic `_schemas`, compatible with Confluent's registry in both directions.
 
-Either registry can continue with the records of the other: keys and values are JSON with Confluent's names in its
-order, because compaction compares the bytes of keys (`SchemaKey`, `ConfigKey`, `ModeKey`, `DeleteSubjectKey` and their
-values in its source).
+Keys and values are JSON with Confluent's names in Confluent's order, because compaction compares the bytes of keys
+(`SchemaKey`, `ConfigKey`, `ModeKey`, `DeleteSubjectKey` and their values in its source).
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ __all__ = [
     "ConfigChange",
     "ModeChange",
     "Record",
-    "StrangeRecordError",
     "SubjectDeleted",
+    "UnreadableRecordError",
     "VersionChange",
     "kept_setting",
     "read_change",
@@ -36,36 +35,35 @@ __all__ = [
 
 SCHEMAS_TOPIC = "_schemas"
 SCHEMAS_TOPIC_CONFIGS = {"cleanup.policy": "compact"}
+# After decompression. A larger batch is skipped.
 BATCH_BYTES_MAX = 16 << 20
-"""Decompressed. A larger batch is left out."""
+# Records that one call of `read_changes` reads.
 CHANGES_BYTES_MAX = 2 << 20
-"""Of the changes that are read from a batch in one go."""
+# Unreadable records of a batch that are reported.
 REASONS_MAX = 20
-"""Of records of a batch that cannot be read."""
 REASON_CHARACTERS_MAX = 200
+# Key and value: the largest schema with every character escaped, with metadata and rules.
 RECORD_BYTES_MAX = 4 << 20
-"""Of key and value: a schema of the largest size whose characters are all escaped, with metadata and rules."""
 
 Config: TypeAlias = Mapping[str, str | bool | RawJson | None]
-"""By the names of the API, with `compatibilityLevel`; values that serializers act on are RawJson."""
+"""Settings by their names in the API, and `compatibilityLevel`. Values that only serializers interpret are RawJson."""
 Record = tuple[bytes, bytes | None]
 """Key and value."""
 
 
-class StrangeRecordError(Exception):
-    """A record is none of the registry's."""
+class UnreadableRecordError(Exception):
+    """A record is too large, or no registry wrote it."""
 
 
 @attrs.frozen
 class VersionChange:
-    """A version of a subject as it is from now on; `version` is None where it is gone for good."""
+    """The new state of a version; None if it is deleted permanently."""
 
     subject: str
     number: int
     version: Version | None
 
     def record(self) -> Record:
-        """For the topic."""
         key = _json({"keytype": "SCHEMA", "subject": self.subject, "version": self.number, "magic": 1})
         if self.version is None:
             return key, None
@@ -74,43 +72,36 @@ class VersionChange:
 
 @attrs.frozen
 class SubjectDeleted:
-    """All versions of a subject up to a number are deleted softly."""
+    """The soft deletion of all versions of a subject up to `number`."""
 
     subject: str
     number: int
 
     def record(self) -> Record:
-        """For the topic."""
         key = _json({"keytype": "DELETE_SUBJECT", "subject": self.subject, "magic": 0})
         return key, _json({"subject": self.subject, "version": self.number})
 
 
 @attrs.frozen
 class ConfigChange:
-    """The configuration of a subject, or of all where it is None, from now on.
-
-    Attributes:
-        config: None for no configuration.
-    """
+    """The new configuration of a subject, or the global one if `subject` is None; `config` is None if it is deleted."""
 
     subject: str | None
     config: Config | None
 
     def record(self) -> Record:
-        """For the topic."""
         key = _json({"keytype": "CONFIG", "subject": self.subject, "magic": 0})
         return key, None if self.config is None else _json(self.config)
 
 
 @attrs.frozen
 class ModeChange:
-    """The mode of a subject, or of all where it is None, from now on; None for none."""
+    """The new mode of a subject, or the global one if `subject` is None; `mode` is None if it is deleted."""
 
     subject: str | None
     mode: Mode | None
 
     def record(self) -> Record:
-        """For the topic."""
         key = _json({"keytype": "MODE", "subject": self.subject, "magic": 0})
         return key, None if self.mode is None else _json({"mode": self.mode.value})
 
@@ -123,16 +114,16 @@ def _json(fields: Mapping[str, Any]) -> bytes:
 
 
 def read_changes(batch: bytes, first_offset: int) -> tuple[list[tuple[int, Change | str]], int]:
-    """Return changes of a record batch by their offsets, and the offset at which to continue.
+    """Return changes of a record batch with their offsets, and the offset at which to continue.
 
-    A record that cannot be read has a reason in place of its change; of many such records the first few.
+    An unreadable record has a reason in place of its change. Only the first REASONS_MAX of them are reported.
 
     Args:
         batch: one record batch, compressed or not.
-        first_offset: records before it are left out.
+        first_offset: earlier records are skipped.
 
     Raises:
-        RecordError: the batch cannot be read.
+        RecordError: the batch is damaged or too large.
     """
     found: list[tuple[int, Change | str]] = []
     header = read_header(batch)
@@ -145,7 +136,7 @@ def read_changes(batch: bytes, first_offset: int) -> tuple[list[tuple[int, Chang
         try:
             change: Change | str | None = read_change(record.key, record.value)
             size += len(record.key or b"") + len(record.value or b"") if change else 0
-        except StrangeRecordError as error:
+        except UnreadableRecordError as error:
             reasons += 1
             change = str(error)[:REASON_CHARACTERS_MAX] if reasons <= REASONS_MAX else None
         if change is not None:
@@ -154,25 +145,25 @@ def read_changes(batch: bytes, first_offset: int) -> tuple[list[tuple[int, Chang
 
 
 def read_change(key: bytes | None, value: bytes | None) -> Change | None:
-    """What a record says; None where it says nothing that this registry keeps.
+    """Return the change in a record; None if this registry keeps nothing of it.
 
     Raises:
-        StrangeRecordError: it cannot be read.
+        UnreadableRecordError: the record is too large or malformed.
     """
     if len(key or b"") + len(value or b"") > RECORD_BYTES_MAX:
-        raise StrangeRecordError(f"it is larger than {RECORD_BYTES_MAX >> 20} MiB")
+        raise UnreadableRecordError(f"it is larger than {RECORD_BYTES_MAX >> 20} MiB")
     try:
         fields = load(key or b"")
         content = None if value is None else load(value)
         return _change(fields, content)
     except (ArithmeticError, AttributeError, KeyError, RecursionError, RegistryError, TypeError, ValueError) as error:
-        raise StrangeRecordError(f"{type(error).__name__}: {error}") from None
+        raise UnreadableRecordError(f"{type(error).__name__}: {error}") from None
 
 
 def _change(key: Mapping[str, Any], value: Any) -> Change | None:
     kind, subject = key["keytype"], key.get("subject")
     if not isinstance(subject, str | None):
-        raise TypeError("a subject is a text")
+        raise TypeError("the subject is not a string")
     if kind == "SCHEMA":
         return VersionChange(str(subject), _number(key["version"]), None if value is None else _version(value))
     if kind == "DELETE_SUBJECT":
@@ -181,7 +172,7 @@ def _change(key: Mapping[str, Any], value: Any) -> Change | None:
         return ConfigChange(subject, None if value is None else _config(value))
     if kind == "MODE":
         return ModeChange(subject, None if value is None else Mode(value["mode"]))
-    return None  # NOOP, and what later versions of Confluent's registry keep beside
+    return None  # NOOP, or a key type of a later version of Confluent's registry
 
 
 def _version(value: Mapping[str, Any]) -> Version:
@@ -192,7 +183,7 @@ def _version(value: Mapping[str, Any]) -> Version:
 def _number(value: Any) -> int:
     number = int(value)
     if not 0 <= number < 2**31:
-        raise ValueError(f"{number} is no id and no version")
+        raise ValueError(f"{number} is not an id or a version")
     return number
 
 
@@ -203,5 +194,5 @@ def _config(value: Mapping[str, Any]) -> Config:
 
 
 def kept_setting(content: Any) -> str | bool | RawJson | None:
-    """Return a value of a configuration in the form that is kept: all that no decision needs is JSON."""
+    """Return the stored form of a setting: strings and booleans as they are, everything else as JSON."""
     return content if isinstance(content, str | bool | None) else RawJson(dump(content))

@@ -1,8 +1,8 @@
 """Registration, lookup and comparison of schemas.
 
-An operation decides on the state of the registry. Whatever takes time is yielded as work for the worker process, and
-its result is sent back. While an operation waits, other operations may change the state; so a caller who records the
-changes of a decision must make sure that the state is the one that it was decided on.
+An operation decides on the registry's state. It yields CPU-bound work for the worker process and is sent the result.
+The state may change while it waits. So the caller must check that the state is still the one of the decision before it
+records the changes.
 """
 
 from __future__ import annotations
@@ -45,24 +45,23 @@ __all__ = [
     "shown",
 ]
 
+# Versions that a new one is compared with: the latest ones.
 COMPARED_MAX = 1_000
-"""Versions that a new one is compared with."""
 COMPARED_AT_ONCE_MAX = 50
+# Settings that add metadata or rules to a schema.
 MERGED = frozenset({"defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet"})
-"""Settings that add to the metadata and rules of a schema."""
 SMALL_BYTES_MAX = 16 << 10
-"""JSON of this size is read within 2 ms, whatever it says, so it needs no worker."""
+"""JSON up to this size is parsed within 2 ms, whatever it contains, so it needs no worker process."""
 
 
 @attrs.frozen
 class Decision:
-    """The answer to a request and the changes that come before it.
+    """The answer to a request, and the changes to record before it is sent.
 
     Attributes:
-        body: of the answer: a value for JSON, an object that may have values of RawJson, or an iterable of such
-            elements of a list.
-        changes: to be recorded before the answer is sent.
-        is_text: whether the body is a text instead.
+        body: a JSON value, a mapping in which values may be RawJson, or an iterable of such elements.
+        changes: to be durable before the answer is sent.
+        is_text: whether the body is sent as plain text.
     """
 
     body: Any
@@ -71,12 +70,18 @@ class Decision:
 
 
 Steps: TypeAlias = Generator[Work | None, Any, Decision]
-"""An operation that yields work and is sent its result. None is yielded where other operations may have a turn; it is
-sent None. Raises RegistryError."""
+"""An operation. It yields work and is sent its result, or yields None to give other operations a turn and is sent None.
+Raises RegistryError.
+"""
 
 
 def remembering(steps: Steps, known: dict[Work, Any]) -> Steps:
-    """Run an operation; work whose result is known is not yielded again, and other results become known."""
+    """Run an operation without repeating known work.
+
+    Args:
+        steps: the operation.
+        known: results by work. Work in it is not yielded; results of other work are added.
+    """
     result: Any = None
     while True:
         try:
@@ -93,13 +98,13 @@ def remembering(steps: Steps, known: dict[Work, Any]) -> Steps:
 
 
 def shown(state: RegistryState, version: Version, form: str) -> Steps:
-    """Return a version in the form that the client asked for."""
+    """Return a version, with its schema in the requested form."""
     schema = yield from in_form(state, version.schema, form)
     return Decision({**version.as_json(), **schema})
 
 
 def in_form(state: RegistryState, schema: Schema, form: str) -> Generator[Work | None, Any, dict[str, Any]]:
-    """Return the fields of a schema; the form `serialized` of Protobuf is its descriptor, others are as it is kept."""
+    """Return the fields of a schema. The form `serialized` is a Protobuf descriptor; others mean the stored form."""
     fields = schema.as_json()
     if form == "serialized" and schema.type is SchemaType.PROTOBUF:
         fields["schema"] = yield Work(serialized, (given(state, schema),))
@@ -108,7 +113,7 @@ def in_form(state: RegistryState, schema: Schema, form: str) -> Generator[Work |
 
 @attrs.frozen
 class Wanted:
-    """The body of a request that has a schema."""
+    """The body of a request that contains a schema, with the id and version that an import names."""
 
     schema: Schema
     schema_id: int | None
@@ -116,13 +121,12 @@ class Wanted:
 
     @classmethod
     def read(cls, body: bytes) -> Wanted:
-        """Read a body; raises RegistryError."""
         content = read_json(body)
         return cls(Schema.read(content, may_be_empty=True), _number(content, "id"), _number(content, "version"))
 
 
 def read_json(body: bytes) -> Any:
-    """Read a body; raises RegistryError."""
+    """Parse a JSON body; raises RegistryError."""
     try:
         return load(body)
     except InvalidJsonError as error:
@@ -146,18 +150,19 @@ def _recognized(
 
 
 def register(state: RegistryState, subject: str, body: bytes, *, is_normalized: bool) -> Steps:
-    """Make a schema a version of a subject, unless it is one already; the answer is its id."""
+    """Register a schema as a version of a subject, unless it is one already. The answer is its id."""
     mode = state.mode_in_scope(subject)
     if mode.is_read_only:
         raise not_permitted(f"Subject {subject} is in read-only mode")
     wanted = yield from _wanted(body)
     latest = next(iter(state.versions(subject)[-1:]), None)
-    if not wanted.schema.text.strip() and latest is not None:  # the latest schema with other metadata or rules
+    if not wanted.schema.text.strip() and latest is not None:  # new metadata or rules for the latest schema
         before = latest.schema
         schema = attrs.evolve(wanted.schema, type=before.type, text=before.text, references=before.references)
         wanted = attrs.evolve(wanted, schema=schema)
     recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)
     config = state.config_in_scope(subject)
+    # If the configuration adds metadata or rules, only the completed schema can equal a registered one.
     if not config.keys() & MERGED:
         registered = yield from same_in_subject(state, subject, recognized)
         if registered is not None and wanted.schema_id in (None, registered.schema_id):
@@ -180,7 +185,7 @@ def _known(version: Version, *, is_normalized: bool) -> Decision:
 
 
 def _with_contract(schema: Schema, latest: Schema | None, config: Config) -> Generator[Work | None, Any, Schema]:
-    """Return a schema with its metadata and rules, or those of the latest version, merged with a configuration's."""
+    """Return a schema with metadata and rules: its own or those of the latest version, with the configuration's."""
     metadata = schema.metadata if schema.metadata is not None or latest is None else latest.metadata
     rules = schema.rule_set if schema.rule_set is not None or latest is None else latest.rule_set
     if config.keys() & {"defaultMetadata", "overrideMetadata"}:
@@ -193,7 +198,6 @@ def _with_contract(schema: Schema, latest: Schema | None, config: Config) -> Gen
 
 
 def _registered(state: RegistryState, subject: str, recognized: Recognized, wanted: Wanted) -> Steps:
-    """Make a schema that a subject does not have its next version, if it is compatible."""
     schema = recognized.schema
     yield Work(check_new, (given(state, schema), recognized.identity))
     found = yield from _compared(state, subject, state.versions(subject), schema)
@@ -210,24 +214,24 @@ def _registered(state: RegistryState, subject: str, recognized: Recognized, want
 
 
 def _imported(state: RegistryState, subject: str, recognized: Recognized, wanted: Wanted) -> Steps:
-    """Make a schema a version with the id that it had elsewhere."""
+    """Register a schema under the id that the client names. Only the mode IMPORT allows this."""
     if wanted.schema_id is None:
-        raise not_permitted(f"Subject {subject} is in import mode: a registration names the id")
+        raise not_permitted(f"Subject {subject} is in import mode. Name the id of the schema in the request.")
     if state.schema(wanted.schema_id) is not None and not (yield from is_same(state, wanted.schema_id, recognized)):
-        raise RegistryError(42207, f"The schema of id {wanted.schema_id} is another one")
+        raise RegistryError(42207, f"The id {wanted.schema_id} belongs to a different schema. Choose another id.")
     number = wanted.number or state.next_number(subject)
     return _new_version(state, Version(subject, number, wanted.schema_id, recognized.schema), recognized)
 
 
 def _new_version(state: RegistryState, version: Version, recognized: Recognized) -> Decision:
     shared = state.schema(version.schema_id)
-    if shared is not None:  # the text that an id has does not change
+    if shared is not None:  # an equal schema may have another text, but the text of an id never changes
         version = attrs.evolve(version, schema=shared)
     change = VersionChange(version.subject, version.number, version)
     if not state.has_room(change):
         raise not_permitted(
-            f"This registry keeps at most {VERSIONS_MAX} versions and {TEXT_BYTES_MAX >> 20} MiB of their texts;"
-            " delete some for good"
+            f"The registry is full: it keeps at most {VERSIONS_MAX} versions and {TEXT_BYTES_MAX >> 20} MiB of their"
+            " texts. Delete versions permanently."
         )
     state.schemas.expect(version.schema, recognized.sketch)
     return Decision({"id": version.schema_id}, [change])
@@ -243,7 +247,7 @@ def _number(body: Any, name: str) -> int | None:
 def _compared(
     state: RegistryState, subject: str, versions: Sequence[Version], schema: Schema
 ) -> Generator[Work | None, Any, list[str]]:
-    """Return why a schema is incompatible with versions of a subject, by its settings; empty if it is compatible."""
+    """Return why a schema is incompatible with versions, by the subject's settings; empty if it is compatible."""
     config, level = state.config_in_scope(subject), state.level(subject)
     if config.get("validateFields") is True:
         before = versions[-1].schema.metadata if versions else None
@@ -271,7 +275,7 @@ def _compared(
 def _of_group(
     versions: Sequence[Version], schema: Schema, group: object
 ) -> Generator[Work | None, Any, Sequence[Version]]:
-    """Return the versions of the group of a schema: those whose metadata has the same value for a property."""
+    """Return the versions with the same value as the schema for the metadata property `group`; all without a group."""
     if not isinstance(group, str) or not group:
         return versions
     every = tuple(dict.fromkeys([schema.metadata, *(version.schema.metadata for version in versions)]))
@@ -282,7 +286,7 @@ def _of_group(
 def lookup(
     state: RegistryState, subject: str, body: bytes, *, is_normalized: bool, with_deleted: bool, form: str
 ) -> Steps:
-    """Return the version of a subject that is this schema."""
+    """Return the version of a subject that equals a schema; raises RegistryError if none does."""
     state.existing_versions(subject, with_deleted=with_deleted)
     wanted = yield from _wanted(body)
     recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)
@@ -301,7 +305,7 @@ def compatibility(
     is_normalized: bool,
     is_verbose: bool,
 ) -> Steps:
-    """Return whether a schema is compatible with all of some versions of a subject."""
+    """Return whether a schema is compatible with versions of a subject."""
     wanted = yield from _wanted(body)
     recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)
     schema = recognized.schema

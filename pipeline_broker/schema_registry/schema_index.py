@@ -1,7 +1,7 @@
-"""The registered schemas by their ids, and by what they have in common with the same schema in other words.
+"""Registered schemas by id, and by the digests that find equal schemas.
 
-Sketches and identities (`formats.Recognized`) take time, so they are made by the worker process and only if an
-operation asks for them: a start of 10,000 schemas costs nothing.
+The worker process computes sketches and identities (`formats.Recognized`) once an operation needs them. A startup with
+10,000 schemas computes none.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pipeline_broker.schema_registry.values import Schema, SchemaType
 __all__ = ["EXPECTED_MAX", "SchemaIndex"]
 
 EXPECTED_MAX = 64
-"""Schemas that are about to be registered, with their sketches: one for each connection."""
+"""Sketches that are kept for schemas about to be registered: one for each connection."""
 
 
 class SchemaIndex:
-    """See the module."""
+    """The schemas of a registry by id, with their sketches and identities as far as they are known."""
 
     def __init__(self) -> None:
         self._schemas: dict[int, Schema] = {}
@@ -25,7 +25,7 @@ class SchemaIndex:
         self._waiting: dict[SchemaType, dict[int, None]] = {kind: {} for kind in SchemaType}  # ids without a sketch
         self._alike: dict[str, set[int]] = {}  # ids by their sketch
         self._identities: dict[int, str] = {}
-        self._expected: dict[Schema, str] = {}  # sketches; the oldest first
+        self._expected: dict[Schema, str] = {}  # sketches, oldest first
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._schemas)
@@ -34,13 +34,11 @@ class SchemaIndex:
         return self._schemas[schema_id]
 
     def get(self, schema_id: int) -> Schema | None:
-        """Return a schema; None if the id is unknown."""
         return self._schemas.get(schema_id)
 
     def set(self, schema_id: int, schema: Schema) -> None:
-        """Set the schema of an id."""
         if schema_id in self._schemas:
-            self._identities.clear()  # also of those that refer to it
+            self._identities.clear()  # schemas that refer to this one have a new identity too
             self.remove(schema_id)
         self._schemas[schema_id] = schema
         self._waiting[schema.type][schema_id] = None
@@ -48,7 +46,6 @@ class SchemaIndex:
             self.set_sketch(schema_id, sketch)
 
     def remove(self, schema_id: int) -> None:
-        """Remove the schema of an id."""
         self._waiting[self._schemas.pop(schema_id).type].pop(schema_id, None)
         self._identities.pop(schema_id, None)
         sketch = self._sketches.pop(schema_id, None)
@@ -58,18 +55,18 @@ class SchemaIndex:
                 del self._alike[sketch]
 
     def expect(self, schema: Schema, sketch: str) -> None:
-        """Keep the sketch of a schema until it is registered."""
+        """Keep the sketch of a schema until its record is applied, so that it is not computed again."""
         self._expected[schema] = sketch
         if len(self._expected) > EXPECTED_MAX:
             del self._expected[next(iter(self._expected))]
 
     def without_sketch(self, schema_type: SchemaType, ids: Iterable[int] | None) -> list[int]:
-        """Return the ids, among some or all, of the schemas of a type that have no sketch yet."""
+        """Return the ids of schemas of a type without a sketch, among `ids` or all."""
         waiting = self._waiting[schema_type]
         return list(waiting) if ids is None else [each for each in ids if each in waiting]
 
     def set_sketch(self, schema_id: int, sketch: str) -> None:
-        """Set the sketch of a schema that has none."""
+        """Set the sketch of a schema, unless it has one or the id is unknown."""
         schema = self._schemas.get(schema_id)
         if schema is not None and schema_id not in self._sketches:
             del self._waiting[schema.type][schema_id]
@@ -77,14 +74,12 @@ class SchemaIndex:
             self._alike.setdefault(sketch, set()).add(schema_id)
 
     def alike(self, sketch: str) -> list[int]:
-        """Return the ids of the schemas with a sketch, in order."""
         return sorted(self._alike.get(sketch, ()))
 
     def identity(self, schema_id: int) -> str | None:
-        """Return the identity of a schema, as far as it is known."""
+        """Return the identity of a schema; None if it is not known yet."""
         return self._identities.get(schema_id)
 
     def set_identity(self, schema_id: int, identity: str) -> None:
-        """Set the identity of a schema."""
         if schema_id in self._schemas:
             self._identities[schema_id] = identity

@@ -1,6 +1,6 @@
-"""The settings of a subject, or of all, that a client may set.
+"""Validation of subject and global settings.
 
-Rules of this file: a setting that is accepted acts. One that would promise what this registry does not do is refused.
+An accepted setting takes effect. Settings of Confluent's registry that this one does not implement are refused.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ LEVELS = ("compatibility", "compatibilityLevel")
 TEXTS = frozenset({"alias", "compatibilityGroup"})
 OBJECTS = frozenset({"defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet"})
 SWITCHES = frozenset({"normalize", "validateFields"})
+# Settings of Confluent's registry that this one accepts only with these values, which change nothing.
 ABSENT: Mapping[str, tuple[object, ...]] = {
     "compatibilityPolicy": (None, "STRICT", "strict"),
     "validateNewSchemas": (None, False),
     "validateRules": (None, False),
 }
-"""Settings of Confluent's registry that this one has only with these values."""
 
 
 def read_settings(fields: Config) -> Config:
-    """Return the settings that a request sets, under the names of the topic; raises RegistryError."""
+    """Return the settings of a request by their names in the topic; raises RegistryError."""
     return dict(_read(name, value) for name, value in fields.items() if name not in ABSENT or _is_absent(name, value))
 
 
@@ -36,8 +36,7 @@ def _is_absent(name: str, value: Any) -> bool:
     if value not in ABSENT[name]:
         raise RegistryError(
             422,
-            f"The setting {name} cannot be {str(value)[:100]}: this registry does not validate or compare that way."
-            " Leave it out.",
+            f"The setting {name} cannot be {str(value)[:100]}: this registry does not support it. Omit the setting.",
         )
     return True
 
@@ -61,5 +60,6 @@ def _read(name: str, value: Any) -> tuple[str, Any]:
         return name, value
     known = sorted({LEVELS[0], *TEXTS, *OBJECTS, *SWITCHES})
     if name in known:
-        raise RegistryError(422, f"The setting {name} has a value of the wrong type: {str(value)[:100]}")
+        kind = "a string" if name in TEXTS else "a JSON object" if name in OBJECTS else "true or false"
+        raise RegistryError(422, f"The setting {name} cannot be {str(value)[:100]}: it must be {kind}.")
     raise RegistryError(422, f"Unrecognized field: {name[:100]}. The settings are {', '.join(known)}.")

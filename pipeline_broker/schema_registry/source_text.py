@@ -1,7 +1,7 @@
-"""Comments and quoted texts of a schema's source, as Avro's JSON and Protobuf have them.
+"""A lexer that separates comments and quoted texts from code, in Avro's JSON and Protobuf source.
 
-Rules of this file: one pass over the text, whatever it says. A search by an expression would begin again at each of
-thousands of comments that do not end.
+It passes over the text once, whatever it contains. A regular expression for the whole would rescan the rest of the text
+at each of thousands of unterminated comments.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ UNTIL_QUOTE = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
 
 
 class Kind(enum.Enum):
-    """A part of a source."""
-
     CODE = enum.auto()
     QUOTED = enum.auto()
     COMMENT = enum.auto()
 
 
 def pieces(text: str) -> Iterator[tuple[Kind, str]]:
-    """Yield the parts of a source in order; one that does not end goes on to the end of the source."""
+    """Yield the parts of a source in order. An unterminated comment or quoted text extends to the end."""
     position = 0
     while position < len(text):
         kind, end = _piece(text, position)
@@ -44,7 +42,7 @@ def _piece(text: str, position: int) -> tuple[Kind, int]:
     if first == "/":
         return Kind.CODE, position + 1
     plain = PLAIN.match(text, position)
-    assert plain is not None, "it matches nothing, too"
+    assert plain is not None, "the pattern also matches an empty text"
     return Kind.CODE, plain.end()
 
 
@@ -58,7 +56,7 @@ def _end_of_quoted(text: str, position: int) -> int:
     position += 1
     while position < len(text):
         plain = until.match(text, position)
-        assert plain is not None, "it matches nothing, too"
+        assert plain is not None, "the pattern also matches an empty text"
         position = plain.end()
         if not text.startswith("\\", position):
             return position + 1

@@ -1,8 +1,6 @@
-"""The registered subjects with their versions, schemas by their ids, configurations and modes.
+"""The state of the registry: subjects and versions, schemas by id, configurations and modes.
 
-The records of the topic, in their order, are all that changes it. Ids count up over all subjects; a schema has the same
-id in every subject. Any client that may write to the topic decides what the records say, so the number of entries and
-their bytes have bounds, and a record beyond them is left out.
+Only records of the topic change it, in their order. Ids count up over all subjects, and equal schemas share an id.
 """
 
 from __future__ import annotations
@@ -42,42 +40,44 @@ __all__ = [
 LATEST = -1
 VERSION_MAX = 2**31 - 1
 VERSIONS_MAX = 10_000
-"""Of all subjects, softly deleted ones included."""
+"""Versions of all subjects, including soft-deleted ones."""
 TEXT_BYTES_MAX = 64 << 20
-"""Of all versions and configurations, in memory."""
+"""Memory of the texts of all versions and configurations."""
 SUBJECTS_WITH_SETTINGS_MAX = 10_000
 REFERENCES_OF_ALL_MAX = 100_000
-"""Of the schemas of all versions."""
+"""References of all versions."""
 
 
 class RegistryState:
-    """See the module.
+    """The state of a registry, a replay of the records of its topic.
+
+    A record that would exceed the bounds is skipped, because any client with access to the topic may have written it.
 
     Attributes:
-        revision: counts the records that were applied.
-        text_bytes: of all versions and configurations.
-        versions_count: of all subjects.
-        references_count: of the schemas of all versions.
+        revision: grows with each applied record.
+        text_bytes: memory of the texts of all versions and configurations.
+        versions_count: versions of all subjects.
+        references_count: references of all versions.
     """
 
     def __init__(self) -> None:
         self._subjects: dict[str, dict[int, Version]] = {}
-        self._live: Counter[str] = Counter()  # versions that are not deleted, by subjects that have some
+        self._live: Counter[str] = Counter()  # number of live versions, by subject
         self._schemas = SchemaIndex()
-        self._uses: Counter[int] = Counter()  # versions of each schema, by its id
+        self._uses: Counter[int] = Counter()  # number of versions, by schema id
         self._configs: dict[str | None, Config] = {}
         self._modes: dict[str | None, Mode] = {}
-        self._referrers: dict[tuple[str, int], Counter[int]] = {}  # ids of schemas, by the version that they need
+        self._referrers: dict[tuple[str, int], Counter[int]] = {}  # ids of referring schemas, by (subject, version)
         self._id_max = 0
         self.revision = 0
         self.text_bytes = 0
         self.versions_count = 0
         self.references_count = 0
 
-    # What the records say
+    # Replay
 
     def apply(self, change: Change) -> bool:
-        """Apply a record. Return False, and leave the state as it is, if the bounds leave no room for it."""
+        """Apply a record. Return False and change nothing if it would exceed the bounds."""
         steps = self.apply_in_steps(change)
         while True:
             try:
@@ -86,7 +86,7 @@ class RegistryState:
                 return bool(end.value)
 
     def apply_in_steps(self, change: Change) -> Generator[None, None, bool]:
-        """Do the same in steps, because the deletion of a subject concerns all its versions."""
+        """Like `apply`, but in steps, because a subject may have thousands of versions to delete."""
         if not self.has_room(change):
             return False
         self.revision += 1
@@ -110,10 +110,10 @@ class RegistryState:
                 self._subjects[change.subject][version.number] = deleted
                 self._count(deleted, 1)
                 yield
-        self.revision += 1  # a decision between two steps was made on a part of the change
+        self.revision += 1  # a decision between two steps saw only a part of the change
 
     def has_room(self, change: Change) -> bool:
-        """Return whether the bounds leave room for what a record adds."""
+        """Return whether the bounds allow the change."""
         match change:
             case VersionChange(version=Version() as version):
                 before = self._subjects.get(change.subject, {}).get(change.number)
@@ -144,7 +144,7 @@ class RegistryState:
         if after is not None:
             shared = self._schemas.get(after.schema_id)
             if shared == after.schema:
-                after = attrs.evolve(after, schema=shared)  # one text in memory for all versions that have it
+                after = attrs.evolve(after, schema=shared)  # versions of one schema share its text in memory
             versions[change.number] = after
             self._count(after, 1)
             self._id_max = max(self._id_max, after.schema_id)
@@ -156,7 +156,6 @@ class RegistryState:
             self._forget(before.schema_id)
 
     def _count(self, version: Version, sign: int) -> None:
-        """Count a version, or with -1 count it no longer."""
         self.versions_count += sign
         self.text_bytes += sign * _version_bytes(version)
         self.references_count += sign * len(version.schema.references)
@@ -175,35 +174,34 @@ class RegistryState:
                 del self._referrers[reference.subject, reference.version]
 
     def _forget(self, schema_id: int) -> None:
-        """Drop a schema that no version has."""
         del self._uses[schema_id]
         self._schemas.remove(schema_id)
 
-    # What there is
+    # Queries
 
     def all_versions(self) -> Iterator[Version]:
-        """Of all subjects, those that are deleted softly too."""
+        """Yield the versions of all subjects, including soft-deleted ones."""
         for versions in self._subjects.values():
             yield from versions.values()
 
     def subjects(self, *, with_deleted: bool = False) -> list[str]:
-        """Their names in order."""
+        """Return the sorted names of subjects with live versions, or of all."""
         return sorted(self._subjects if with_deleted else self._live)
 
     def versions(self, subject: str, *, with_deleted: bool = False) -> list[Version]:
-        """Of a subject, in order; empty where there is no such subject."""
+        """Return the versions of a subject in order; empty if the subject is unknown."""
         versions = self._subjects.get(subject, {})
         return [versions[number] for number in sorted(versions) if with_deleted or not versions[number].is_deleted]
 
     def existing_versions(self, subject: str, *, with_deleted: bool = False) -> list[Version]:
-        """As `versions`, at least one; raises RegistryError."""
+        """Like `versions`, but raises RegistryError if there would be none."""
         versions = self.versions(subject, with_deleted=with_deleted)
         if not versions:
             raise subject_not_found(subject)
         return versions
 
     def version(self, subject: str, number: int, *, with_deleted: bool = False) -> Version:
-        """One of a subject, or with LATEST the latest; raises RegistryError."""
+        """Return a version of a subject, or with LATEST its latest; raises RegistryError."""
         versions = self.existing_versions(subject, with_deleted=with_deleted)
         if number == LATEST:
             return versions[-1]
@@ -213,7 +211,6 @@ class RegistryState:
         raise version_not_found(number)
 
     def next_number(self, subject: str) -> int:
-        """That a new version of a subject gets."""
         return max(self._subjects.get(subject, {}), default=0) + 1
 
     @property
@@ -225,19 +222,18 @@ class RegistryState:
 
     @property
     def next_id(self) -> int:
-        """That a new schema gets."""
         return self._id_max + 1
 
     def resolved(self, reference: Reference) -> Version:
-        """What a reference names; raises RegistryError."""
+        """Return the version that a reference names; raises RegistryError."""
+        # A deleted version stays usable for the schemas that already refer to it.
         return self.version(reference.subject, reference.version, with_deleted=True)
 
     def is_referenced(self, version: Version) -> bool:
-        """Return whether a schema needs a version."""
         return (version.subject, version.number) in self._referrers
 
     def referenced_by(self, version: Version) -> list[int]:
-        """Return the ids of the schemas that need a version."""
+        """Return the sorted ids of the schemas that refer to a version."""
         return sorted(self._referrers.get((version.subject, version.number), ()))
 
     # Configurations and modes
@@ -246,7 +242,7 @@ class RegistryState:
         return self._configs.get(subject)
 
     def config_in_scope(self, subject: str | None) -> Config:
-        """What counts for a subject: its own, what it leaves out that of all."""
+        """Return the effective configuration of a subject: its own settings, else global ones, else the defaults."""
         return {
             "compatibilityLevel": Level.BACKWARD.value,
             **self._configs.get(None, {}),
@@ -254,11 +250,11 @@ class RegistryState:
         }
 
     def level(self, subject: str) -> Level:
-        """That counts for a subject."""
+        """Return the effective compatibility level of a subject."""
         return Level(str(self.config_in_scope(subject)["compatibilityLevel"]))
 
     def alias_target(self, subject: str) -> str:
-        """Return the subject that a subject is another name of; itself if it is none."""
+        """Return the subject that `subject` is an alias of; itself if it is not an alias."""
         alias = self._configs.get(subject, {}).get("alias")
         return alias if isinstance(alias, str) and alias and not isinstance(alias, RawJson) else subject
 
@@ -266,7 +262,7 @@ class RegistryState:
         return self._modes.get(subject)
 
     def mode_in_scope(self, subject: str | None) -> Mode:
-        """That counts for a subject; READONLY_OVERRIDE of all goes over that of a subject."""
+        """Return the effective mode of a subject. A global READONLY_OVERRIDE wins over the subject's own mode."""
         of_all = self._modes.get(None, Mode.READWRITE)
         return of_all if of_all is Mode.READONLY_OVERRIDE else self._modes.get(subject, of_all)
 
@@ -290,7 +286,7 @@ def _set(settings: dict[str | None, Any], subject: str | None, value: Any) -> No
 
 
 def read_version(text: str) -> int:
-    """The number of a version in an address, or LATEST; raises RegistryError."""
+    """Return the version number in a path, or LATEST; raises RegistryError."""
     if text in ("latest", "-1"):
         return LATEST
     number = whole_number(text, 1, VERSION_MAX)

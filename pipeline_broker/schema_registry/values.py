@@ -1,7 +1,7 @@
-"""Schemas and where they are registered, as values.
+"""Schemas, references and versions, as values.
 
-Rules of this file: values only. Two schemas are the same, and share an id, if their content is the same in whatever
-words (`formats.Recognized`), and all else of a `Schema` is equal (`Schema.has_same_contract`).
+Two schemas are equal, and share an id, if their contents are equal (`formats.Recognized`) and so is everything else of
+`Schema` (`Schema.has_same_contract`).
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 __all__ = ["REFERENCES_MAX", "Level", "Mode", "Reference", "Schema", "SchemaType", "Version"]
 
 REFERENCES_MAX = 100
-"""Of one schema."""
+"""References of one schema."""
 NAME_CHARACTERS_MAX = 1024
 
 
 class SchemaType(enum.StrEnum):
-    """What language a schema is in."""
-
     AVRO = "AVRO"
     JSON = "JSON"
     PROTOBUF = "PROTOBUF"
 
 
 class Level(enum.StrEnum):
-    """What a new schema of a subject must go together with."""
+    """The compatibility that a new schema of a subject needs."""
 
     NONE = "NONE"
     BACKWARD = "BACKWARD"
@@ -43,22 +41,22 @@ class Level(enum.StrEnum):
 
     @property
     def is_transitive(self) -> bool:
-        """Whether all earlier versions count, and not only the latest."""
+        """True if all earlier versions count, not only the latest."""
         return self.value.endswith("_TRANSITIVE")
 
     @property
     def is_backward(self) -> bool:
-        """Whether readers with the new schema read what was written with earlier ones."""
+        """True if readers with the new schema must read data of earlier ones."""
         return self.value.startswith(("BACKWARD", "FULL"))
 
     @property
     def is_forward(self) -> bool:
-        """Whether readers with earlier ones read what is written with the new schema."""
+        """True if readers with earlier schemas must read data of the new one."""
         return self.value.startswith(("FORWARD", "FULL"))
 
 
 class Mode(enum.StrEnum):
-    """What may be done to a subject; in IMPORT a registration names id and version itself."""
+    """The allowed operations on a subject. In IMPORT, a registration names the id and the version."""
 
     READWRITE = "READWRITE"
     READONLY = "READONLY"
@@ -67,16 +65,16 @@ class Mode(enum.StrEnum):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether nothing can be registered or deleted."""
+        """True if registration and deletion are forbidden."""
         return self in (Mode.READONLY, Mode.READONLY_OVERRIDE)
 
 
 @attrs.frozen(order=True)
 class Reference:
-    """Another schema that one needs.
+    """A schema that another one needs.
 
     Attributes:
-        name: how the schema names it: a type of Avro, a URL of a `$ref`, a file that is imported.
+        name: the name in the referring schema: an Avro type, the URL of a `$ref`, or an imported file.
     """
 
     name: str
@@ -85,13 +83,13 @@ class Reference:
 
     @classmethod
     def read(cls, given: object) -> Reference:
-        """A reference as JSON has it; raises RegistryError."""
+        """Read a reference from JSON; raises RegistryError."""
         if isinstance(given, Mapping):
             name, subject, version = given.get("name"), given.get("subject"), given.get("version")
             is_text = isinstance(name, str) and isinstance(subject, str) and len(name + subject) <= NAME_CHARACTERS_MAX
             if is_text and isinstance(version, int) and not isinstance(version, bool):
                 return cls(str(name), str(subject), version)
-        raise invalid_schema(f"A reference needs name, subject and version, unlike {str(given)[:200]}")
+        raise invalid_schema(f"The reference {str(given)[:200]} is invalid: it needs a name, a subject and a version")
 
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "subject": self.subject, "version": self.version}
@@ -99,11 +97,11 @@ class Reference:
 
 @attrs.frozen(cache_hash=True)
 class Schema:
-    """A schema with all that makes it another one.
+    """A schema with everything that distinguishes it from others.
 
     Attributes:
-        text: in the form that is kept.
-        metadata, rule_set: kept for serializers, which act on them.
+        text: the stored form.
+        metadata, rule_set: kept for serializers, which interpret them.
     """
 
     type: SchemaType
@@ -114,14 +112,14 @@ class Schema:
 
     @classmethod
     def read(cls, given: object, *, may_be_empty: bool = False) -> Schema:
-        """Read the schema of a request's body, or of a stored value; raises RegistryError.
+        """Read a schema from the body of a request or a record's value; raises RegistryError.
 
         Args:
-            given: the body or value.
-            may_be_empty: accept a missing text, which becomes an empty one.
+            given: the parsed JSON.
+            may_be_empty: accept a missing text as an empty one.
         """
         if not isinstance(given, Mapping):
-            raise RegistryError(422, "The body is not an object of JSON")
+            raise RegistryError(422, "The body is not a JSON object")
         text, references = given.get("schema"), given.get("references")
         if may_be_empty and text is None:
             text = ""
@@ -130,9 +128,11 @@ class Schema:
         try:
             schema_type = SchemaType(given.get("schemaType") or SchemaType.AVRO)
         except ValueError:
-            raise invalid_schema(f"Invalid schema type {given['schemaType']!s:.100}") from None
+            raise invalid_schema(
+                f"Invalid schema type {given['schemaType']!s:.100}. Use one of {', '.join(SchemaType)}."
+            ) from None
         if not isinstance(references, list | None) or len(references or ()) > REFERENCES_MAX:
-            raise invalid_schema(f"references are a list of at most {REFERENCES_MAX}")
+            raise invalid_schema(f"Invalid references: they must be a list of at most {REFERENCES_MAX}")
         return cls(
             schema_type,
             text,
@@ -142,15 +142,15 @@ class Schema:
         )
 
     def has_same_contract(self, other: Schema) -> bool:
-        """Return whether type, metadata and rules are those of another schema."""
+        """Return whether another schema has the same type, metadata and rules."""
         return (self.type, self.metadata, self.rule_set) == (other.type, other.metadata, other.rule_set)
 
     def has_same_references(self, other: Schema) -> bool:
-        """Return whether the references are those of another schema, in whatever order."""
+        """Return whether another schema has the same references, in any order."""
         return set(self.references) == set(other.references)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields of answers and stored values, without those that have their defaults; some are RawJson."""
+        """Return the fields of answers and records, without defaults. Values may be RawJson."""
         fields: dict[str, Any] = {}
         if self.type is not SchemaType.AVRO:
             fields["schemaType"] = self.type.value
@@ -164,15 +164,15 @@ class Schema:
 
 
 def _kept(content: object) -> RawJson | None:
-    return RawJson(dump(content, is_sorted=True)) if content else None  # equal content is an equal text
+    return RawJson(dump(content, is_sorted=True)) if content else None  # sorted, so that equal contents compare equal
 
 
 @attrs.frozen
 class Version:
-    """A schema as a subject has it.
+    """A schema as a version of a subject.
 
     Attributes:
-        is_deleted: softly: it is not listed, and its id can still be asked for.
+        is_deleted: whether it is soft-deleted: not listed, but its id still resolves.
     """
 
     subject: str
@@ -182,5 +182,5 @@ class Version:
     is_deleted: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields of answers, of which some are RawJson."""
+        """Return the fields of answers. Values may be RawJson."""
         return {"subject": self.subject, "version": self.number, "id": self.schema_id, **self.schema.as_json()}

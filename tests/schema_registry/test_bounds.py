@@ -143,7 +143,7 @@ def test_of_records_that_cannot_be_read_a_few_are_told(monkeypatch):
 
 def test_a_record_that_is_too_large_is_left_out():
     key = b'{"keytype":"CONFIG","subject":null,"magic":0}'
-    with pytest.raises(records.StrangeRecordError, match="larger than 4 MiB"):
+    with pytest.raises(records.UnreadableRecordError, match="larger than 4 MiB"):
         read_change(key, b'{"a":"' + b"x" * records.RECORD_BYTES_MAX + b'"}')
 
 

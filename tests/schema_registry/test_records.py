@@ -9,8 +9,8 @@ from hypothesis import given
 from pipeline_broker.schema_registry.records import (
     ConfigChange,
     ModeChange,
-    StrangeRecordError,
     SubjectDeleted,
+    UnreadableRecordError,
     VersionChange,
     read_change,
 )
@@ -104,7 +104,7 @@ strange_keys = st.binary(max_size=20) | st.builds(
 def test_whatever_a_record_has_it_is_read_or_strange(key, value):
     try:
         change = read_change(key, value)
-    except StrangeRecordError:
+    except UnreadableRecordError:
         return
     if change is not None:
         RegistryState().apply(change)
@@ -163,7 +163,7 @@ def compacted(records):
 
 
 def test_a_key_that_is_missing_is_strange():
-    with pytest.raises(StrangeRecordError):
+    with pytest.raises(UnreadableRecordError):
         read_change(None, b"{}")
 
 
