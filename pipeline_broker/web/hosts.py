@@ -1,7 +1,7 @@
-"""Where a port is served, and by which names it may be asked: the Host of a request, against DNS rebinding.
+"""Addresses to listen on, and the `Host` header of a request (a defence against DNS rebinding).
 
-Rules of this file: sans-IO. A page of a stranger that a browser has open can send requests to this machine, under a
-name of the stranger's that leads here. Such a request names the stranger's host, and never an address.
+A page of another site that a browser shows can send requests to this machine, under a name that its owner made resolve
+to it. The `Host` of such a request is that name, and never an address.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Return whether a host is only reachable from this machine."""
     address = _address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 
 
 def is_unspecified(host: str) -> bool:
-    """Whether an address that is bound stands for all those of the machine."""
+    """Return whether a host, such as `0.0.0.0`, binds all addresses of the machine."""
     address = _address(host)
     return address is not None and address.is_unspecified
 
 
 def read_place(text: str) -> tuple[str, int]:
-    """Where to serve: `PORT`, which is on this machine only, or `HOST:PORT`; raises ValueError with one line."""
+    """Parse `PORT`, which means loopback, or `HOST:PORT`; raises ValueError with a message of one line."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else LOOPBACK
     if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
@@ -45,7 +45,7 @@ def read_place(text: str) -> tuple[str, int]:
 
 
 def split_authority(authority: str) -> tuple[str, int | None]:
-    """Host, in lower case, and port of an authority; the port is None where it is not a number."""
+    """Split an authority into its host, in lower case, and its port; None if the port is not a number."""
     host, colon, port = authority.rpartition(":")
     if not colon or port.endswith("]"):
         host, port = authority, str(HTTP_PORT)
@@ -53,12 +53,12 @@ def split_authority(authority: str) -> tuple[str, int | None]:
 
 
 def is_own_name(host: str, bound: str, names: Iterable[str] = (), *, any_address: bool) -> bool:
-    """Whether a host of a request may be this server's.
+    """Return whether the host of a request may be this server's.
 
     Args:
-        host: as `split_authority` gives it.
+        host: as returned by `split_authority`.
         bound: the host that the server is bound to.
-        names: further ones, in lower case.
-        any_address: whether each address is right.
+        names: further names of the server, in lower case.
+        any_address: whether every IP address is accepted.
     """
     return is_loopback(host) or host == bound.lower() or host in names or (any_address and _address(host) is not None)

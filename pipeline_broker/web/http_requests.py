@@ -1,8 +1,7 @@
-"""Requests over HTTP, received within bounds of time, bytes and pieces.
+"""Receiving of HTTP requests, within bounds of time, bytes and pieces.
 
-h11 parses heads and chunked bodies, in the turn of the edges. A body with a Content-Length passes by it. A client that
-sends single bytes, or chunks of single bytes, would cost a step for each of them, so a request has a bounded number of
-pieces beside those that its size needs.
+h11 parses heads and chunked bodies, in turns of the event loop (`turns`). A body with a Content-Length is received
+without h11.
 """
 
 from __future__ import annotations
@@ -26,47 +25,46 @@ if TYPE_CHECKING:
 __all__ = ["HEADER_BYTES_MAX", "receive_request"]
 
 HEADER_BYTES_MAX = 16 * 1024
-"""Of an incomplete request; a complete one may be larger by one receive."""
+"""Of an incomplete head. A complete one may be larger by one receive."""
+# h11 takes 3 microseconds to parse a header line, and 16 KiB could be 4,000 lines.
 HEADER_LINES_MAX = 128
-"""h11 takes 3 microseconds for each line of a head; 16 KiB could be 4,000 of them."""
 RECEIVE_BYTES = 4096
 BODY_RECEIVE_BYTES = 64 * 1024
+# Receives or chunks of one request, beside one for each PIECE_BYTES of the largest body. Without this bound a client
+# that sends single bytes would cost a step for each of them.
 PIECES_MAX = 1000
-"""Of one request, beside one for each PIECE_BYTES of the largest body: a receive, or a chunk."""
 PIECE_BYTES = 256
+# For a client to send its whole request.
 REQUEST_SECONDS = 5.0
-"""For a client to send its request."""
 HEAD_END = b"\r\n\r\n"
 
 logger = logging.getLogger(__name__)
 
 
 class _RefusedError(Exception):
-    """The request is not read to its end."""
-
     def __init__(self, status: http.HTTPStatus, reason: str) -> None:
         super().__init__(reason)
         self.answer = refusal(status, reason)
 
 
 def _too_small() -> _RefusedError:
-    return _RefusedError(http.HTTPStatus.BAD_REQUEST, "the request arrives in too small pieces")
+    return _RefusedError(http.HTTPStatus.BAD_REQUEST, "the request arrives in too many small pieces")
 
 
 def _too_large(bytes_max: int) -> _RefusedError:
-    return _RefusedError(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {bytes_max} bytes")
+    return _RefusedError(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {bytes_max} bytes")
 
 
 async def receive_request(
     stream: trio.abc.ReceiveStream, connection: h11.Connection, body_bytes_max: int, kept: Kept
 ) -> HttpRequest | Answer | None:
-    """Return the client's request, or the answer that refuses it; None if the client closed before its end.
+    """Return the client's request, or the answer that refuses it; None if the client closed early.
 
     Args:
-        stream: of the client.
-        connection: parses its head.
-        body_bytes_max: of the body.
-        kept: is charged for the request.
+        stream: the client's stream.
+        connection: parses the head and the chunks.
+        body_bytes_max: largest allowed body.
+        kept: is charged for the received bytes.
     """
     h11 = importlib.import_module("h11")
     with trio.move_on_after(REQUEST_SECONDS) as waiting:
@@ -87,23 +85,22 @@ async def receive_request(
             return refusal(http.HTTPStatus.BAD_REQUEST, str(error))
         except OverBudgetError as error:
             return refusal(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is too large: {error}")
-        except (ValueError, RecursionError):  # a library does not understand what the client sent
-            logger.exception("a request could not be read")
-            return refusal(http.HTTPStatus.BAD_REQUEST, "the request cannot be understood")
+        except (ValueError, RecursionError):  # a library failed on the client's bytes
+            logger.exception("a request over HTTP could not be parsed")
+            return refusal(http.HTTPStatus.BAD_REQUEST, "the request is malformed")
     assert waiting.cancelled_caught
-    return refusal(http.HTTPStatus.REQUEST_TIMEOUT, "the request took too long")
+    return refusal(http.HTTPStatus.REQUEST_TIMEOUT, f"the request did not arrive within {REQUEST_SECONDS:g} seconds")
 
 
 async def _receive_head(stream: trio.abc.ReceiveStream, connection: h11.Connection) -> Any:
-    """Return the first event of a connection."""
-    lines, end = 0, b""
+    lines, end = 0, b""  # `end` carries a HEAD_END that is split over two receives
     for _ in range(PIECES_MAX):
         data = bytes(await stream.receive_some(RECEIVE_BYTES))
         lines += (end + data).partition(HEAD_END)[0].count(b"\n")
         end = data[1 - len(HEAD_END) :]
         if lines > HEADER_LINES_MAX:
             status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            raise _RefusedError(status, f"a request has at most {HEADER_LINES_MAX} lines of headers")
+            raise _RefusedError(status, f"the request has more than {HEADER_LINES_MAX} header lines")
         event = await in_turns(_parsed(connection, data))
         if event is not importlib.import_module("h11").NEED_DATA:
             return event
@@ -119,13 +116,14 @@ def _parsed(connection: h11.Connection, data: bytes) -> Steps[Any]:
 async def _receive_body(
     stream: trio.abc.ReceiveStream, connection: h11.Connection, request: HttpRequest, bytes_max: int, kept: Kept
 ) -> bytes | None:
-    """Return a body of as many bytes as its Content-Length says; None if the client closed before its end."""
+    """Return a body of Content-Length bytes; None if the client closed early."""
     h11 = importlib.import_module("h11")
-    size = whole_number(request.headers.get("content-length", "0"), 0, bytes_max)  # h11 has checked that it is one
+    # h11 has checked that it is a number, so None means that it is too large.
+    size = whole_number(request.headers.get("content-length", "0"), 0, bytes_max)
     if size is None:
         raise _too_large(bytes_max)
     body = bytearray()
-    while isinstance(event := connection.next_event(), h11.Data):  # what arrived with the head
+    while isinstance(event := connection.next_event(), h11.Data):  # the part that arrived with the head
         body += event.data
     pieces_left = PIECES_MAX + size // PIECE_BYTES
     while len(body) < size:
@@ -143,7 +141,7 @@ async def _receive_body(
 async def _receive_chunks(
     stream: trio.abc.ReceiveStream, connection: h11.Connection, _request: HttpRequest, bytes_max: int, kept: Kept
 ) -> bytes | None:
-    """Return a chunked body; None if the client closed before its end."""
+    """Return a chunked body; None if the client closed early."""
     chunks = _Chunks(connection, bytes_max, kept)
     while not await in_turns(chunks.take()):
         data = bytes(await stream.receive_some(RECEIVE_BYTES))
@@ -154,15 +152,13 @@ async def _receive_chunks(
 
 
 class _Chunks:
-    """The chunks of a body that arrived so far."""
-
     def __init__(self, connection: h11.Connection, bytes_max: int, kept: Kept) -> None:
         self._connection, self._bytes_max, self._kept = connection, bytes_max, kept
         self._pieces_left = PIECES_MAX + bytes_max // PIECE_BYTES
         self.body = bytearray()
 
     def take(self) -> Steps[bool]:
-        """Take the received chunks; return whether the body is complete."""
+        """Take the received chunks in steps; return whether the body is complete."""
         h11 = importlib.import_module("h11")
         while (event := self._connection.next_event()) is not h11.NEED_DATA:
             yield

@@ -1,10 +1,4 @@
-"""HTTP over Trio, for every port of a broker that serves it: one request a connection, or a stream of events.
-
-It speaks HTTP through h11 and decides nothing. Every wait, size and number of clients has a bound, because these ports
-are as open as the broker's, and slow clients make room for others (`slots`). The bytes that a connection keeps are
-charged to the budget of the edges. Whatever a client sends, and whatever a handler raises, ends at its connection. The
-handler decides who may ask (`strangers`). h11 comes with the extra `dashboard` and is imported when it is used.
-"""
+"""An HTTP server on Trio: one request per connection, answered by a response or a stream of events."""
 
 from __future__ import annotations
 
@@ -39,18 +33,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Handler", "HttpLimits", "HttpUnavailableError", "open_listeners", "require_h11", "serve_http"]
 
+# The default of `HttpLimits.body_bytes_max`.
 BODY_BYTES_MAX = 16 * 1024
-"""Unless the limits of a server say otherwise."""
 RECEIVE_BYTES = 4096
+# Of an answer in one send.
 SEND_BYTES = 64 * 1024
-"""Of an answer in one go."""
+# For a viewer to read one event. A slower viewer is dropped.
 EVENT_SECONDS = 5.0
-"""How long a viewer may take to read one event; one that takes longer is dropped."""
+# Of the kernel's send buffer. A larger one would fill with events for a client that does not read, and they would be
+# stale when it does.
 SEND_BUFFER_BYTES = 64 * 1024
-"""Of a socket: what the kernel keeps for a client that does not read. Events would be old when they are read."""
+# After an early refusal the client may still be sending. A close with unread data would reset the connection and lose
+# the answer, so the server reads a bounded amount first.
 LINGER_SECONDS = 1.0
 LINGER_BYTES_MAX = 64 * 1024
-"""What a client that was refused half-way may still send: closing earlier would reset the answer on its way."""
 
 Handler: TypeAlias = Callable[[HttpRequest], Awaitable[Answer | StreamedAnswer | EventStream]]
 
@@ -58,17 +54,17 @@ logger = logging.getLogger(__name__)
 
 
 class HttpUnavailableError(Exception):
-    """Something cannot be served; the text is one line that says what to do."""
+    """A port cannot be served; the message is one line that names the remedy."""
 
 
 @attrs.frozen(kw_only=True)
 class HttpLimits:
-    """What differs from server to server, by what its answers are.
+    """Limits of one server.
 
     Attributes:
-        connections_max: open at a time; beyond them one makes room for the newcomer, see `slots`.
-        response_seconds: how long a client may take to read its answer, a stream of events excepted.
-        body_bytes_max: of a request.
+        connections_max: open connections. A further one evicts another (see `slots`).
+        response_seconds: for a client to read its response; not for a stream of events.
+        body_bytes_max: largest body of a request.
     """
 
     connections_max: int
@@ -77,48 +73,46 @@ class HttpLimits:
 
 
 def require_h11(what: str) -> Any:
-    """The h11 module; call it before a broker starts to learn early that it is missing.
+    """Import and return h11. Callers use it before the broker starts, to report a missing package early.
 
     Args:
-        what: is to be served, for the error.
-        host: an address or a name; empty for all interfaces, as of a listener of Kafka's.
+        what: the service that needs it, for the error.
 
     Raises:
-        HttpUnavailableError: it is not installed.
+        HttpUnavailableError: h11 is not installed.
     """
     try:
         return importlib.import_module("h11")
     except ImportError:
         raise HttpUnavailableError(
-            f"cannot serve {what} without the package h11: pip install 'pipeline-broker[dashboard]'"
+            f"cannot serve {what}: the package h11 is missing. Run pip install 'pipeline-broker[dashboard]'"
         ) from None
 
 
 def _h11() -> Any:
-    """The module, once somebody has made sure that it is there."""
     return importlib.import_module("h11")
 
 
 async def open_listeners(
     what: str, host: str, port: int, limits: HttpLimits, option: str | None = None
 ) -> list[trio.SocketListener]:
-    """Bind a port; 0 lets the system choose.
+    """Bind a port; 0 lets the system choose one.
 
     Args:
-        what: is to be served, for the error.
-        host: an address or a name; empty for all interfaces, as of a listener of Kafka's.
+        what: the service, for the error.
+        host: an address or a name; empty for all interfaces, as in Kafka's listeners.
         limits: of the server.
-        option: where the port came from, for the error; None where nobody gave one.
+        option: the option that set the port, for the error; None if it was a default.
 
     Raises:
-        HttpUnavailableError: h11 is missing, or the port cannot be had.
+        HttpUnavailableError: h11 is missing, or the port cannot be bound.
     """
     require_h11(what)
     try:
         return await trio.open_tcp_listeners(port, host=host or None, backlog=limits.connections_max)
     except OSError as error:
         reason = error.strerror or str(error)
-        remedy = "" if option is None else f"; choose another {option}"
+        remedy = "" if option is None else f". Choose another {option}"
         raise HttpUnavailableError(f"cannot serve {what} on {host}:{port}: {reason}{remedy}") from None
 
 
@@ -128,10 +122,10 @@ async def serve_http(
     """Serve until cancelled.
 
     Args:
-        listeners: see `open_listeners`.
-        handler: answers requests.
+        listeners: from `open_listeners`.
+        handler: answers each request.
         limits: of this server.
-        edges: charged for what connections keep.
+        edges: the budget that is charged for the bytes that connections keep.
     """
     slots = Slots(limits.connections_max)
 
@@ -167,11 +161,11 @@ async def serve_connection(
     """Answer the one request of a connection and close it.
 
     Args:
-        stream: of the client.
+        stream: the client's stream.
         handler: answers the request.
         limits: of the server.
         kept: charges the budget of the edges for this connection.
-        reached: called with how far it is, from Stage.ANSWERING on.
+        reached: is called with each stage of the connection after Stage.RECEIVING.
     """
     h11 = _h11()
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_BYTES_MAX)
@@ -189,7 +183,7 @@ async def serve_connection(
                 await _send_events(stream, connection, answer)
                 return
             has_body = not (isinstance(request, HttpRequest) and request.method == "HEAD")
-            del request  # its body is not kept while the answer is sent
+            del request  # free its body before the answer is sent
             if isinstance(answer, StreamedAnswer):
                 await _send_pieces(stream, connection, answer, limits.response_seconds, has_body=has_body)
                 return
@@ -199,9 +193,9 @@ async def serve_connection(
                 reached(Stage.LINGERING)
                 await _linger(stream)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return  # the client is gone
-        except Exception:  # whatever happens to one client ends its connection, and not the broker
-            logger.exception("a connection over HTTP ended")
+            return  # the client has closed the connection
+        except Exception:  # must not reach the nursery, which would end all other connections
+            logger.exception("a connection over HTTP failed")
 
 
 async def _answer(request: HttpRequest, handler: Handler) -> Answer | StreamedAnswer | EventStream:
@@ -219,7 +213,7 @@ async def _answer(request: HttpRequest, handler: Handler) -> Answer | StreamedAn
 async def _send(
     stream: trio.abc.SendStream, connection: h11.Connection, answer: Answer, kept: Kept, *, has_body: bool
 ) -> None:
-    """Send an answer; its body in slices of the one object that all clients of a shared answer are sent."""
+    """Send an answer. Slices of its body are not copied, because many clients may share it."""
     body = memoryview(answer.body if has_body else b"")
     try:
         kept.resize(HEADER_BYTES_MAX + len(body))
@@ -247,7 +241,7 @@ async def _send_pieces(
     *,
     has_body: bool,
 ) -> None:
-    """Send a response in pieces; a client that takes longer than `piece_seconds` for one is dropped."""
+    """Send a response in pieces. A client that takes longer than `piece_seconds` for one is dropped."""
     h11 = _h11()
     headers = [("Content-Type", answer.content_type), ("Connection", "close"), *SECURITY_HEADERS]
     head = h11.Response(status_code=http.HTTPStatus.OK, headers=headers, reason="OK")
@@ -263,12 +257,12 @@ async def _send_pieces(
 
 
 def _next_piece(pieces: Iterator[bytes]) -> Steps[bytes | None]:
-    yield None  # the making of a piece is a turn
+    yield None  # build the piece within a turn
     return next(pieces, None)
 
 
 async def _send_events(stream: trio.abc.HalfCloseableStream, connection: h11.Connection, events: EventStream) -> None:
-    """Send events until the viewer leaves, is too slow, or the stream ends."""
+    """Send events until the viewer leaves or is too slow, or the stream ends."""
     h11 = _h11()
     headers = [("Content-Type", "text/event-stream; charset=utf-8"), ("Connection", "close"), *SECURITY_HEADERS]
 
@@ -298,15 +292,15 @@ async def _send_until_broken(
             await stream.send_all(connection.send(head))
         await events.run(send)
     except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
-        return  # the viewer is gone, or too slow
+        return  # the viewer has left, or is too slow
     except Exception:
-        logger.exception("a stream of events ended")
+        logger.exception("a stream of events failed")
         with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await send(event({"reason": "the broker could not continue; its log says why"}, "end"))
 
 
 async def _watch_for_end(stream: trio.abc.ReceiveStream, scope: trio.CancelScope) -> None:
-    """End the stream when the viewer closes; what it sends otherwise is read past."""
+    """Cancel `scope` when the viewer closes; ignore anything else that it sends."""
     try:
         while await stream.receive_some(RECEIVE_BYTES):
             pass
@@ -316,7 +310,7 @@ async def _watch_for_end(stream: trio.abc.ReceiveStream, scope: trio.CancelScope
 
 
 async def _linger(stream: trio.abc.ReceiveStream) -> None:
-    """Read what the client still sends, within bounds, so that the answer is not reset on its way."""
+    # See LINGER_SECONDS.
     received = 0
     with trio.move_on_after(LINGER_SECONDS):
         while received < LINGER_BYTES_MAX:

@@ -1,7 +1,6 @@
-"""A request over HTTP and the answer to it, as values.
+"""HTTP requests and answers, as values.
 
-Rules of this room: it knows HTTP's words and none of the broker's; what is answered, and to whom, others decide. This
-file is sans-IO: whatever a client sends becomes a HttpRequest or a BadRequestError, never another exception.
+Whatever a client sends becomes a HttpRequest or a BadRequestError, never another exception.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ __all__ = [
 ]
 
 QUERY_FIELDS_MAX = 24
+# Of one JSON answer.
 ANSWER_BYTES_MAX = 8 << 20
-"""Of an answer that is made in steps."""
+# Of JSON: about 100 microseconds.
 PIECES_PER_STEP = 128
-"""Of JSON: some 100 microseconds."""
 JSON_TYPE = "application/json; charset=utf-8"
 
 SECURITY_HEADERS = (
@@ -54,15 +53,17 @@ SECURITY_HEADERS = (
     ("X-Content-Type-Options", "nosniff"),
     ("Cache-Control", "no-store"),
 )
-"""Of every answer: nothing is run or shown that does not come from here, by nobody else, and nothing is kept."""
+"""Headers of every answer: only this server's own scripts run, no other site may embed an answer, and no cache keeps
+it.
+"""
 
 
 class BadRequestError(Exception):
-    """The request cannot be understood; the text is one line that says why."""
+    """The request is malformed; the message is one line."""
 
 
 class AnswerTooLargeError(Exception):
-    """An answer would have more than ANSWER_BYTES_MAX; the text says so in one line."""
+    """An answer would exceed ANSWER_BYTES_MAX; the message is one line."""
 
 
 @attrs.frozen(kw_only=True)
@@ -70,11 +71,11 @@ class HttpRequest:
     """One request.
 
     Attributes:
-        path: decoded.
-        segments: what stands between the slashes of the path, each decoded alone: a name may have a slash in it.
-        query: of a name that comes twice the last value counts.
-        headers: names in lower case; of a name that comes twice the values are joined by commas.
-        body: of a POST or PUT.
+        path: the decoded path.
+        segments: the parts of the path between slashes. Each is decoded alone, so it may contain a slash.
+        query: parameters by name; the last value of a repeated one.
+        headers: by name in lower case; the values of a repeated one are joined by commas.
+        body: empty except for POST and PUT.
     """
 
     method: str
@@ -86,7 +87,7 @@ class HttpRequest:
 
     @classmethod
     def parse(cls, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> HttpRequest:
-        """The request of a head; raises BadRequestError."""
+        """Parse a request without its body; raises BadRequestError."""
         path, _, query = target.partition(b"?")
         joined: dict[str, str] = {}
         for name, value in headers:
@@ -97,31 +98,31 @@ class HttpRequest:
             decoded = unquote_to_bytes(path).decode()
             segments = tuple(unquote_to_bytes(part).decode() for part in path.split(b"/") if part)
         except ValueError as error:
-            raise BadRequestError(f"the address cannot be understood: {type(error).__name__}") from None
+            raise BadRequestError(f"the request target is malformed: {type(error).__name__}") from None
         if not decoded.startswith("/"):
-            raise BadRequestError("the address is not a path")
+            raise BadRequestError("the request target is not a path that starts with /")
         return cls(method=method.decode("ascii"), path=decoded, query=dict(fields), headers=joined, segments=segments)
 
     def json(self) -> Any:
-        """The body as JSON; raises BadRequestError."""
+        """Return the body as JSON; raises BadRequestError."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
             raise BadRequestError("the body is not JSON") from None
 
     def integer(self, name: str, default: int) -> int:
-        """A whole number of the query, at least 0; raises BadRequestError."""
+        """Return a query parameter as a number of at least 0; raises BadRequestError."""
         text = self.query.get(name, "")
         if not text:
             return default
         if not (text.isascii() and text.isdigit() and len(text) < 20):
-            raise BadRequestError(f"{name} is not a whole number from 0 on")
+            raise BadRequestError(f"the parameter {name} must be a whole number of at least 0")
         return int(text)
 
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """A complete response; `headers` come beside SECURITY_HEADERS."""
+    """A complete response. `headers` are sent in addition to SECURITY_HEADERS."""
 
     status: http.HTTPStatus
     body: bytes
@@ -131,32 +132,30 @@ class Answer:
 
 @attrs.frozen(kw_only=True)
 class StreamedAnswer:
-    """A complete response in pieces, each of which is made when the client has taken the one before."""
+    """A response in pieces. Each is made after the client has taken the one before."""
 
     pieces: Iterator[bytes]
     content_type: str
 
 
 SendEvent: TypeAlias = Callable[[bytes], Awaitable[None]]
-"""Sends one event."""
 RunEvents: TypeAlias = Callable[[SendEvent], Awaitable[None]]
-"""Sends events until it is cancelled, or there are no more."""
+"""Sends events until it is cancelled or runs out of events."""
 
 
 @attrs.frozen
 class EventStream:
-    """An answer without an end: `run` is given what sends one event, and sends until it is cancelled."""
+    """An endless response. `run` receives a function that sends one event, and runs until it is cancelled."""
 
     run: RunEvents
 
 
 def json_answer(content: Any, status: http.HTTPStatus = http.HTTPStatus.OK) -> Answer:
-    """An answer of JSON."""
     return Answer(status=status, body=json.dumps(content, separators=(",", ":")).encode(), content_type=JSON_TYPE)
 
 
 def refusal(status: http.HTTPStatus, reason: str, *headers: tuple[str, str]) -> Answer:
-    """An answer that says why there is no other, as JSON with the field `error`."""
+    """Build an error response: a JSON object with the field `error`."""
     return attrs.evolve(json_answer({"error": reason}, status), headers=headers)
 
 
@@ -164,10 +163,12 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def json_steps(content: Any) -> Steps[bytes]:
-    """Content as JSON, in steps: the module's C code would keep the event loop for as long as clients made it.
+    """Encode JSON in steps.
+
+    `json.dumps` would block the event loop for as long as clients made the content large.
 
     Raises:
-        AnswerTooLargeError: there is too much of it.
+        AnswerTooLargeError: the JSON would exceed ANSWER_BYTES_MAX.
     """
     parts: list[bytes] = []
     pieces: list[str] = []
@@ -179,14 +180,21 @@ def json_steps(content: Any) -> Steps[bytes]:
             pieces.clear()
             size_bytes += len(parts[-1])
             if size_bytes > ANSWER_BYTES_MAX:
-                raise AnswerTooLargeError(f"the answer would have more than {ANSWER_BYTES_MAX} bytes: ask for less")
+                raise AnswerTooLargeError(
+                    f"the answer is larger than {ANSWER_BYTES_MAX} bytes. Request a smaller part."
+                )
             yield
     parts.append("".join(pieces).encode())
     return b"".join(parts)
 
 
 def json_or_absent(content: Any, what: str) -> Steps[Answer]:
-    """Make an answer of JSON in steps, or a refusal for None."""
+    """Build a JSON answer in steps; an answer with status 404 if `content` is None.
+
+    Args:
+        content: the JSON value.
+        what: the kind of thing that is missing, for the error.
+    """
     if content is None:
         return refusal(http.HTTPStatus.NOT_FOUND, f"there is no such {what}")
     body = yield from json_steps(content)
@@ -194,10 +202,11 @@ def json_or_absent(content: Any, what: str) -> Steps[Answer]:
 
 
 def event(content: Any, name: str = "message") -> bytes:
-    """A server-sent event (HTML standard, section 9.2): JSON has no line break, so it is one line of data."""
+    """Build a server-sent event (HTML standard, section 9.2)."""
+    # Compact JSON has no line breaks, so it fits in one `data` line.
     return f"event: {name}\ndata: {json.dumps(content, separators=(',', ':'))}\n\n".encode()
 
 
 def event_steps(content: Any, name: str) -> Steps[bytes]:
-    """The same in steps."""
+    """Like `event`, but in steps."""
     return b"".join((f"event: {name}\ndata: ".encode(), (yield from json_steps(content)), b"\n\n"))

@@ -1,8 +1,4 @@
-"""Answers that many clients may ask for at once: made once for all of them.
-
-Rules of this file: the first client that asks has the answer made, in turns; those that ask meanwhile, or within
-SHARED_SECONDS, get the same object. All together cost as much as one, in time and in memory.
-"""
+"""Answers that many clients request at the same time, built once for all of them."""
 
 from __future__ import annotations
 
@@ -21,24 +17,28 @@ SHARED_SECONDS = 1.0
 
 
 class SharedAnswers:
-    """The answers of one server.
+    """A cache of the answers of one server, by key.
+
+    The first client that requests an answer builds it. Clients that request it at the same time, or within
+    SHARED_SECONDS, get the same object, so all of them cost the time and memory of one.
 
     Args:
-        edges: charged for those that are kept.
+        edges: is charged for the cached answers.
     """
 
     def __init__(self, edges: ByteBudget) -> None:
         self._edges = edges
-        self._kept: dict[Hashable, tuple[float, Answer, Kept]] = {}  # the oldest first
+        self._kept: dict[Hashable, tuple[float, Answer, Kept]] = {}  # oldest first
         self._making: dict[Hashable, trio.Lock] = {}
         self._changes = 0
 
     async def get(self, key: Hashable, make: Callable[[], Steps[Answer]]) -> Answer:
-        """The answer for a key, at most SHARED_SECONDS old.
+        """Return the answer for a key, at most SHARED_SECONDS old.
 
         Args:
             key: everything that the answer depends on.
-            make: returns the steps to the answer. If they raise, so does this, and the next client makes it anew.
+            make: returns the steps that build the answer. If they raise, so does this method, and the next client tries
+                again.
         """
         lock = self._making.setdefault(key, trio.Lock())
         try:
@@ -48,15 +48,16 @@ class SharedAnswers:
                     return self._kept[key][1]
                 changes = self._changes
                 answer = await in_turns(make())
+                # An answer that was being built when `forget` was called may be outdated.
                 if changes == self._changes:
                     self._keep(key, answer)
                 return answer
         finally:
-            if not lock.locked():  # no client waits
+            if not lock.locked():  # no other client waits for this key
                 self._making.pop(key, None)
 
     def forget(self) -> None:
-        """Make every answer anew from now on, as after a change."""
+        """Drop all answers, as after a change of their contents."""
         self._changes += 1
         self._forget_until(float("inf"))
 

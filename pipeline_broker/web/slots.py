@@ -1,8 +1,8 @@
-"""Which connections a small HTTP server has open, and which of them makes room for a newcomer.
+"""Slots for the open connections of a small HTTP server, with eviction.
 
-Rules of this file: sans-IO. A client that is slow, or sends nothing, keeps nobody out: where all slots are taken, the
-oldest connection whose answer has left is closed for the newcomer, else the oldest whose request is not complete, else
-the oldest that is being answered. A stream of events is never closed for another connection.
+Slow or silent clients must not lock out others. If all slots are taken, a new connection closes the oldest one of the
+lowest stage: first a connection that has been answered, then one without a complete request, then one that is being
+answered. Streams of events are never evicted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Slot", "Slots", "Stage"]
 
 
 class Stage(enum.IntEnum):
-    """How far a connection is; the lowest goes first."""
+    """The progress of a connection. The lowest stage is evicted first."""
 
     LINGERING = 0
     RECEIVING = 1
@@ -23,10 +23,10 @@ class Stage(enum.IntEnum):
 
 
 class Slot:
-    """One connection.
+    """One open connection.
 
     Args:
-        close: ends it.
+        close: closes the connection.
     """
 
     __slots__ = ("close", "stage")
@@ -40,17 +40,17 @@ class Slots:
     """The connections of one server.
 
     Args:
-        slots_max: open ones at a time.
+        slots_max: number of connections that may be open at a time.
     """
 
     def __init__(self, slots_max: int) -> None:
         self._slots_max = slots_max
-        self._taken: dict[Slot, None] = {}  # the oldest first
+        self._taken: dict[Slot, None] = {}  # oldest first
 
     def take(self, close: Callable[[], None]) -> Slot | None:
-        """A slot for a newcomer, for which another connection may have been closed; None where each streams."""
+        """Return a slot for a new connection, evicting another one if necessary; None if all of them stream events."""
         if len(self._taken) >= self._slots_max:
-            victim = min(self._taken, key=lambda slot: slot.stage)  # of the same stage the first
+            victim = min(self._taken, key=lambda slot: slot.stage)  # the oldest one of the lowest stage
             if victim.stage is Stage.STREAMING:
                 return None
             self.release(victim)
@@ -60,8 +60,7 @@ class Slots:
         return slot
 
     def release(self, slot: Slot) -> None:
-        """The connection has ended; one that was closed for another has none any more."""
-        self._taken.pop(slot, None)
+        self._taken.pop(slot, None)  # an evicted connection has lost its slot already
 
     def __len__(self) -> int:
         return len(self._taken)

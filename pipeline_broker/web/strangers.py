@@ -1,12 +1,11 @@
-"""The check for requests that a stranger's page makes a browser send: one rule for every HTTP port of the broker.
+"""The check against cross-site requests, for every HTTP port of the broker.
 
-Rules of this file: sans-IO. A page that a browser has open can send requests to this machine and to its network, also
-where the port is bound to loopback:
+A page of any site that a browser shows can send requests to this machine and its network, even to a port on loopback.
+So each request is checked by its headers:
 
-    Host      names the server by an address or an own name. DNS rebinding, a stranger's name that leads here, does not
-    Origin    is the server's own, where there is one; `null` is foreign
-    Sec-Fetch-Site
-              where a browser sends it, is that of our own pages or `none`. A page may be opened from any site
+* `Host` must name the server by an address or one of its names. A name that DNS rebinding points here is refused.
+* `Origin`, if present, must be the server's own; `null` is foreign.
+* `Sec-Fetch-Site`, if present, must be `same-origin` or `none`. Pages may be opened from any site.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ OWN_SITES = frozenset({"same-origin", "none"})
 
 @attrs.frozen(kw_only=True)
 class OwnPlace:
-    """The place of a server, as browsers name it.
+    """The address of a server, as browsers name it.
 
     Attributes:
-        host: that is bound.
-        port: that a Host must name; None where forwarding may change it.
-        names: by which clients know it beside addresses, in lower case.
-        any_address: whether each address is right.
-        needs_host: whether a request without a Host is refused; browsers always send one.
+        host: the host that the server is bound to.
+        port: the port that a Host must name; None if port forwarding may change it.
+        names: names of the server other than addresses, in lower case.
+        any_address: whether every IP address is accepted as a Host.
+        needs_host: whether a request without a Host is refused. Browsers always send one.
     """
 
     host: str
@@ -41,16 +40,21 @@ class OwnPlace:
     needs_host: bool = True
 
     def refusal(self, headers: Mapping[str, str], *, is_page: bool = False) -> str | None:
-        """Return why a request is refused, as one line; None if it may pass."""
+        """Return the reason to refuse a request, as one line; None if it is allowed.
+
+        Args:
+            headers: by name in lower case.
+            is_page: whether the request loads a page, which other sites may link to.
+        """
         authority = headers.get("host")
         if authority is None and self.needs_host:
-            return "the request has no Host"
+            return "the request has no Host header"
         if authority is not None and not self._is_own(authority):
             return "the Host is not this broker's"
         if headers.get("origin", f"http://{authority}") != f"http://{authority}":
             return "the Origin is not this broker's"
         if not is_page and headers.get("sec-fetch-site", "none") not in OWN_SITES:
-            return "another site asks"
+            return "the request comes from another site"
         return None
 
     def _is_own(self, authority: str) -> bool:

@@ -1,8 +1,8 @@
-"""Turns of the event loop for everything that is not a request of Kafka's protocol.
+"""Turns of the event loop for work other than requests of Kafka's protocol.
 
-A page of metrics, a list of schemas or a view of the dashboard takes as long as clients have made it long. Such work is
-a generator of small steps, and `in_turns` runs it. All such work of one event loop shares one turn: however many
-viewers wait, at most TURN_SECONDS of it run between two polls of the network.
+A page of metrics, a list of schemas or a view of the dashboard may be arbitrarily large. Such work is a generator of
+small steps, which `in_turns` runs. All such work of one event loop shares one turn: however many clients wait, it runs
+for at most TURN_SECONDS between two polls of the network.
 """
 
 from __future__ import annotations
@@ -33,14 +33,11 @@ def _lock() -> trio.Lock:
 
 
 async def in_turns(steps: Steps[Result]) -> Result:
-    """Run steps to their end and return their result.
-
-    The steps are closed where the caller is cancelled.
-    """
+    """Run steps to completion and return their result. They are closed if the caller is cancelled."""
     lock = _lock()
     try:
         while True:
-            async with lock:  # fair, and a checkpoint: requests are served before the turn begins
+            async with lock:  # fair, and a checkpoint, so requests are served before the turn starts
                 end = time.perf_counter() + TURN_SECONDS
                 while time.perf_counter() < end:
                     next(steps)

@@ -95,7 +95,7 @@ def test_a_port_that_somebody_has_is_one_line_that_names_its_option(tmp_path, op
 
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("Error: cannot serve ")
-    assert result.stderr.endswith(f" on 127.0.0.1:{port}: Address already in use; choose another {option}\n")
+    assert result.stderr.endswith(f" on 127.0.0.1:{port}: Address already in use. Choose another {option}\n")
     assert result.stderr.count("\n") == 1
 
 
