@@ -1,8 +1,7 @@
-"""Access control: what may be allowed or denied, to whom, on what; and filters over such rules.
+"""Access control rules and filters over them (Kafka's AclBinding and AclBindingFilter, KIP-290).
 
-Rules of this file: data and matching only; numbers are those on the wire. A rule with an ANY, MATCH or UNKNOWN in it is
-no rule; a filter may have ANY, and MATCH as its pattern (Kafka's AclBinding and AclBindingFilter, KIP-290). A rule
-shows its host as it was given, and is compared by `address`: rules of Kafka name IPv6 clients as Java writes them.
+The numbers of the enums are those on the wire. A rule contains no ANY, MATCH or UNKNOWN. A filter may contain ANY, and
+MATCH as its pattern type.
 """
 
 from __future__ import annotations
@@ -27,13 +26,11 @@ __all__ = [
 ]
 
 CLUSTER_NAME = "kafka-cluster"
-"""The name of the one resource of type CLUSTER."""
+"""The name of the only resource of type CLUSTER."""
 WILDCARD = "*"
 
 
 class ResourceType(enum.IntEnum):
-    """What a rule is about."""
-
     UNKNOWN = 0
     ANY = 1
     TOPIC = 2
@@ -45,7 +42,7 @@ class ResourceType(enum.IntEnum):
 
 
 class PatternType(enum.IntEnum):
-    """How the name of a rule is to be read."""
+    """The interpretation of a resource name."""
 
     UNKNOWN = 0
     ANY = 1
@@ -55,8 +52,6 @@ class PatternType(enum.IntEnum):
 
 
 class AclOperation(enum.IntEnum):
-    """What somebody wants to do."""
-
     UNKNOWN = 0
     ANY = 1
     ALL = 2
@@ -76,8 +71,6 @@ class AclOperation(enum.IntEnum):
 
 
 class PermissionType(enum.IntEnum):
-    """What a rule says."""
-
     UNKNOWN = 0
     ANY = 1
     DENY = 2
@@ -115,24 +108,25 @@ SUPPORTED: dict[ResourceType, tuple[AclOperation, ...]] = {
     ResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
     ResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
 }
-"""The operations that each type of resource knows."""
+"""Operations that Kafka allows in rules for each type of resource."""
 
 
 def address_of(host: str) -> str:
-    """Return the text by which the host of a rule or of a client is compared."""
+    """Return the normalized host of a rule or a client, for comparisons."""
+    # Rules may contain IPv6 addresses in Java's notation.
     return normal_address(host) or host
 
 
 @attrs.frozen(order=True)
 class AclBinding:
-    """One rule: on what, to whom, from where, what, and whether.
+    """A rule that allows or denies a principal an operation on resources.
 
     Attributes:
-        resource_type, resource_name, pattern_type: the resources; the LITERAL name `*` stands for all of the type.
-        principal: as `User:alice`; `User:*` is everybody.
-        host: an address, or `*`.
-        operation, permission: what is allowed or denied.
-        address: the host in the form of `address_of`.
+        resource_type, resource_name, pattern_type: the resources; the LITERAL name `*` means all of the type.
+        principal: such as `User:alice`; `User:*` means every user.
+        host: an address as it was entered, or `*`.
+        operation, permission: the operation and whether it is allowed or denied.
+        address: the normalized host, which comparisons use.
     """
 
     resource_type: ResourceType
@@ -151,7 +145,7 @@ class AclBinding:
 
 @attrs.frozen
 class AclFilter:
-    """Which rules are meant; None and ANY stand for all."""
+    """A filter over rules. None and ANY match everything."""
 
     resource_type: ResourceType
     resource_name: str | None
@@ -167,7 +161,6 @@ class AclFilter:
         return None if self.host is None else address_of(self.host)
 
     def matches(self, binding: AclBinding) -> bool:
-        """Whether a rule is meant."""
         return (
             self.resource_type in (ResourceType.ANY, binding.resource_type)
             and self.principal in (None, binding.principal)

@@ -1,10 +1,7 @@
-"""The rules of access as records of the metadata partition, and the index by which they are looked up.
+"""Access control rules as records of the metadata partition, with an index by resource.
 
-    key   = int16 type 7, then JSON [resource type, name, pattern, principal, host, operation, permission]
-    value = int16 version 0
-
-Rules of this file: a rule counts when its record is durable; a value of null takes exactly that rule away, and no other
-(CVE-2024-27309).
+key   = int16 type 7, then JSON [resource type, name, pattern, principal, host, operation, permission]
+value = int16 version 0
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ __all__ = ["Acls", "read_binding"]
 
 
 class Acls(ReplayedWrites):
-    """All rules."""
+    """All rules of a cluster. A rule counts once its record is durable."""
 
     def __init__(self) -> None:
         self._bindings: set[AclBinding] = set()
@@ -48,7 +45,7 @@ class Acls(ReplayedWrites):
         return iter(self._bindings)
 
     def of_resource(self, resource_type: ResourceType, name: str) -> list[AclBinding]:
-        """The rules whose pattern matches the name of a resource."""
+        """Return the rules with a pattern that matches the name of a resource."""
         found = [*self._literal.get((resource_type, name), ())]
         if name != WILDCARD:
             found += self._literal.get((resource_type, WILDCARD), ())
@@ -58,32 +55,32 @@ class Acls(ReplayedWrites):
         return found
 
     def of_type(self, resource_type: ResourceType) -> list[AclBinding]:
-        """The rules about any resource of a type."""
+        """Return the rules for resources of a type."""
         return [binding for binding in self._bindings if binding.resource_type is resource_type]
 
     def __len__(self) -> int:
-        """How many rules there are."""
         return len(self._bindings)
 
     def matching(self, wanted: AclFilter) -> list[AclBinding]:
-        """The rules that a filter means, in a stable order."""
+        """Return the rules that match a filter, in a stable order."""
         return sorted(filter(wanted.matches, self._bindings))
 
     # Changes
 
     def add(self, bindings: Iterable[AclBinding]) -> Write:
-        """Decide new rules; one that is there already stays as it is."""
+        """Return the write that adds rules. Adding an existing rule changes nothing."""
         return Write("", tuple(StateRecord(_key(binding), record_value()) for binding in bindings))
 
     def remove(self, bindings: Sequence[AclBinding]) -> Write:
-        """Decide that rules end."""
+        """Return the write that removes rules."""
+        # A tombstone removes exactly one rule. Other rules of the resource stay in force (CVE-2024-27309 in Kafka).
         return Write("", tuple(StateRecord(_key(binding), None) for binding in bindings))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; those of other subjects are read past.
+        """Apply a durable record; skip those of other types.
 
         Raises:
-            CorruptStateRecordError: it cannot be read.
+            CorruptStateRecordError: the record cannot be read.
         """
         if record_type(key) != RecordType.ACL:
             return
@@ -123,13 +120,13 @@ def _key(binding: AclBinding) -> bytes:
 
 
 def read_binding(key: bytes, value: bytes | None) -> AclBinding:
-    """Read the rule that a record is about; raises CorruptStateRecordError."""
+    """Return the rule in the key of a record; raises CorruptStateRecordError."""
     with reading("access rule"):
         if value is not None:
-            body_of(value)  # of a version that is known
+            body_of(value)  # checks the version
         resource_type, name, pattern, principal, host, operation, permission = json_of(subject_of(key))
         if not isinstance(name, str) or not isinstance(principal, str) or not isinstance(host, str):
-            raise TypeError("a name, a principal or a host that is no text")
+            raise TypeError("a name, a principal or a host is not a string")
         return AclBinding(
             ResourceType(resource_type),
             name,

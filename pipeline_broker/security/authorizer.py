@@ -1,12 +1,4 @@
-"""Who may do what: Kafka's StandardAuthorizer over the rules of access.
-
-Rules of this file: super users may do everything. Otherwise a rule that denies wins over every rule that allows; what
-nobody mentions is decided by `allow.everyone.if.no.acl.found` when no rule at all is about the resource, and denied
-when there are rules that do not fit. To be allowed to read, write, delete or alter implies to describe, and to alter
-configs implies to describe them; to be denied implies nothing more. Principals are compared as they are, hosts as
-addresses.
-Every denial is counted and told to a logger of its own, in Kafka's words; what is allowed costs nothing there.
-"""
+"""Authorization by access control rules, like Kafka's StandardAuthorizer."""
 
 from __future__ import annotations
 
@@ -37,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["LOGGER", "Authorizer"]
 
 LOGGER = "pipeline_broker.authorizer"
-"""The name of the logger of denials."""
+"""Name of the logger of denials."""
 logger = logging.getLogger(LOGGER)
 
 DENIED = "Principal = %s is Denied operation = %s from host = %s on resource = %s"
@@ -49,18 +41,18 @@ RESOURCES = {
     ResourceType.DELEGATION_TOKEN: "DelegationToken",
     ResourceType.USER: "User",
 }
-ANYBODY = f"{USER}:{WILDCARD}"
-IMPLYING: dict[AclOperation, frozenset[AclOperation]] = {
+EVERY_USER = f"{USER}:{WILDCARD}"
+# Operations that imply an operation if they are allowed.
+IMPLIED_BY: dict[AclOperation, frozenset[AclOperation]] = {
     AclOperation.DESCRIBE: frozenset(
         {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER, AclOperation.DESCRIBE}
     ),
     AclOperation.DESCRIBE_CONFIGS: frozenset({AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS}),
 }
-"""What, when it is allowed, allows an operation that is asked for."""
 
 
+# Cached client addresses. Parsing one takes longer than comparing it with a rule.
 ADDRESSES_MAX = 1_000
-"""Of clients, in the form in which rules are compared: to read one takes longer than to apply a rule."""
 _client_address = functools.lru_cache(maxsize=ADDRESSES_MAX)(address_of)
 
 
@@ -72,30 +64,37 @@ class _Finding(enum.Enum):
 
 
 @attrs.frozen
-class _Asker:
-    """Who asks, from where."""
-
+class _Client:
     principal: str
     host: str
     address: str
 
-    def is_meant(self, binding: AclBinding) -> bool:
-        return binding.principal in (self.principal, ANYBODY) and binding.address in (self.address, WILDCARD)
+    def is_subject_of(self, binding: AclBinding) -> bool:
+        return binding.principal in (self.principal, EVERY_USER) and binding.address in (self.address, WILDCARD)
 
 
 def _fits(binding: AclBinding, operation: AclOperation) -> bool:
     if binding.operation in (AclOperation.ALL, operation):
         return True
-    return binding.permission is PermissionType.ALLOW and binding.operation in IMPLYING.get(operation, ())
+    return binding.permission is PermissionType.ALLOW and binding.operation in IMPLIED_BY.get(operation, ())
 
 
 class Authorizer:
-    """See the rules of the file.
+    """Decides whether a principal may perform an operation on a resource.
+
+    * Super users may do everything.
+    * A matching rule that denies wins over all rules that allow.
+    * Without a matching rule, the operation is denied. If the resource has no rules at all, `allow_everyone` decides.
+    * An allowed READ, WRITE, DELETE or ALTER implies DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS. A denied
+      operation implies nothing.
+
+    Each denial is counted, and logged with Kafka's text on a logger of its own. Permitted operations are not logged.
 
     Args:
+        acls: the rules.
         super_users: principals in the form `User:name`.
-        allow_everyone: `allow.everyone.if.no.acl.found`.
-        denials: where they are counted, if anywhere.
+        allow_everyone: Kafka's `allow.everyone.if.no.acl.found`.
+        denials: counts the denials.
     """
 
     def __init__(
@@ -121,26 +120,35 @@ class Authorizer:
         *,
         is_logged: bool = True,
     ) -> bool:
-        """Whether somebody may do something to one resource; `is_logged` is whether a denial is a refusal."""
-        asker = _Asker(str(principal), host, _client_address(host))
-        if asker.principal in self._super_users:
+        """Return whether a principal may perform an operation on a resource.
+
+        Args:
+            principal: compared exactly, including case.
+            host: the client's address.
+            operation: the operation.
+            resource_type: the type of the resource.
+            name: the name of the resource.
+            is_logged: whether to count and log a denial. False if a denial does not refuse the request.
+        """
+        client = _Client(str(principal), host, _client_address(host))
+        if client.principal in self._super_users:
             return True
-        finding = self._find(asker, operation, self.acls.of_resource(resource_type, name))
+        finding = self._find(client, operation, self.acls.of_resource(resource_type, name))
         if finding is _Finding.ALLOWED or (finding is _Finding.NO_RULES and self._allow_everyone):
             return True
         if is_logged:
             kind_of_resource = RESOURCES[resource_type]
             if self._denials is not None:
-                self._denials.add((operation.name, kind_of_resource), (asker.principal, asker.host), name)
+                self._denials.add((operation.name, kind_of_resource), (client.principal, client.host), name)
             resource = f"{kind_of_resource}:LITERAL:{name}"
-            logger.info(DENIED, asker.principal, operation.name, asker.host, resource)
+            logger.info(DENIED, client.principal, operation.name, client.host, resource)
         return False
 
     @staticmethod
-    def _find(asker: _Asker, operation: AclOperation, rules: list[AclBinding]) -> _Finding:
+    def _find(client: _Client, operation: AclOperation, rules: list[AclBinding]) -> _Finding:
         finding = _Finding.NOT_MENTIONED if rules else _Finding.NO_RULES
         for binding in rules:
-            if asker.is_meant(binding) and _fits(binding, operation):
+            if client.is_subject_of(binding) and _fits(binding, operation):
                 if binding.permission is PermissionType.DENY:
                     return _Finding.DENIED
                 finding = _Finding.ALLOWED
@@ -149,20 +157,21 @@ class Authorizer:
     def is_allowed_somewhere(
         self, principal: KafkaPrincipal, host: str, operation: AclOperation, resource_type: ResourceType
     ) -> bool:
-        """Whether there may be a resource of the type that somebody may do something to.
+        """Return whether a principal may perform an operation on some resource of a type.
 
-        A rule allows it, and none that denies covers all that this one allows (Kafka's authorizeByResourceType).
+        As in Kafka's authorizeByResourceType, an allowing rule suffices unless denying rules cover all of its
+        resources.
         """
-        asker = _Asker(str(principal), host, _client_address(host))
-        if asker.principal in self._super_users:
+        client = _Client(str(principal), host, _client_address(host))
+        if client.principal in self._super_users:
             return True
         of_type = self.acls.of_type(resource_type)
         if self._allow_everyone and not any(map(_is_about_all, of_type)):
-            return True  # there are names that no rule mentions
+            return True  # names without rules exist
         rules = [
             binding
             for binding in of_type
-            if asker.is_meant(binding) and binding.operation in (AclOperation.ALL, operation)
+            if client.is_subject_of(binding) and binding.operation in (AclOperation.ALL, operation)
         ]
         denied = [binding for binding in rules if binding.permission is PermissionType.DENY]
         if any(map(_is_about_all, denied)):
@@ -179,7 +188,7 @@ def _is_about_all(binding: AclBinding) -> bool:
 
 
 def _is_covered(allowed: AclBinding, denied: list[AclBinding]) -> bool:
-    """Whether rules that deny leave nothing of what one rule allows."""
+    """Return whether denying rules cover all resources of an allowing rule."""
     if _is_about_all(allowed):
         return False
     return any(

@@ -1,7 +1,6 @@
-"""Cipher suites: Java's names of them, which Kafka's settings use, and OpenSSL's.
+"""Cipher suites: Java's names, which Kafka's settings use, and OpenSSL's names.
 
-Rules of this file: a suite that has no row is refused; none without forward secrecy or authentication has one. The
-suites of TLS 1.3 cannot be chosen one by one here, so either all of them are listed or none.
+Python's `ssl` cannot choose single suites of TLS 1.3, so a setting must list all of them or none.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from pipeline_broker.config.properties import ConfigError
 __all__ = ["TLS_13_SUITES", "openssl_names"]
 
 TLS_13_SUITES = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"})
+# The suites of TLS 1.2 that have forward secrecy and authentication.
 OPENSSL_NAMES = {
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -25,14 +25,13 @@ OPENSSL_NAMES = {
     "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384": "ECDHE-RSA-AES256-SHA384",
     "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
 }
-"""The suites of TLS 1.2."""
 
 
 def openssl_names(suites: Sequence[str]) -> list[str]:
-    """The suites of TLS 1.2 among those that are set, in OpenSSL's names.
+    """Return OpenSSL's names of the listed suites of TLS 1.2.
 
     Raises:
-        ConfigError: one is not known, or some of TLS 1.3 are listed and others not.
+        ConfigError: a suite is unknown, or only some suites of TLS 1.3 are listed.
     """
     unknown = [suite for suite in suites if suite not in OPENSSL_NAMES and suite not in TLS_13_SUITES]
     if unknown:
@@ -42,6 +41,7 @@ def openssl_names(suites: Sequence[str]) -> list[str]:
     missing = TLS_13_SUITES.difference(suites)
     if missing and len(missing) < len(TLS_13_SUITES):
         raise ConfigError(
-            f"ssl.cipher.suites: those of TLS 1.3 can only be chosen together; {', '.join(sorted(missing))} is missing"
+            "ssl.cipher.suites: the suites of TLS 1.3 can only be enabled together. Add"
+            f" {', '.join(sorted(missing))}, or list none of them"
         )
     return [OPENSSL_NAMES[suite] for suite in suites if suite in OPENSSL_NAMES]

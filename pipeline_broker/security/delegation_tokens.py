@@ -1,14 +1,11 @@
-"""Delegation tokens (KIP-48, KIP-373), as records of the metadata partition: secrets that stand for their owners.
+"""Delegation tokens (KIP-48, KIP-373): secrets that act for their owners, as records of the metadata partition.
 
     key   = int16 type, then                            value = int16 version 0, then
     10 token        token id in UTF-8                   JSON {"owner", "requester": [type, name], "renewers": [[..]],
                                                               "issued_ms", "expires_ms", "ends_ms"}
 
-Rules of this file: see `state/metadata_records.py`, whose key types these continue; a value of null means that the
-token is gone. The secret of a token is a MAC of its id under `delegation.token.secret.key`, so no record holds it, and
-with another key all tokens are void. A token is renewed and ended by who knows its secret and is its owner or renewer.
-Times are milliseconds since 1970. Decisions are taken on what is on its way; a token opens doors once it is durable.
-Codes are Kafka's.
+The key types continue those of `state/metadata_records.py`. A tombstone removes a token. Times are milliseconds since
+1970.
 """
 
 from __future__ import annotations
@@ -54,26 +51,26 @@ __all__ = [
 
 _MAC = "sha512"
 TOKENS_MAX = 1_000
-"""Tokens that one principal may have requested and that have not expired; Kafka has no bound."""
+"""Unexpired tokens that one principal may have requested. Kafka has no bound."""
 RENEWERS_MAX = 100
-"""Of one token."""
+"""Renewers of one token."""
 
 
 class TokenError(KafkaError):
-    """Why something about a token is refused."""
+    """A request about tokens is refused with one of Kafka's codes."""
 
 
 @attrs.frozen
 class DelegationToken:
-    """One token, without its secret.
+    """A token without its secret.
 
     Attributes:
-        token_id: its name; what a client gives as its user.
-        owner: who it stands for.
-        requester: who asked for it.
-        renewers: who else may renew and end it.
-        issued_ms, expires_ms: from when to when it counts unless it is renewed.
-        ends_ms: how far it can be renewed.
+        token_id: its public name, which a client sends as its user name.
+        owner: the principal for which it acts.
+        requester: the principal that requested it.
+        renewers: further principals that may renew and expire it.
+        issued_ms, expires_ms: its validity, unless it is renewed.
+        ends_ms: the latest expiry that renewals can reach.
     """
 
     token_id: str
@@ -85,21 +82,20 @@ class DelegationToken:
     ends_ms: int
 
     def is_of(self, principal: KafkaPrincipal) -> bool:
-        """Whether somebody may see it in any case."""
+        """Return whether a principal may always see the token."""
         return principal in {self.owner, self.requester, *self.renewers}
 
     def may_be_renewed_by(self, principal: KafkaPrincipal) -> bool:
-        """Whether somebody may renew or end it."""
+        """Return whether a principal may renew or expire the token."""
         return principal in {self.owner, *self.renewers}
 
     def has_expired(self, now_ms: int) -> bool:
-        """Whether it counts no longer."""
         return now_ms > min(self.expires_ms, self.ends_ms)
 
 
 @attrs.frozen(repr=False)
 class TokenLogin:
-    """What a client that comes with a token must prove, and who it then is."""
+    """The credential that a client with a token must prove, and the principal that it then has."""
 
     credential: ScramCredential
     owner: KafkaPrincipal
@@ -107,10 +103,14 @@ class TokenLogin:
 
 
 class DelegationTokens(ReplayedWrites):
-    """All tokens.
+    """All delegation tokens of a cluster.
+
+    The secret of a token is an HMAC of its id under `delegation.token.secret.key`. So no record contains it, and a
+    different key invalidates all tokens. Decisions build on pending changes; a client can only log in with a durable
+    token.
 
     Args:
-        config: has the key, and how long tokens last.
+        config: provides the key and the lifetimes.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
@@ -118,24 +118,22 @@ class DelegationTokens(ReplayedWrites):
         self._lasts_ms = config.delegation_token_expiry_time_ms
         self._lasts_ms_max = config.delegation_token_max_lifetime_ms
         self._tokens: dict[str, DelegationToken] = {}
-        self._coming: Decisions[str, DelegationToken | None] = Decisions()
-        self._ids: dict[bytes, str] = {}
-        """By secret, which is how clients name a token."""
-        self._credentials: dict[str, dict[str, ScramCredential]] = {}
-        """By id and mechanism."""
+        self._pending: Decisions[str, DelegationToken | None] = Decisions()
+        self._ids: dict[bytes, str] = {}  # by secret, by which clients name a token
+        self._credentials: dict[str, dict[str, ScramCredential]] = {}  # by id and mechanism
 
     @property
     def is_enabled(self) -> bool:
-        """Whether there can be tokens."""
+        """True if the broker has a key, without which no token can exist."""
         return bool(self._key)
 
-    # What mechanisms and handlers ask
+    # Queries
 
     def secret(self, token_id: str) -> bytes:
         return hmac.digest(self._key, token_id.encode(), _MAC)
 
     def login(self, mechanism: ScramMechanism, token_id: str, now_ms: int) -> TokenLogin | None:
-        """What opens the door of a token's owner; None where there is no such token, or no longer."""
+        """Return the login of a valid token; None if it is unknown or expired."""
         token = self._tokens.get(token_id)
         if not self.is_enabled or token is None or token.has_expired(now_ms):
             return None
@@ -154,12 +152,12 @@ class DelegationTokens(ReplayedWrites):
         owners: Sequence[KafkaPrincipal] | None,
         may_describe: Callable[[DelegationToken], bool],
     ) -> list[DelegationToken]:
-        """The tokens that somebody may see.
+        """Return the tokens that a principal may see.
 
         Args:
-            asking: who wants to.
-            owners: of whom they shall be; None for anybody's.
-            may_describe: whether a token that is not its own may be seen too.
+            asking: the principal.
+            owners: only return tokens of these principals; None for all.
+            may_describe: whether the principal may see a token of others.
         """
         wanted = (
             token for token in self._tokens.values() if owners is None or any(token.is_of(each) for each in owners)
@@ -177,10 +175,10 @@ class DelegationTokens(ReplayedWrites):
         lifetime_ms: int,
         now_ms: int,
     ) -> tuple[DelegationToken, Write]:
-        """Decide a new token; a lifetime that is not positive is the longest.
+        """Decide a new token. A lifetime of 0 or less means the longest one.
 
         Raises:
-            TokenError: there can be no tokens, or the requester has too many.
+            TokenError: tokens are disabled, or the requester has too many tokens or renewers.
         """
         self._check_enabled()
         renewers = tuple(renewers)
@@ -191,27 +189,28 @@ class DelegationTokens(ReplayedWrites):
         ends_ms = now_ms + longest_ms
         expires_ms = min(ends_ms, now_ms + self._lasts_ms)
         token = DelegationToken(token_id, owner, requester, renewers, now_ms, expires_ms, ends_ms)
+        # Set before the token is durable, so that later requests can already renew it.
         self._ids[self.secret(token_id)] = token_id
         return token, self._change(token_id, token)
 
     def renew(self, secret: bytes, principal: KafkaPrincipal, period_ms: int, now_ms: int) -> tuple[int, Write]:
-        """Decide that a token lasts longer; when it expires then. A period that is not positive is the usual one.
+        """Decide a longer validity of a token; return its new expiry. A period of 0 or less means the default one.
 
         Raises:
-            TokenError: it cannot be renewed, or not by this principal.
+            TokenError: the token is unknown or expired, or the principal may not renew it.
         """
         token = self._named(secret)
-        if token.has_expired(now_ms):  # Kafka tells that to everybody, but of `expire` to those who may
+        if token.has_expired(now_ms):  # Kafka checks this before the principal here, and after it in `expire`
             raise TokenError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
         _check_may_renew(token, principal)
         lasts_ms = self._lasts_ms if period_ms <= 0 else min(self._lasts_ms, period_ms)
         return self._expires(token, min(token.ends_ms, now_ms + lasts_ms))
 
     def expire(self, secret: bytes, principal: KafkaPrincipal, period_ms: int, now_ms: int) -> tuple[int, Write]:
-        """Decide when a token expires; with a negative period it is gone at once.
+        """Decide the expiry of a token; return it. A negative period deletes the token at once.
 
         Raises:
-            TokenError: see `renew`.
+            TokenError: as in `renew`.
         """
         token = self._named(secret)
         _check_may_renew(token, principal)
@@ -222,26 +221,26 @@ class DelegationTokens(ReplayedWrites):
         return self._expires(token, min(token.ends_ms, now_ms + period_ms))
 
     def sweep(self, now_ms: int) -> Write | None:
-        """Decide that tokens that have expired are gone; None where there are none."""
-        gone = [token.token_id for token in self._latest() if token.has_expired(now_ms)]
-        if not gone:
+        """Decide to delete expired tokens; None if no token has expired."""
+        expired = [token.token_id for token in self._latest() if token.has_expired(now_ms)]
+        if not expired:
             return None
-        for token_id in gone:
-            self._coming.add(token_id, None)
-        return Write("", tuple(_record(token_id, None) for token_id in gone))
+        for token_id in expired:
+            self._pending.add(token_id, None)
+        return Write("", tuple(_record(token_id, None) for token_id in expired))
 
     def _check_enabled(self) -> None:
         if not self.is_enabled:
             raise TokenError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
 
     def _latest(self) -> list[DelegationToken]:
-        """The tokens as they will be when all that is on its way is durable."""
-        return [token for token in self._coming.all_latest(self._tokens).values() if token is not None]
+        """Return the tokens with all pending changes applied."""
+        return [token for token in self._pending.all_latest(self._tokens).values() if token is not None]
 
     def _named(self, secret: bytes) -> DelegationToken:
         self._check_enabled()
         token_id = self._ids.get(secret, "")
-        token = self._coming.latest(token_id, self._tokens.get(token_id))
+        token = self._pending.latest(token_id, self._tokens.get(token_id))
         if token is None:
             raise TokenError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
         return token
@@ -250,14 +249,14 @@ class DelegationTokens(ReplayedWrites):
         return expires_ms, self._change(token.token_id, attrs.evolve(token, expires_ms=expires_ms))
 
     def _change(self, token_id: str, token: DelegationToken | None) -> Write:
-        self._coming.add(token_id, token)
+        self._pending.add(token_id, token)
         return Write("", (_record(token_id, token),))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; those of other subjects are read past.
+        """Apply a durable record; skip those of other types.
 
         Raises:
-            CorruptStateRecordError: it cannot be read.
+            CorruptStateRecordError: the record cannot be read.
         """
         if record_type(key) != RecordType.DELEGATION_TOKEN:
             return
@@ -269,7 +268,7 @@ class DelegationTokens(ReplayedWrites):
         else:
             self._tokens[token_id] = token
             self._ids[self.secret(token_id)] = token_id
-        self._coming.settle(token_id)
+        self._pending.settle(token_id)
 
 
 def _check_may_renew(token: DelegationToken, principal: KafkaPrincipal) -> None:
@@ -293,7 +292,7 @@ def _record(token_id: str, token: DelegationToken | None) -> StateRecord:
 
 
 def read_token(key: bytes, value: bytes | None) -> tuple[str, DelegationToken | None]:
-    """Read the id of a token, and the token; raises CorruptStateRecordError."""
+    """Return the id and the token of a record, None for a tombstone; raises CorruptStateRecordError."""
     token_id = text_subject_of(key)
     if value is None:
         return token_id, None
@@ -308,7 +307,7 @@ def read_token(key: bytes, value: bytes | None) -> tuple[str, DelegationToken | 
 def _principal(pair: list[Any]) -> KafkaPrincipal:
     kind, name = pair
     if not isinstance(kind, str) or not isinstance(name, str):
-        raise TypeError("a principal that is no text")
+        raise TypeError("a principal is not a string")
     return KafkaPrincipal(kind, name)
 
 

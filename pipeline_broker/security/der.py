@@ -1,28 +1,28 @@
-"""DER, as certificates and keys are written in: elements of a tag, a length and a content.
+"""DER, the encoding of certificates and keys: elements of a tag, a length and a content.
 
-Rules of this file: it copies nothing and goes into no element by itself, so no depth and no length costs anything.
-Indefinite lengths, tags of several bytes and lengths of more than four bytes are refused, though BER has them.
+Nothing is copied, and nested elements are only read on request, so neither depth nor length costs time. Indefinite
+lengths, tags of several bytes and lengths of more than four bytes are refused, although BER allows them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["INTEGER", "OBJECT_ID", "SEQUENCE", "Place", "elements", "object_id", "sequence"]
+__all__ = ["INTEGER", "OBJECT_ID", "SEQUENCE", "Element", "elements", "object_id", "sequence"]
 
 INTEGER, OBJECT_ID, SEQUENCE = 0x02, 0x06, 0x30
+# The integers of a longer object id would grow with each byte.
 OBJECT_ID_BYTES_MAX = 64
-"""The numbers of a longer one would grow with each byte."""
 
-Place = tuple[int, int, int]
-"""A tag, and where its content begins and ends."""
+Element = tuple[int, int, int]
+"""An element: its tag, and the start and end of its content."""
 
 
-def elements(data: bytes, start: int, end: int) -> Iterator[Place]:
-    """Yield the elements of DER that stand between two positions.
+def elements(data: bytes, start: int, end: int) -> Iterator[Element]:
+    """Yield the elements between two positions.
 
     Raises:
-        ValueError: it is not DER.
+        ValueError: the bytes are not DER.
     """
     position = start
     while position < end:
@@ -43,10 +43,13 @@ def elements(data: bytes, start: int, end: int) -> Iterator[Place]:
 
 
 def object_id(data: bytes, tag: int, start: int, end: int) -> str:
-    """Return an object id as numbers between dots.
+    """Return an object id as dotted numbers.
+
+    Args:
+        tag, start, end: the element.
 
     Raises:
-        ValueError: it is not one.
+        ValueError: the element is not an object id.
     """
     if tag != OBJECT_ID or not 0 < end - start <= OBJECT_ID_BYTES_MAX or data[end - 1] & 0x80:
         raise ValueError("not DER: an object id cannot be read")
@@ -60,16 +63,16 @@ def object_id(data: bytes, tag: int, start: int, end: int) -> str:
     return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
 
 
-def sequence(data: bytes, place: Place, count: int) -> list[Place]:
+def sequence(data: bytes, element: Element, count: int) -> list[Element]:
     """Return the elements of a sequence.
 
     Args:
-        count: elements that it has at least.
+        count: the least number of elements.
 
     Raises:
-        ValueError: it is not one.
+        ValueError: the element is not a sequence, or has fewer elements.
     """
-    tag, start, end = place
+    tag, start, end = element
     found = list(elements(data, start, end))
     if tag != SEQUENCE or len(found) < count:
         raise ValueError("it is damaged")

@@ -1,11 +1,11 @@
-r"""JAAS lines: what `sasl.jaas.config` says, in Java's form.
+r"""Parsing of JAAS lines (`sasl.jaas.config`), in Java's syntax.
 
     line  = module flag { option "=" value } ";"
-    flag  = "required" | "requisite" | "sufficient" | "optional", whatever the case
-    value = word | 'text' | "text", where \ escapes what follows (\n, \t, \", \101 in octal ...)
+    flag  = "required" | "requisite" | "sufficient" | "optional", in any case
+    value = word | 'text' | "text", in which \ escapes the next character (\n, \t, \", \101 in octal ...)
 
-Comments of Java (`//`, `/* */`) are read past. Rules of this file: exactly one module, as Kafka wants it; an error says
-what was expected and where, and never shows a word of the line: in one that is wrong, any may be a secret.
+Java's comments (`//`, `/* */`) are skipped. A line has exactly one module, as in Kafka. An error names the expected
+token and the position, but never a word of the line, because any word of a malformed line may be a secret.
 """
 
 from __future__ import annotations
@@ -34,54 +34,58 @@ ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
 
 @attrs.frozen(repr=False)
 class JaasEntry:
-    """One login module and its options; not printed, because some are secrets."""
+    """A login module and its options. Without `repr`, because options may be secrets."""
 
     module: str
     options: Mapping[str, str]
 
 
 def parse_jaas(text: str, expected_module: str) -> JaasEntry:
-    """The one entry of a JAAS line.
+    """Return the only entry of a JAAS line.
 
     Args:
-        expected_module: full name of the class that the mechanism needs.
+        text: the line.
+        expected_module: full class name of the login module that the mechanism needs.
 
     Raises:
-        ConfigError: it cannot be read, or is of another module.
+        ConfigError: the line is malformed, or names a different module.
     """
     reader = _Reader(text)
     if reader.take("the name of a login module", "word") != expected_module:
-        raise ConfigError(f"the login module is not the one of this mechanism, {expected_module}")
+        raise ConfigError(f"the login module of this mechanism must be {expected_module}")
     if reader.take("required", "word").lower() not in FLAGS:
-        raise ConfigError(f"expected one of {', '.join(sorted(FLAGS))} behind the login module")
+        raise ConfigError(f"expected one of {', '.join(sorted(FLAGS))} after the login module")
     options: dict[str, str] = {}
     while (name := reader.take("the name of an option or ;", "word", ";")) != ";":
         reader.take("=", "=")
         if name in options:
-            raise ConfigError(f"the option before character {reader.position} stands there twice")
+            raise ConfigError(f"the option before character {reader.position} is repeated; remove one of the two")
         options[name] = reader.take("a value", "word", "quoted")
     if not reader.is_at_end():
-        raise ConfigError(f"expected nothing behind character {reader.position}: a mechanism has one login module")
+        raise ConfigError(f"expected the end after character {reader.position}: a mechanism has one login module")
     return JaasEntry(expected_module, options)
 
 
 class _Reader:
-    """Takes one word after the other; says where it is, never what it saw."""
-
     def __init__(self, text: str) -> None:
         self._text = text
         self.position = 0
 
     def is_at_end(self) -> bool:
-        """Whether nothing but blanks is left."""
+        """Skip blanks and comments; return whether nothing follows them."""
         while (match := TOKEN.match(self._text, self.position)) and match.lastgroup == "blank":
             self.position = match.end()
         return self.position == len(self._text)
 
     def take(self, expected: str, *kinds: str) -> str:
-        """The text of the next token, which must be of one of these kinds; a sign is a kind of its own."""
+        """Return the text of the next token.
+
+        Args:
+            expected: names the token in an error.
+            kinds: its allowed kinds: `word`, `quoted`, or a sign as it is.
+        """
         if self.is_at_end():
-            raise ConfigError(f"expected {expected} at its end")
+            raise ConfigError(f"expected {expected} at the end")
         match = TOKEN.match(self._text, self.position)
         kind = None if match is None else match[0] if match.lastgroup == "sign" else match.lastgroup
         if match is None or kind not in kinds:
@@ -92,7 +96,7 @@ class _Reader:
 
 
 def users_of(entry: JaasEntry) -> dict[str, str]:
-    """The passwords that an entry names, by user: its options `user_<name>`."""
+    """Return the passwords in an entry by user, from its options `user_<name>`."""
     return {
         name.removeprefix(USER_PREFIX): value for name, value in entry.options.items() if name.startswith(USER_PREFIX)
     }

@@ -1,9 +1,9 @@
-r"""SASL/OAUTHBEARER: a signed token of an identity provider (RFC 7628).
+r"""The server side of SASL/OAUTHBEARER (RFC 7628): the client sends a signed token of an identity provider.
 
     token = n,[a=authorization id],\x01auth=Bearer TOKEN\x01[key=value\x01]...\x01
 
-Rules of this file: a token that is refused is answered with a text in JSON, which the client acknowledges with one \x01
-before it is told that it failed; that text says nothing of why. Extensions must be well formed and mean nothing here.
+A rejected token is answered with a JSON text. The client acknowledges it with one \x01, and only then receives the
+failure. The text does not reveal the reason. Extensions must be well formed and are otherwise ignored.
 """
 
 from __future__ import annotations
@@ -28,12 +28,17 @@ BEARER = re.compile(r"(?i:bearer) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)")
 
 
 class InvalidTokenError(Exception):
-    """A token that proves nothing; the text is for the log and holds nothing of the token."""
+    """A token is invalid. The message is for the log and contains nothing of the token."""
 
 
 @attrs.frozen
 class BearerToken:
-    """What a valid token proves: who, and until when, in milliseconds since the epoch."""
+    """The user name and the expiry that a valid token proves.
+
+    Attributes:
+        name: the user name.
+        expires_ms: the expiry, in milliseconds since the epoch.
+    """
 
     name: str
     expires_ms: int
@@ -43,7 +48,7 @@ class OAuthBearerServer(SaslServer):
     """One conversation.
 
     Args:
-        validate: what a token proves; InvalidTokenError for a bad one.
+        validate: returns the contents of a token, or raises InvalidTokenError.
     """
 
     table: ClassVar[Mapping[Step, frozenset[Step]]] = {
@@ -68,7 +73,7 @@ class OAuthBearerServer(SaslServer):
             return Step.REFUSED, REFUSAL.encode()
         if authorization_id not in {"", proof.name}:
             raise AuthenticationFailedError(
-                "the authorization id is not the name in the token",
+                "the authorization id differs from the name in the token",
                 "Authentication failed: Client requested an authorization id that is different from the token's"
                 " principal name",
             )
@@ -77,17 +82,17 @@ class OAuthBearerServer(SaslServer):
 
 
 def _read(token: bytes) -> tuple[str, str]:
-    """The authorization id and the token of a first message."""
+    """Return the authorization id and the bearer token of the first message."""
     try:
         match = FIRST.fullmatch(token.decode())
     except UnicodeDecodeError:
         match = None
     if match is None:
-        raise AuthenticationFailedError("not a first message of OAUTHBEARER without channel binding")
+        raise AuthenticationFailedError("the first message is malformed, or uses channel binding")
     pairs = [pair.partition("=") for pair in match["pairs"].removesuffix(SEPARATOR).split(SEPARATOR)]
     found = [value for key, _, value in pairs if key == "auth"]
     bearer = BEARER.fullmatch(found[0]) if len(found) == 1 else None
     if bearer is None:
-        raise AuthenticationFailedError("not one bearer token")
+        raise AuthenticationFailedError("the first message does not contain exactly one bearer token")
     authorization_id = (match["authorization_id"] or "").replace("=2C", ",").replace("=3D", "=")
     return authorization_id, bearer["token"]

@@ -1,8 +1,7 @@
-"""What one SASL listener offers: its mechanisms, their users and limits, from its properties.
+"""The SASL mechanisms of a listener, with their users and limits, from its properties.
 
-Rules of this file: everything that can be wrong is one line at the start, with the name of the property and never with
-its value; a mechanism that nobody could pass is refused rather than offered. Code is never named by a setting: a
-callback handler is accepted only where it is the one that this broker is like.
+Errors are found at startup. A mechanism with which no client could log in is refused. A setting never loads code: a
+callback handler is accepted only if it is Kafka's own, which this broker implements.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from pipeline_broker.security.signed_tokens import JWKS_URL, KeyFile, TokenRules
 
 __all__ = ["SaslOffer", "read_offer"]
 
+# Kafka's default of `sasl.server.max.receive.size`.
 RECEIVE_BYTES_MAX = 524288
-"""Kafka's default of `sasl.server.max.receive.size`."""
 MODULES = {
     PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
     OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
     **dict.fromkeys(SCRAM_MECHANISMS, "org.apache.kafka.common.security.scram.ScramLoginModule"),
 }
+# SCRAM users in one JAAS line. Each takes up to 16,384 hashes or 15 ms, and the broker's shutdown waits for them.
 LINE_USERS_MAX = 250
-"""Users of SCRAM in one JAAS line: each takes up to 16,384 hashes, 15 ms, and a broker that ends waits for them."""
+# Kafka's default mechanism, which this broker does not support.
 KERBEROS = "GSSAPI"
-"""What Kafka offers where nothing is set, and this broker does not."""
 CALLBACK_HANDLERS = {
     PLAIN: ("org.apache.kafka.common.security.plain.internals.PlainServerCallbackHandler",),
     OAUTHBEARER: (
@@ -52,12 +51,12 @@ CALLBACK_HANDLERS = {
 
 @attrs.frozen(kw_only=True)
 class SaslOffer:
-    """What one listener offers.
+    """The SASL mechanisms of one listener.
 
     Attributes:
-        servers: by mechanism, what begins a conversation.
-        lifetimes_ms_max: by mechanism, how long a proof counts; 0 for ever.
-        frame_bytes_max: the largest frame before a client has proved who it is.
+        servers: by mechanism, a function that starts a conversation.
+        lifetimes_ms_max: by mechanism, the longest session before re-authentication; 0 for no limit.
+        frame_bytes_max: the largest frame from a client that is not authenticated.
     """
 
     servers: Mapping[str, Callable[[], SaslServer]]
@@ -66,23 +65,24 @@ class SaslOffer:
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """Their names, in the order of the setting."""
+        """The names of the mechanisms, in the order of the setting."""
         return tuple(self.servers)
 
 
 def read_offer(
     settings: Mapping[str, str], scram_users: ScramUsers, clock_ms: Callable[[], int], prefix: str = ""
 ) -> SaslOffer:
-    """What a listener with these properties offers.
+    """Return the mechanisms of a listener with these properties.
 
     Args:
-        settings: what counts for the listener, without prefix; a mechanism's own begin with its name in lower case.
+        settings: the listener's effective properties, without its prefix. Those of a mechanism begin with its name in
+            lower case.
         scram_users: the users with records.
         clock_ms: wall clock, milliseconds since the epoch.
-        prefix: what stands before a mechanism's own properties in a settings file, for the refusals.
+        prefix: the listener's prefix of the mechanism's own properties, for errors.
 
     Raises:
-        ConfigError: they cannot be used.
+        ConfigError: a property cannot be used.
     """
     mechanisms = [item for item in map(str.strip, settings.get("sasl.enabled.mechanisms", KERBEROS).split(",")) if item]
     servers: dict[str, Callable[[], SaslServer]] = {}
@@ -100,11 +100,11 @@ def read_offer(
             if len(users) > LINE_USERS_MAX:
                 raise ConfigError(
                     f"{prefix}{_own(mechanism, 'sasl.jaas.config')}: it has {len(users)} users, and {LINE_USERS_MAX}"
-                    " are allowed: give the others their passwords by kafka-configs.sh --entity-type users"
+                    " are allowed. Create the others with kafka-configs.sh --entity-type users"
                 )
             servers[mechanism] = _ScramServers(SCRAM_MECHANISMS[mechanism], scram_users, users, clock_ms)
     if not servers:
-        raise ConfigError("sasl.enabled.mechanisms: at least one is expected")
+        raise ConfigError("sasl.enabled.mechanisms: at least one mechanism is required")
     lifetimes = {mechanism: _lifetime_ms_max(mechanism, settings) for mechanism in servers}
     size_bytes = _integer(settings, "sasl.server.max.receive.size", RECEIVE_BYTES_MAX)
     if size_bytes < 1:
@@ -113,7 +113,7 @@ def read_offer(
 
 
 def _not_offered(mechanism: str) -> ConfigError:
-    """Whoever set nothing has Kerberos, Kafka's default, and never wrote its name."""
+    # Kerberos is the default, so the user may never have written its name.
     if mechanism == KERBEROS:
         text = f"set it to one or more of {', '.join(MODULES)}: Kafka's default, {KERBEROS}, is not offered"
     else:
@@ -158,7 +158,7 @@ def _plain(entry: JaasEntry | None, prefix: str) -> Callable[[], SaslServer]:
 def _oauthbearer(settings: Mapping[str, str], clock_ms: Callable[[], int]) -> Callable[[], SaslServer]:
     url = _mechanism_value(settings, OAUTHBEARER, JWKS_URL)
     if not url:
-        raise ConfigError(f"OAUTHBEARER needs keys to check signatures with: set {JWKS_URL}=file:///path/jwks.json")
+        raise ConfigError(f"OAUTHBEARER needs keys to verify signatures: set {JWKS_URL}=file:///path/jwks.json")
     keys = KeyFile(key_file_path(url))
     audience = _mechanism_value(settings, OAUTHBEARER, "sasl.oauthbearer.expected.audience") or ""
     skew_name = "sasl.oauthbearer.clock.skew.seconds"
@@ -178,7 +178,7 @@ def _oauthbearer(settings: Mapping[str, str], clock_ms: Callable[[], int]) -> Ca
 
 
 def _mechanism_value(settings: Mapping[str, str], mechanism: str, name: str) -> str | None:
-    """What is set for a mechanism alone, or for all."""
+    """Return a property of a mechanism, else the one for all mechanisms."""
     return settings.get(_own(mechanism, name), settings.get(name))
 
 
@@ -192,12 +192,12 @@ def _integer(settings: Mapping[str, str], name: str, default: int) -> int:
     text = settings.get(name)
     number = default if text is None else whole_number(text.strip())
     if number is None:
-        raise ConfigError(f"{name}: a whole number is expected")
+        raise ConfigError(f"{name}: must be a whole number")
     return number
 
 
 class _ScramServers:
-    """Begins conversations of one SCRAM mechanism; users of the listener's own line come before those with records."""
+    """Starts conversations of one SCRAM mechanism. Users of the JAAS line take precedence over those with records."""
 
     def __init__(
         self, mechanism: ScramMechanism, users: ScramUsers, passwords: Mapping[str, str], clock_ms: Callable[[], int]
@@ -208,7 +208,7 @@ class _ScramServers:
         self._clock_ms = clock_ms
         self._made: dict[str, ScramCredential] = {}
         for name in passwords:
-            self._credential_of(name)
+            self._credential_of(name)  # hash now, in a thread, not on the event loop at the first login
 
     def __call__(self) -> SaslServer:
         return ScramServer(self._mechanism, self._credential_of, self._login_of)
@@ -218,9 +218,9 @@ class _ScramServers:
         return None if tokens is None else tokens.login(self._mechanism, token_id, self._clock_ms())
 
     def _credential_of(self, name: str) -> ScramCredential:
-        """The credential of a user; one of the line has the salt that it would have if it were unknown."""
+        # A user of the line gets the salt and iterations of an unknown user, so that a client cannot tell them apart.
         recorded = self._users.credential(self._mechanism, name)
-        salt, iterations = self._users.parameters(self._mechanism, name)  # of everybody, so that all cost the same
+        salt, iterations = self._users.parameters(self._mechanism, name)  # for every name, to take the same time
         password = self._passwords.get(name)
         if password is None:
             return recorded

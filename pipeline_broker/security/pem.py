@@ -1,11 +1,11 @@
-"""Keys and certificates, in PEM form or in PKCS #12 stores, as Kafka's `ssl.*` settings name them.
+"""Keys and certificates in PEM form or in PKCS #12 stores, from Kafka's `ssl.*` settings.
 
-Rules of this file: PEM is in files, or in the settings themselves. A text is taken apart into its blocks and put
-together again, so that one whose line ends were lost in a settings file is read too. A refusal is one line and never
-shows what a setting holds, unless it is a path. A store of Java's own format, JKS, cannot be read; the refusal says how
-to convert it. Like Java, a PKCS #12 store is read also where the type says JKS. Each character is looked at a fixed
-number of times, and an encrypted key is refused whose password takes long to try: its author chooses that cost.
-Call it in a thread.
+PEM is read from files or from the settings themselves. A text is split into its blocks, which are rebuilt with line
+breaks, because a settings file may have lost them. As in Java, a PKCS #12 store is also read if its type is given as
+JKS. JKS itself is not supported; the error shows the command that converts it.
+
+A text is scanned in linear time. An encrypted key that takes too long to decrypt is refused, because its author chose
+the cost. Call these functions in a thread.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ CERTIFICATES = frozenset({"CERTIFICATE", "X509 CERTIFICATE"})
 KEYS = frozenset({"PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"})
 PEM_NAMES = (".pem", ".crt", ".cer", ".key")
 PKCS12 = "PKCS12"
+# The first byte of a PKCS #12 store. PEM texts and JKS stores start with others.
 DER_SEQUENCE = b"\x30"
-"""The first byte of a PKCS #12 store; a text in PEM form and a store in JKS form have others."""
 ENCRYPTED_KEY = "ENCRYPTED PRIVATE KEY"
+# A bundle of all public certificate authorities takes a quarter of it.
 FILE_BYTES_MAX = 1 << 20
-"""A bundle of all public authorities has a quarter of it."""
 
 
 @attrs.frozen(repr=False)
 class KeyStore:
-    """What a listener proves itself by.
+    """The private key and certificates of a listener.
 
     Attributes:
-        key: the private key, in PEM form, perhaps encrypted.
-        chain: the certificates in PEM form, its own first.
-        password: of the key; empty for none.
+        key: the private key in PEM form, possibly encrypted.
+        chain: the certificates in PEM form, the listener's own first.
+        password: of the private key; empty if it is not encrypted.
     """
 
     key: str
@@ -57,15 +57,15 @@ class KeyStore:
 
     @property
     def certificate(self) -> bytes:
-        """Its own certificate in DER form."""
+        """The listener's own certificate in DER form."""
         return base64.b64decode("".join(self.chain[0].splitlines()[1:-1]))
 
 
 def read_key_store(settings: Mapping[str, str]) -> KeyStore:
-    """The key store that the settings name.
+    """Return the key store that the settings name.
 
     Raises:
-        ConfigError: it is missing, or cannot be read.
+        ConfigError: it is missing or cannot be used.
     """
     location, inline = settings.get("ssl.keystore.location"), settings.get("ssl.keystore.key")
     chain = settings.get("ssl.keystore.certificate.chain")
@@ -74,7 +74,9 @@ def read_key_store(settings: Mapping[str, str]) -> KeyStore:
         if store.key is None or not store.certificates:
             raise ConfigError(f"ssl.keystore.location: {location} must hold one private key and its certificates")
         if settings.get("ssl.key.password", "") not in ("", settings.get("ssl.keystore.password", "")):
-            raise ConfigError("ssl.key.password: a PKCS12 store has one password; leave it out, or give that one")
+            raise ConfigError(
+                "ssl.key.password: a PKCS12 store has one password. Remove this property, or set it to that password"
+            )
         return KeyStore(store.key, store.certificates, "")
     _check_store(settings, "ssl.keystore", has_inline=bool(inline or chain))
     if location:
@@ -96,10 +98,10 @@ def read_key_store(settings: Mapping[str, str]) -> KeyStore:
 
 
 def read_trust_store(settings: Mapping[str, str]) -> str | None:
-    """The certificates of those who sign clients' certificates, in PEM form; None where nothing is set.
+    """Return the certificates that may sign clients' certificates, in PEM form; None if none are set.
 
     Raises:
-        ConfigError: they cannot be read.
+        ConfigError: they cannot be used.
     """
     location, inline = settings.get("ssl.truststore.location"), settings.get("ssl.truststore.certificates")
     if not location and not inline:
@@ -107,18 +109,18 @@ def read_trust_store(settings: Mapping[str, str]) -> str | None:
     store = _read_java_store(settings, "ssl.truststore")
     if store is not None:
         if not store.certificates:
-            raise ConfigError(f"ssl.truststore.location: there is no certificate in {location}")
+            raise ConfigError(f"ssl.truststore.location: {location} contains no certificate")
         return "".join(store.certificates)
     _check_store(settings, "ssl.truststore", has_inline=bool(inline))
     name = "ssl.truststore.location" if location else "ssl.truststore.certificates"
     certificates = _blocks(_read_pem(Path(location), name) if location else str(inline), name, CERTIFICATES)
     if not certificates:
-        raise ConfigError(f"{name}: there is no certificate in PEM form in it")
+        raise ConfigError(f"{name}: contains no certificate in PEM form")
     return "".join(certificates)
 
 
 def _read_java_store(settings: Mapping[str, str], prefix: str) -> StoreContent | None:
-    """Return the content of a PKCS #12 store; None if the settings name none."""
+    """Return the content of a PKCS #12 store; None if the settings do not name one."""
     kind = settings.get(f"{prefix}.type", "JKS").upper()
     location = settings.get(f"{prefix}.location")
     if not location or kind not in (PKCS12, "JKS"):
@@ -126,6 +128,7 @@ def _read_java_store(settings: Mapping[str, str], prefix: str) -> StoreContent |
     try:
         data = _read(Path(location), f"{prefix}.location")
     except ConfigError:
+        # JKS is also the default type, so `_check_store` has a better error.
         if kind == PKCS12:
             raise
         return None
@@ -135,7 +138,7 @@ def _read_java_store(settings: Mapping[str, str], prefix: str) -> StoreContent |
 
 
 def _check_store(settings: Mapping[str, str], prefix: str, *, has_inline: bool) -> None:
-    """What Kafka asks of the settings of a store in PEM form."""
+    """Refuse the combinations of settings that Kafka refuses for a store in PEM form."""
     kind = settings.get(f"{prefix}.type", "JKS")
     location = settings.get(f"{prefix}.location")
     if kind.upper() != "PEM":
@@ -153,7 +156,9 @@ def _check_store(settings: Mapping[str, str], prefix: str, *, has_inline: bool) 
     if location and has_inline:
         raise ConfigError(f"{prefix}.location and certificates in the settings are both set: set one of them")
     if settings.get(f"{prefix}.password"):
-        raise ConfigError(f"{prefix}.password is not for PEM: only a private key has a password, ssl.key.password")
+        raise ConfigError(
+            f"{prefix}.password is not for PEM. Remove it, and set the password of the private key as ssl.key.password"
+        )
 
 
 def _read(path: Path, name: str) -> bytes:
@@ -165,11 +170,11 @@ def _read(path: Path, name: str) -> bytes:
 
 
 def _read_pem(path: Path, name: str) -> str:
-    return _read(path, name).decode("latin-1")  # PEM is ASCII, and comments around it may be anything
+    return _read(path, name).decode("latin-1")  # PEM is ASCII, but text around it may have any encoding
 
 
 def _blocks(text: str, name: str, labels: frozenset[str]) -> list[str]:
-    """Return the blocks of these kinds, each in its usual form."""
+    """Return the blocks with these labels, each with standard line breaks."""
     blocks = []
     for label, content in _all_blocks(text):
         if label not in labels:
@@ -178,20 +183,20 @@ def _blocks(text: str, name: str, labels: frozenset[str]) -> list[str]:
         try:
             data = base64.b64decode(body, validate=True)
         except binascii.Error:
-            raise ConfigError(f"{name}: a {label.lower()} in it is damaged") from None
+            raise ConfigError(f"{name}: it contains a damaged {label.lower()}") from None
         if label == ENCRYPTED_KEY:
             try:
                 check_cost(data)
             except ValueError as error:
-                advice = "encrypt it again by openssl pkcs8 -topk8 -v2 aes-256-cbc"
-                raise ConfigError(f"{name}: the private key is refused: {error}; {advice}") from None
+                advice = "Encrypt it again with openssl pkcs8 -topk8 -v2 aes-256-cbc"
+                raise ConfigError(f"{name}: the private key is refused: {error}. {advice}") from None
         lines = "\n".join(body[start : start + LINE_CHARS] for start in range(0, len(body), LINE_CHARS))
         blocks.append(f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n")
     return blocks
 
 
 def _all_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the label and the body of each block, from dash to dash: no character is searched more than twice."""
+    """Yield the label and the body of each block. No character is scanned more than twice."""
     position = 0
     while (begin := text.find(BEGIN, position)) >= 0:
         position = begin + len(BEGIN)

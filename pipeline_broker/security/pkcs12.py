@@ -1,13 +1,13 @@
-"""Stores of keys and certificates in the PKCS #12 format, Java's default: what opening one costs, and its content.
+"""PKCS #12 stores of keys and certificates, Java's default format: their content, and the cost of opening one.
 
     PFX          = SEQUENCE { version, ContentInfo of contents, [ MacData ] }                     (RFC 7292)
     MacData      = SEQUENCE { SEQUENCE { digest, value }, salt, [ rounds ] }
     contents     = SEQUENCE of ContentInfo, each of bags as they are or encrypted
     bag          = SEQUENCE { kind, [0] value, [ attributes ] }
 
-Rules of this file: the rounds of all passwords inside are added up before a library spends them, because the package
-`cryptography` holds Python's lock meanwhile. Bags within encrypted contents cannot be counted: their author knows the
-password and writes files on this machine. Call it in a thread.
+The hash rounds of all passwords are added up before a library computes them, because `cryptography` holds Python's lock
+while it does. Bags within encrypted contents cannot be counted. Their author knows the password and may write files on
+this machine, so is trusted that far. Call `read_pkcs12` in a thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.security.der import SEQUENCE, Place, elements, object_id, sequence
+from pipeline_broker.security.der import SEQUENCE, Element, elements, object_id, sequence
 from pipeline_broker.security.encrypted_keys import algorithm, number, rounds_of, rounds_of_function
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["STORE_ROUNDS_MAX", "StoreContent", "read_pkcs12"]
 
 STORE_ROUNDS_MAX = 250_000
-"""Of all passwords of a store: 0.1 s with SHA-1 and SHA-256. Java 8 writes 200,000, later ones 30,000,
-OpenSSL 6,144."""
+"""Hash rounds of all passwords of a store: 0.1 s with SHA-1 and SHA-256. Java 8 writes 200,000, later versions 30,000,
+OpenSSL 6,144.
+"""
 EXPLICIT, OCTETS = 0xA0, 0x04
 DATA, ENCRYPTED_DATA = "1.2.840.113549.1.7.1", "1.2.840.113549.1.7.6"
 PBMAC1 = "1.2.840.113549.1.5.14"
@@ -35,11 +36,11 @@ KEY_BAG, SHROUDED_KEY_BAG, NESTED_BAG = (f"1.2.840.113549.1.12.10.1.{kind}" for 
 
 
 class StoreContent(NamedTuple):
-    """What a store holds.
+    """The content of a store.
 
     Attributes:
-        key: the private key in PEM form, not encrypted; None if there is none.
-        certificates: in PEM form: of a key its chain, its own first; else all.
+        key: the private key in PEM form, not encrypted; None if the store has no key.
+        certificates: in PEM form. With a key its chain, its own certificate first; otherwise all certificates.
     """
 
     key: str | None
@@ -47,13 +48,15 @@ class StoreContent(NamedTuple):
 
 
 def read_pkcs12(store: bytes, password: str, name: str) -> StoreContent:
-    """Open a store.
+    """Return the content of a store.
 
     Args:
-        name: the setting and its file, for errors.
+        store: its bytes.
+        password: its password.
+        name: the setting and the file, for errors.
 
     Raises:
-        ConfigError: the store cannot be opened, or takes too long.
+        ConfigError: the store cannot be opened, or takes too long to open.
     """
     try:
         rounds, key_count = _cost(store)
@@ -61,15 +64,17 @@ def read_pkcs12(store: bytes, password: str, name: str) -> StoreContent:
         raise ConfigError(f"{name}: the PKCS12 store cannot be read: {error}") from None
     if rounds > STORE_ROUNDS_MAX:
         raise ConfigError(
-            f"{name}: the passwords of the store take {rounds} rounds, and {STORE_ROUNDS_MAX} are allowed; write it"
-            " again by openssl pkcs12 -export -iter 10000"
+            f"{name}: the passwords of the store take {rounds} rounds, and {STORE_ROUNDS_MAX} are allowed. Export it"
+            " again with openssl pkcs12 -export -iter 10000"
         )
     if key_count > 1:
-        raise ConfigError(f"{name}: the store holds {key_count} private keys; keep the one of this broker")
+        raise ConfigError(f"{name}: the store holds {key_count} private keys. Keep only the one of this broker")
     try:
         return _opened(store, password)
     except ImportError:
-        raise ConfigError(f"{name}: PKCS12 needs cryptography: pip install 'pipeline-broker[pkcs12]'") from None
+        raise ConfigError(
+            f"{name}: PKCS12 needs the package cryptography: pip install 'pipeline-broker[pkcs12]'"
+        ) from None
     except (ValueError, TypeError):
         raise ConfigError(
             f"{name}: the PKCS12 store cannot be opened: its password is wrong, or it is damaged"
@@ -86,7 +91,7 @@ def _opened(store: bytes, password: str) -> StoreContent:
     )
 
     try:
-        with warnings.catch_warnings():  # of stores that are BER in some place; their structure has been read already
+        with warnings.catch_warnings():  # some stores contain BER; `_cost` has already read their structure as DER
             warnings.filterwarnings("ignore", message="PKCS#12 bundle could not be parsed as DER")
             content = pkcs12.load_pkcs12(store, password.encode() or None)
     except UnsupportedAlgorithm as error:
@@ -101,7 +106,7 @@ def _opened(store: bytes, password: str) -> StoreContent:
 
 
 def _issuers(own: Certificate, others: list[Certificate]) -> Iterator[Certificate]:
-    """Yield the issuer of a certificate, its issuer and so on, as far as the store has them."""
+    """Yield the chain of issuers of a certificate, as far as the store has them."""
     by_subject = {each.subject.public_bytes(): each for each in others}
     last = own
     while last.issuer != last.subject and (issuer := by_subject.pop(last.issuer.public_bytes(), None)) is not None:
@@ -110,45 +115,45 @@ def _issuers(own: Certificate, others: list[Certificate]) -> Iterator[Certificat
 
 
 def _cost(store: bytes) -> tuple[int, int]:
-    """Return the rounds of all passwords of a store, and its number of private keys; raises ValueError."""
+    """Return the hash rounds of all passwords of a store, and its number of private keys; raises ValueError."""
     outer = sequence(store, (SEQUENCE, 0, len(store)), 1)[0]
     parts = sequence(store, outer, 2)
     rounds = sum(_rounds_of_mac(store, part) for part in parts[2:])
     key_count = 0
     for contents in _inner_sequence(store, parts[1]):
-        kind, place = _typed(store, contents)
+        kind, element = _typed(store, contents)
         if kind == ENCRYPTED_DATA:
-            rounds += rounds_of(store, sequence(store, sequence(store, place, 2)[1], 2)[1])
+            rounds += rounds_of(store, sequence(store, sequence(store, element, 2)[1], 2)[1])
             continue
         for bag in _inner_sequence(store, contents):
-            kind, place = _typed(store, bag)
+            kind, element = _typed(store, bag)
             if kind == NESTED_BAG:
-                raise ValueError("it has stores within the store")
+                raise ValueError("it contains nested stores")
             if kind == SHROUDED_KEY_BAG:
-                rounds += rounds_of(store, sequence(store, place, 2)[0])
+                rounds += rounds_of(store, sequence(store, element, 2)[0])
             key_count += kind in (KEY_BAG, SHROUDED_KEY_BAG)
     return rounds, key_count
 
 
-def _rounds_of_mac(store: bytes, place: Place) -> int:
-    digest, _, *rounds = sequence(store, place, 2)
+def _rounds_of_mac(store: bytes, element: Element) -> int:
+    digest, _, *rounds = sequence(store, element, 2)
     method = sequence(store, sequence(store, digest, 2)[0], 1)
     if object_id(store, *method[0]) == PBMAC1:
         return rounds_of_function(store, sequence(store, algorithm(store, sequence(store, digest, 2)[0])[1], 2)[0])
     return number(store, rounds[0]) if rounds else 1
 
 
-def _typed(store: bytes, place: Place) -> tuple[str, Place]:
-    """Return the kind and the content of what says its kind first."""
-    kind, (tag, start, end) = sequence(store, place, 2)[:2]
+def _typed(store: bytes, element: Element) -> tuple[str, Element]:
+    """Return the kind and the content of an element that starts with its kind."""
+    kind, (tag, start, end) = sequence(store, element, 2)[:2]
     if tag != EXPLICIT or start == end:
         raise ValueError("it is damaged")
     return object_id(store, *kind), next(elements(store, start, end))
 
 
-def _inner_sequence(store: bytes, place: Place) -> list[Place]:
-    """Return the elements of the sequence that data holds as octets."""
-    kind, (tag, start, end) = _typed(store, place)
+def _inner_sequence(store: bytes, element: Element) -> list[Element]:
+    """Return the elements of a sequence that is wrapped in octets."""
+    kind, (tag, start, end) = _typed(store, element)
     if kind != DATA or tag != OCTETS or start == end:
         raise ValueError("its contents are neither data nor encrypted by a password")
     return sequence(store, next(elements(store, start, end)), 0)

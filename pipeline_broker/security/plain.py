@@ -1,9 +1,6 @@
-"""SASL/PLAIN: a user name and a password in one token (RFC 4616).
+"""The server side of SASL/PLAIN (RFC 4616): a user name and a password in one token.
 
-    token = [authorization id] NUL user name NUL password
-
-Rules of this file: the password of an unknown user is compared too, with one that nobody knows; digests are compared,
-so that neither the content nor the length of a password shows in the time that it takes. The answers are Kafka's.
+token = [authorization id] NUL user name NUL password
 """
 
 from __future__ import annotations
@@ -23,16 +20,19 @@ PARTS = 3
 
 
 class PlainUsers:
-    """The users of one listener; only digests of their passwords, under a key of this process, are kept."""
+    """The users of one listener. Keeps only HMACs of their passwords, under a key of this process."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._key = secrets.token_bytes(32)
         self._digests = {name: self._digest(password) for name, password in passwords.items()}
-        self._nobody = self._digest(secrets.token_hex())
+        self._decoy = self._digest(secrets.token_hex())
 
     def accepts(self, name: str, password: str) -> bool:
-        """Whether this is the user's password."""
-        expected = self._digests.get(name, self._nobody)
+        """Return whether this is the user's password."""
+        # An unknown user is compared with a random password, and digests have one length. So the time reveals neither
+        # whether
+        # the user exists nor anything about a password.
+        expected = self._digests.get(name, self._decoy)
         return hmac.compare_digest(expected, self._digest(password))
 
     def _digest(self, password: str) -> bytes:
@@ -40,7 +40,7 @@ class PlainUsers:
 
 
 class PlainServer(SaslServer):
-    """One conversation: a single token."""
+    """One conversation, of a single token."""
 
     table: ClassVar[Mapping[Step, frozenset[Step]]] = {Step.FIRST: frozenset({Step.COMPLETE})}
 
@@ -48,7 +48,7 @@ class PlainServer(SaslServer):
         super().__init__()
         self._users = users
 
-    def answer(self, step: Step, token: bytes) -> tuple[Step, bytes]:  # noqa: ARG002 - there is one step only
+    def answer(self, step: Step, token: bytes) -> tuple[Step, bytes]:  # noqa: ARG002 - the mechanism has one step
         parts = token.split(b"\0", PARTS)
         if len(parts) != PARTS:
             raise _failure(f"Invalid SASL/PLAIN response: expected {PARTS} tokens, got {len(parts)}")

@@ -1,7 +1,4 @@
-"""Who a client is, in Kafka's form `type:name`.
-
-Rules of this file: a principal is compared as it is, case included (Kafka's KafkaPrincipal).
-"""
+"""Kafka principals: the identities of clients, in the form `type:name`."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ USER = "User"
 
 @attrs.frozen
 class KafkaPrincipal:
-    """A type, nearly always `User`, and a name."""
+    """A principal. The type is nearly always `User`. Comparisons are exact, including case, as in Kafka."""
 
     type: str
     name: str
@@ -24,4 +21,4 @@ class KafkaPrincipal:
 
 
 ANONYMOUS = KafkaPrincipal(USER, "ANONYMOUS")
-"""Whoever came by a listener that asks for no proof."""
+"""The principal of clients on a listener without authentication."""

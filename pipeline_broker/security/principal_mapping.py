@@ -1,13 +1,15 @@
-r"""`ssl.principal.mapping.rules`: from the distinguished name of a certificate to the name of a user.
+r"""`ssl.principal.mapping.rules`: the mapping from a certificate's distinguished name to a user name.
 
     rules = rule { "," rule }
     rule  = "DEFAULT" | "RULE:" pattern "/" replacement "/" [ "L" | "U" ]
 
-Rules of this file: the first rule whose pattern matches the whole name decides; DEFAULT takes the name as it is; no
-match is no user. A name comes from a client, so RE2 matches the patterns. Its syntax is Java's without references back
-(`\1`), lookahead, lookbehind, and classes within classes; classes are ASCII, groups may be `(?<name>...)`, and the
-replacement has `$1`. A `/` in either part is written `\/`. A pattern that RE2 cannot read, or would read as something
-else, is refused at startup. One name has one budget of work for all rules.
+The first rule with a pattern that matches the whole name decides. DEFAULT keeps the name. Without a match the client is
+refused.
+
+Clients choose the names, so RE2 matches the patterns, with one budget of work per name for all rules. The syntax is
+Java's without backreferences (`\1`), lookahead, lookbehind and nested classes. Classes are ASCII, groups may be named
+`(?<name>...)`, and the replacement uses `$1`. A `/` in either part is written `\/`. A pattern that RE2 cannot read, or
+would interpret differently, is refused at startup.
 """
 
 from __future__ import annotations
@@ -30,14 +32,14 @@ RULE = re.compile(
     re.DOTALL,
 )
 RULES_MAX = 100
+# In one name. Java replaces each match, but a pattern that matches the whole name usually matches it once.
 REPLACEMENTS_MAX = 10
-"""In one name: Java replaces each match, and a pattern that matches the whole name mostly matches it once."""
+# In one replacement. Each may stand for the whole name.
 REFERENCES_MAX = 100
-"""In one replacement: each may stand for all of a name."""
+# Of a user name, which each connection keeps.
 NAME_CHARS_MAX = 1_000
-"""Of a user, since each connection keeps it."""
+# Of a rule, in an error.
 SHOWN_CHARS_MAX = 100
-"""Of a rule, in its refusal."""
 REFERENCE = re.compile(
     r"\\(?P<literal>.)|\$(?P<number>[0-9]{1,3})|\$\{(?P<name>[A-Za-z][A-Za-z0-9]{0,50})\}", re.DOTALL
 )
@@ -46,14 +48,14 @@ ALL = "DEFAULT"
 
 @attrs.frozen
 class _Rule:
-    """One rule; a pattern of None takes every name as it is. Of a replacement, numbers stand for groups."""
+    """One rule. A pattern of None is DEFAULT. In the replacement, numbers stand for groups."""
 
     pattern: Pattern | None
     replacement: tuple[str | int, ...] = ()
     letters: str = ""
 
     def apply(self, name: str) -> str | None:
-        """Return the name of the user; None if the pattern does not match, or the name is too long."""
+        """Return the user name; None if the pattern does not match or the result is too long."""
         if self.pattern is None:
             return name
         if not self.pattern.matches(name):
@@ -68,17 +70,20 @@ class _Rule:
 
 
 class PrincipalMapping:
-    """The rules of one listener.
+    """The mapping rules of one listener.
+
+    Args:
+        text: the setting; empty for DEFAULT.
 
     Raises:
-        ConfigError: they cannot be read.
+        ConfigError: a rule is malformed.
     """
 
     def __init__(self, text: str) -> None:
         self._rules = _read(text.strip() or ALL)
 
     def principal(self, distinguished_name: str) -> KafkaPrincipal | None:
-        """Who has this name; None if no rule says so: the connection must be closed."""
+        """Return the principal of a distinguished name; None if no rule applies, and the connection must be closed."""
         work_left = MATCH_WORK_MAX
         for rule in self._rules:
             if rule.pattern is not None:
@@ -106,7 +111,7 @@ def _read(text: str) -> list[_Rule]:
             _Rule(None) if match["default"] else _rule(match["pattern"], match["replacement"], match["letters"])
         )
         if len(rules) > RULES_MAX:
-            raise ConfigError(f"{MAPPING_RULES}: there are more than {RULES_MAX} rules")
+            raise ConfigError(f"{MAPPING_RULES}: more than {RULES_MAX} rules are not allowed")
     return rules
 
 
@@ -115,17 +120,17 @@ def _rule(pattern: str, replacement: str, letters: str) -> _Rule:
         expression = compiled_java(pattern)
     except InvalidPatternError as error:
         raise ConfigError(
-            f"{MAPPING_RULES}: the pattern {_shown(pattern)} cannot be read: {error}; it is of RE2's syntax, without"
-            " references back, lookahead and lookbehind"
+            f"{MAPPING_RULES}: the pattern {_shown(pattern)} cannot be read: {error}. RE2 supports no"
+            " backreferences, lookahead or lookbehind"
         ) from None
     return _Rule(expression, tuple(_parts(pattern, replacement, expression)), letters)
 
 
 def _parts(pattern: str, replacement: str, expression: Pattern) -> Iterator[str | int]:
-    """Yield the texts and the numbers of groups of a replacement.
+    """Yield the parts of a replacement: texts, and numbers of groups.
 
     Raises:
-        ConfigError: it names a group that does not exist, or has too many parts.
+        ConfigError: it refers to an unknown group, or to too many.
     """
     names, position = expression.group_names, 0
     for count, reference in enumerate(REFERENCE.finditer(replacement)):
@@ -147,7 +152,7 @@ def _parts(pattern: str, replacement: str, expression: Pattern) -> Iterator[str 
 
 
 def _numbered(digits: str, group_count: int) -> Iterator[str | int]:
-    """Yield what `$12` stands for: the group with the most digits that exists; the text itself where none does."""
+    """Yield the parts of `$12`, as in Java: the existing group with the most digits, then the remaining digits."""
     for size in range(len(digits), 0, -1):
         if int(digits[:size]) <= group_count:
             yield int(digits[:size])

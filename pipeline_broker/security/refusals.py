@@ -1,11 +1,4 @@
-"""Who was refused, how often and when: failed logins and denials, for whoever looks after a broker.
-
-Rules of this file: strangers cause refusals and choose the names in them, so everything kept is bounded, and what is
-left out is counted. By kind all are counted; a kind has no name of a client in it. One by one the newest are kept:
-a source has a row for each of the newest names that it was refused with, and one sum for its older ones, so that a
-source that tries a million names takes no more room than one that tries a few. When there are too many sources, the one
-that was refused longest ago goes, and is counted.
-"""
+"""Counters and recent examples of refusals, which are failed logins and denied operations, for operators."""
 
 from __future__ import annotations
 
@@ -18,27 +11,27 @@ import attrs
 __all__ = ["Kind", "Refusal", "Refusals"]
 
 SOURCES_MAX = 50
-"""Addresses that failed to log in, or principals with their address that were denied something."""
+"""Sources that are kept: addresses of failed logins, or principals with their addresses."""
 ROWS_OF_SOURCE_MAX = 5
-"""Names of one source that have a row of their own."""
+"""Names of one source with a row of their own."""
 TEXT_CHARS_MAX = 200
-"""Of a name or a reason; what is longer is cut."""
+"""Characters of a name or a reason. Longer texts are cut."""
 
 Kind: TypeAlias = tuple[str, str]
-"""Of a failed login listener and mechanism, of a denial operation and type of resource."""
+"""(listener, mechanism) of a failed login, or (operation, resource type) of a denial."""
 
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """Refusals that have all but time and reason in common.
+    """Refusals that differ only in their time and reason.
 
     Attributes:
-        kind: None for the sum of a source's older names.
-        source: who was refused, and from where.
-        name: that was given, or of what was asked for; empty where there is none.
-        count: how many.
-        last_ms: when the last one was, milliseconds since the epoch.
-        reason: of the last one.
+        kind: None for the sum over older names of a source.
+        source: the refused address, or principal and address.
+        name: the user name, or the name of the resource; may be empty.
+        count: number of refusals.
+        last_ms: time of the latest one, milliseconds since the epoch.
+        reason: of the latest one.
     """
 
     kind: Kind | None
@@ -50,14 +43,13 @@ class Refusal:
 
 
 class _Source:
-    """The rows of one source, the newest last, and the sum of its older ones."""
-
     def __init__(self) -> None:
-        self.rows: OrderedDict[tuple[Kind, str], Refusal] = OrderedDict()
-        self.older: Refusal | None = None
+        self.rows: OrderedDict[tuple[Kind, str], Refusal] = OrderedDict()  # newest last
+        self.older: Refusal | None = None  # the sum over older rows
 
     def fold(self) -> None:
-        """Add the oldest row to the sum; it is the newest in that, because rows leave in the order of their last."""
+        """Add the oldest row to the sum."""
+        # Rows are folded in the order of their latest refusal, so this row has the latest time of the sum.
         _, row = self.rows.popitem(last=False)
         before = 0 if self.older is None else self.older.count
         self.older = Refusal(kind=None, source=row.source, count=before + row.count, last_ms=row.last_ms)
@@ -69,24 +61,28 @@ class _Source:
 
 
 class Refusals:
-    """See the rules of the file.
+    """Counts refusals by kind, and keeps the recent ones by source and name.
+
+    Untrusted clients cause refusals and choose the names in them, so everything kept is bounded. A kind contains no
+    name of a client. A source keeps one row for each of its latest names and one sum for older ones. So a source that
+    tries a million names takes as much memory as one that tries a few. If there are too many sources, the one refused
+    longest ago is dropped and counted.
 
     Args:
-        clock_ms: wall clock.
+        clock_ms: wall clock, milliseconds since the epoch.
 
     Attributes:
-        by_kind: how many there were of each kind, since the start.
-        left_out: how many of them no row tells of any more.
+        by_kind: number of refusals of each kind since startup.
+        left_out: number of them that no row includes any longer.
     """
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self.by_kind: Counter[Kind] = Counter()
         self.left_out = 0
         self._clock_ms = clock_ms
-        self._sources: OrderedDict[tuple[str, ...], _Source] = OrderedDict()  # the newest last
+        self._sources: OrderedDict[tuple[str, ...], _Source] = OrderedDict()  # newest last
 
     def add(self, kind: Kind, source: tuple[str, ...], name: str, reason: str = "") -> None:
-        """Take note of one."""
         self.by_kind[kind] += 1
         name = name[:TEXT_CHARS_MAX]
         rows = self._sources.setdefault(source, _Source()).rows
@@ -107,6 +103,6 @@ class Refusals:
             self.left_out += sum(row.count for row in oldest)
 
     def newest(self) -> list[Refusal]:
-        """The rows, the newest first."""
+        """Return the rows, newest first."""
         rows = [row for source in self._sources.values() for row in source]
         return sorted(rows, key=lambda row: row.last_ms, reverse=True)

@@ -1,9 +1,4 @@
-"""What every SASL mechanism is to whoever carries its tokens.
-
-Rules of this file: a server is one conversation, sans-IO: a token in, a token out, and one error for whatever is wrong.
-Where it may go from where it stands is a table of the mechanism; after a failure it goes nowhere. What an error tells
-the client never depends on whether a user exists, and never holds a secret.
-"""
+"""The common part of the server side of all SASL mechanisms."""
 
 from __future__ import annotations
 
@@ -17,14 +12,15 @@ from pipeline_broker.security.principal import KafkaPrincipal
 __all__ = ["TOKEN_BYTES_MAX", "AuthenticationFailedError", "SaslServer", "Step"]
 
 TOKEN_BYTES_MAX = 64 * 1024
-"""Largest token of a mechanism; names are at most half of it, signed tokens of identity providers some kilobytes."""
+"""Largest token of a mechanism. Names take at most half of it, signed tokens of identity providers a few kilobytes."""
 
 
 class AuthenticationFailedError(Exception):
-    """The client has not proved who it is.
+    """The client failed to authenticate.
 
-    Attributes:
-        client_text: what it is told; None for the text that says nothing but the mechanism.
+    Args:
+        reason: for the log.
+        client_text: Kafka's text for the client; None for a text that only names the mechanism.
     """
 
     def __init__(self, reason: str, client_text: str | None = None) -> None:
@@ -33,28 +29,31 @@ class AuthenticationFailedError(Exception):
 
 
 class Step(enum.Enum):
-    """Which token is expected next, or how the conversation ended."""
+    """The next expected token of a conversation, or its outcome."""
 
     FIRST = enum.auto()
     FINAL = enum.auto()
+    # The client received the reason and must acknowledge it.
     REFUSED = enum.auto()
-    """The client has been told why and acknowledges it."""
     COMPLETE = enum.auto()
     FAILED = enum.auto()
 
 
 class SaslServer(ABC):
-    """The broker's side of one conversation.
+    """The broker's side of one SASL conversation: a token in, a token out.
+
+    A subclass defines `table` and `answer`. Any error ends the conversation. An error never tells the client whether a
+    user exists, and contains no secret.
 
     Attributes:
-        name: who the client says that it is, which counts once `is_complete`; before, it is for the log.
-        expires_ms: when the proof itself ends, milliseconds since the epoch; None if never.
-        owner: who the client is, where it has proved something that stands for somebody else; None for `name`.
-        is_token: whether that was a delegation token.
+        name: the user name that the client claims. Until `is_complete` it is only for the log.
+        expires_ms: expiry of the client's proof, milliseconds since the epoch; None if it does not expire.
+        owner: the principal for which a delegation token acts; None for `name`.
+        is_token: whether the client used a delegation token.
     """
 
+    # Allowed next steps. A failure is allowed in every step.
     table: ClassVar[Mapping[Step, frozenset[Step]]]
-    """Where a step may lead; a failure may follow any."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -65,20 +64,21 @@ class SaslServer(ABC):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the client has proved who it is."""
+        """True if the client has authenticated."""
         return self._step is Step.COMPLETE
 
     def receive(self, token: bytes) -> bytes:
-        """Answer the next token of the client.
+        """Process the client's next token and return the answer.
 
         Raises:
-            AuthenticationFailedError: the conversation is over.
+            AuthenticationFailedError: the token is wrong, and the conversation is over.
         """
+        # If anything below raises, the conversation has failed.
         step, self._step = self._step, Step.FAILED
         if step not in self.table:
-            raise AuthenticationFailedError(f"a token after the end of the conversation ({step.name})")
+            raise AuthenticationFailedError(f"the client sent a token after the end of the conversation ({step.name})")
         if len(token) > TOKEN_BYTES_MAX:
-            raise AuthenticationFailedError(f"a token of {len(token)} bytes")
+            raise AuthenticationFailedError(f"the token has {len(token)} bytes; {TOKEN_BYTES_MAX} are allowed")
         following, answer = self.answer(step, token)
         assert following in self.table[step], (step, following)
         self._step = following
@@ -86,4 +86,4 @@ class SaslServer(ABC):
 
     @abstractmethod
     def answer(self, step: Step, token: bytes) -> tuple[Step, bytes]:
-        """The next step and the answer to the token of this one; AuthenticationFailedError for a bad one."""
+        """Return the next step and the answer to a token; raises AuthenticationFailedError."""

@@ -1,13 +1,11 @@
-"""SASL/SCRAM: proof of a password that is never sent (RFC 5802, RFC 7677), with SHA-256 and SHA-512.
+"""The server side of SASL/SCRAM (RFC 5802, RFC 7677): proof of a password that is never sent.
 
     client first   n,[a=authorization id],n=user name,r=nonce
     server first   r=nonce of both,s=salt,i=iterations
     client final   c=base64 of "n,[a=...],",r=nonce of both,p=proof
     server final   v=signature
 
-Rules of this file: an unknown user has a credential that nobody can prove (see `scram_users`), so the conversation is
-the same to its end. There is no channel binding (only `n`), no extension that must be understood (`m=`); other ones are
-read past. The nonce that comes back must be the whole of ours.
+Channel binding and mandatory extensions (`m=`) are not supported; other extensions are ignored.
 """
 
 from __future__ import annotations
@@ -49,15 +47,19 @@ CLIENT_FIRST = re.compile(
 CLIENT_FINAL = re.compile(
     rf"(?P<without_proof>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>{NONCE}){EXTENSIONS}),p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
+# Announces a mandatory extension (RFC 5802). None is supported.
 REFUSED_EXTENSION = re.compile(r",m=")
-"""What must be understood and is not."""
+# Marks the user name as the id of a delegation token (KIP-48).
 TOKEN_EXTENSION = re.compile(r",tokenauth=true(?:,|$)", re.IGNORECASE)
-"""What a client says whose name is that of a delegation token."""
 
 
 @attrs.frozen
 class ScramMechanism:
-    """One of Kafka's two mechanisms; `number` is what its requests call it."""
+    """One of Kafka's two SCRAM mechanisms.
+
+    Attributes:
+        number: its number in Kafka's requests.
+    """
 
     name: str
     number: int
@@ -65,7 +67,7 @@ class ScramMechanism:
 
     @property
     def hash_size(self) -> int:
-        """Bytes of its keys."""
+        """Size of its keys in bytes."""
         return hashlib.new(self.hash_name).digest_size
 
 
@@ -77,7 +79,7 @@ SCRAM_MECHANISMS = {
 
 @attrs.frozen(repr=False)
 class ScramCredential:
-    """What is kept of a password: enough to check a proof of it, too little to give one."""
+    """The stored part of a password: enough to check a proof, too little to make one."""
 
     salt: bytes
     stored_key: bytes
@@ -86,45 +88,47 @@ class ScramCredential:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """What everybody is shown of it besides the salt itself: the salt's bytes and the iterations."""
+        """The length of the salt and the iterations, which every client can see."""
         return len(self.salt), self.iterations
 
     @classmethod
     def of(cls, mechanism: ScramMechanism, salt: bytes, iterations: int, salted: bytes) -> ScramCredential:
-        """The credential of a salted password."""
+        """Return the credential of a salted password."""
         client_key = hmac.digest(salted, b"Client Key", mechanism.hash_name)
         server_key = hmac.digest(salted, b"Server Key", mechanism.hash_name)
         return cls(salt, hashlib.new(mechanism.hash_name, client_key).digest(), server_key, iterations)
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """RFC 5802's Hi(): what a client sends in place of a password that it sets."""
+    """Return RFC 5802's Hi(), which a client sends instead of a new password."""
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
 
 class TokenLogin(Protocol):
-    """See `delegation_tokens`."""
+    """The login of a delegation token; implemented in `delegation_tokens`."""
 
     @property
     def credential(self) -> ScramCredential:
-        """What the client must prove."""
+        """The credential that the client must prove."""
 
     @property
     def owner(self) -> KafkaPrincipal:
-        """Who it then is."""
+        """The principal for which the token acts."""
 
     @property
     def expires_ms(self) -> int:
-        """Until when."""
+        """Expiry of the token, milliseconds since the epoch."""
 
 
 class ScramServer(SaslServer):
     """One conversation.
 
+    An unknown user has a credential that no client can prove (`scram_users`), so its conversation looks like any other.
+
     Args:
-        mechanism: which of the two.
-        credential_of: the credential of a user name; for an unknown one too.
-        login_of: the credential behind a delegation token, who it stands for and until when; None for an unknown one.
+        mechanism: one of SCRAM_MECHANISMS.
+        credential_of: returns the credential of a user name, known or not.
+        login_of: returns the login of a delegation token; None for an unknown one.
     """
 
     table: ClassVar[Mapping[Step, frozenset[Step]]] = {
@@ -147,7 +151,7 @@ class ScramServer(SaslServer):
         try:
             text = token.decode()
         except UnicodeDecodeError:
-            raise AuthenticationFailedError("a token that is not text") from None
+            raise AuthenticationFailedError("the token is not UTF-8") from None
         if step is Step.FIRST:
             return Step.FINAL, self._first(text)
         return Step.COMPLETE, self._final(text)
@@ -155,9 +159,9 @@ class ScramServer(SaslServer):
     def _first(self, text: str) -> bytes:
         match = CLIENT_FIRST.fullmatch(text)
         if match is None or REFUSED_EXTENSION.search(match["extensions"]):
-            raise AuthenticationFailedError("not a first message of SCRAM without channel binding")
+            raise AuthenticationFailedError("the first message is malformed, or uses channel binding")
         self.name = _unescape(match["name"])
-        # said before the user is looked up, so that it tells nothing of whether there is one
+        # Checked before the user is looked up, so that the answer does not reveal whether the user exists.
         if match["authorization_id"] is not None and _unescape(match["authorization_id"]) != self.name:
             refusal = "Authentication failed: Client requested an authorization id that is different from username"
             raise AuthenticationFailedError(refusal, refusal)
@@ -172,7 +176,7 @@ class ScramServer(SaslServer):
         return server_first.encode()
 
     def _take_token(self) -> None:
-        """The name is a token's: what proves it, and whose it is; an unknown one is as an unknown user."""
+        # An unknown token is treated like an unknown user.
         login = self._login_of(self.name)
         self._credential = self._credential_of("") if login is None else login.credential
         self.is_token = True
@@ -182,7 +186,8 @@ class ScramServer(SaslServer):
     def _final(self, text: str) -> bytes:
         match = CLIENT_FINAL.fullmatch(text)
         if match is None or REFUSED_EXTENSION.search(match["extensions"]):
-            raise AuthenticationFailedError("not a final message of SCRAM")
+            raise AuthenticationFailedError("the final message is malformed")
+        # The whole nonce, not only its end: CVE-2024-56128 in Kafka.
         if not hmac.compare_digest(match["nonce"], self._nonce):
             raise AuthenticationFailedError("the final message has another nonce")
         if _from_base64(match["binding"]) != self._header:
@@ -192,10 +197,10 @@ class ScramServer(SaslServer):
         signature = hmac.digest(credential.stored_key, message, hash_name)
         proof = _from_base64(match["proof"])
         if len(proof) != len(signature):
-            raise AuthenticationFailedError("a proof of another size")
+            raise AuthenticationFailedError("the proof has the wrong size")
         client_key = bytes(left ^ right for left, right in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(hash_name, client_key).digest(), credential.stored_key):
-            raise AuthenticationFailedError("the password is wrong, or there is no such user")
+            raise AuthenticationFailedError("the password is wrong, or the user is unknown")
         return b"v=" + base64.b64encode(hmac.digest(credential.server_key, message, hash_name))
 
 
@@ -207,4 +212,4 @@ def _from_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise AuthenticationFailedError("not base64") from None
+        raise AuthenticationFailedError("a value in the final message is not base64") from None

@@ -1,14 +1,11 @@
-"""SCRAM users, as records of the metadata partition, and what an unknown user looks like.
+"""SCRAM users as records of the metadata partition, and the decoys that stand for unknown users.
 
     key   = int16 type, then                            value = int16 version 0, then
     5 SCRAM user    JSON [user name, mechanism]         JSON {"salt", "stored_key", "server_key": base64,
                                                               "iterations": n}
     5 decoy         JSON ["", ""]                       JSON {"key": base64}
 
-Rules of this file: see `state/metadata_records.py`, whose key types these continue; a value of null means that the
-credential is gone. A user that does not exist is shown a salt, made of its name and a key that is kept with the first
-user, and the iterations that most users have, so that it looks the same each time and like any other. Decisions are
-taken on what is on its way, users are known by what is durable. The answers to a change are Kafka's.
+The key types continue those of `state/metadata_records.py`. A tombstone removes a credential.
 """
 
 from __future__ import annotations
@@ -51,18 +48,18 @@ if TYPE_CHECKING:
 __all__ = ["Deletion", "Refusal", "ScramUsers", "Upsertion", "read_credential"]
 
 _DECOY_KEY_BYTES = 32
+# The length of the salts that Kafka's own tools choose.
 _SALT_BYTES = 26
-"""Bytes of the salt that Kafka's own tools choose."""
 
 _BY_NUMBER = {mechanism.number: mechanism for mechanism in SCRAM_MECHANISMS.values()}
+# (user name, mechanism name).
 _Name = tuple[str, str]
-"""A user and one mechanism."""
 _DECOY: _Name = ("", "")
 
 
 @attrs.frozen
 class Deletion:
-    """A credential that shall be gone; `mechanism` is the number in the request."""
+    """A request to delete a credential; `mechanism` is the number in the request."""
 
     user: str
     mechanism: int
@@ -70,7 +67,7 @@ class Deletion:
 
 @attrs.frozen(repr=False)
 class Upsertion:
-    """A credential that shall be set."""
+    """A request to set a credential."""
 
     user: str
     mechanism: int
@@ -81,60 +78,63 @@ class Upsertion:
 
 @attrs.frozen
 class Refusal:
-    """Why nothing of one user is altered."""
+    """The error for a user, of whom no credential is altered."""
 
     code: ErrorCode
     text: str
 
 
-TWICE = Refusal(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
-NAMELESS = Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+DUPLICATE = Refusal(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
+EMPTY_NAME = Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
 UNKNOWN_MECHANISM = Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
 TOO_FEW = Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
 TOO_MANY = Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
 NO_PASSWORD = Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
-NOBODY = Refusal(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+UNKNOWN_CREDENTIAL = Refusal(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
 
 
 class ScramUsers(ReplayedWrites):
     """The credentials of all users.
 
+    An unknown user gets a decoy: a salt derived from its name and a secret key, and the iterations of most users. So it
+    looks the same each time, and like any other user. The key is stored with the first user.
+
+    Decisions build on pending changes; clients are authenticated against durable credentials.
+
     Args:
-        tokens: those who come with a delegation token; None where there are none.
+        tokens: the delegation tokens, which log in by SCRAM; None if the broker has none.
     """
 
     def __init__(self, tokens: DelegationTokens | None = None) -> None:
         self.tokens = tokens
         self._credentials: dict[_Name, ScramCredential] = {}
-        self._coming: Decisions[_Name, ScramCredential | None] = Decisions()
+        self._pending: Decisions[_Name, ScramCredential | None] = Decisions()
         self._decoy_key = secrets.token_bytes(_DECOY_KEY_BYTES)
         self._decoy_written = False
         self._shapes: dict[str, Counter[tuple[int, int]]] = {}  # of the users of each mechanism
 
-    # What mechanisms and handlers ask
+    # Queries
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
-        """The credential of a user; of an unknown one, a credential that nobody can prove.
-
-        The decoy is made in any case: a known user costs as much.
-        """
+        """Return the credential of a user; for an unknown user one that no client can prove."""
+        # The decoy is computed for every user, so that known and unknown ones take the same time.
         salt, iterations = self.parameters(mechanism, user)
         keys = self._derived("keys", mechanism, user, 2 * mechanism.hash_size)
         decoy = ScramCredential(salt, keys[: mechanism.hash_size], keys[mechanism.hash_size :], iterations)
         return self._credentials.get((user, mechanism.name), decoy)
 
     def parameters(self, mechanism: ScramMechanism, user: str) -> tuple[bytes, int]:
-        """The salt and the iterations of a user who has no record."""
+        """Return the salt and the iterations of a user without a record."""
         shapes = self._shapes.get(mechanism.name)
         salt_bytes, iterations = shapes.most_common(1)[0][0] if shapes else (_SALT_BYTES, ITERATIONS_MIN)
         return self._derived("salt", mechanism, user, salt_bytes), iterations
 
     def users(self) -> list[str]:
-        """All users, by name."""
+        """Return the names of all users, sorted."""
         return sorted({user for user, _ in self._credentials})
 
     def iterations(self, user: str) -> list[tuple[ScramMechanism, int]]:
-        """The mechanisms of a user, each with its iterations; none for an unknown user."""
+        """Return the mechanisms of a user with their iterations; empty for an unknown user."""
         found = ((mechanism, self._credentials.get((user, mechanism.name))) for mechanism in _BY_NUMBER.values())
         return [(mechanism, credential.iterations) for mechanism, credential in found if credential is not None]
 
@@ -143,13 +143,17 @@ class ScramUsers(ReplayedWrites):
     def alter(
         self, deletions: Iterable[Deletion], upsertions: Iterable[Upsertion]
     ) -> tuple[dict[str, Refusal | None], Write | None]:
-        """Decide what becomes of each user: refused, or as asked for when the write is durable."""
+        """Decide a request that alters credentials.
+
+        Returns the refusal of each user, None for an accepted change, and the write of all accepted changes.
+        """
         answers: dict[str, Refusal | None] = {}
         accepted: dict[str, Deletion | Upsertion] = {}
         changes: list[Deletion | Upsertion] = [*deletions, *upsertions]
         for change in changes:
+            # As in Kafka, a user may occur only once in a request, even with different mechanisms.
             if change.user in accepted:
-                answers[change.user] = TWICE
+                answers[change.user] = DUPLICATE
                 del accepted[change.user]
             elif change.user not in answers:
                 answers[change.user] = self._refusal(change)
@@ -161,13 +165,13 @@ class ScramUsers(ReplayedWrites):
 
     def _refusal(self, change: Deletion | Upsertion) -> Refusal | None:
         if not change.user:
-            return NAMELESS
+            return EMPTY_NAME
         mechanism = _BY_NUMBER.get(change.mechanism)
         if mechanism is None:
             return UNKNOWN_MECHANISM
         if isinstance(change, Deletion):
             name = (change.user, mechanism.name)
-            return None if self._coming.latest(name, self._credentials.get(name)) else NOBODY
+            return None if self._pending.latest(name, self._credentials.get(name)) else UNKNOWN_CREDENTIAL
         if change.iterations < ITERATIONS_MIN:
             return TOO_FEW
         if change.iterations > ITERATIONS_MAX:
@@ -175,6 +179,7 @@ class ScramUsers(ReplayedWrites):
         return None if change.salted_password else NO_PASSWORD
 
     def _records(self, changes: Sequence[Deletion | Upsertion]) -> Iterable[StateRecord]:
+        # Not at startup, so that a cluster without users has no records of users.
         if not self._decoy_written and any(isinstance(change, Upsertion) for change in changes):
             self._decoy_written = True
             yield StateRecord(_key(_DECOY), record_value(json.dumps({"key": _to_text(self._decoy_key)})))
@@ -182,18 +187,18 @@ class ScramUsers(ReplayedWrites):
             mechanism = _BY_NUMBER[change.mechanism]
             name = (change.user, mechanism.name)
             if isinstance(change, Deletion):
-                self._coming.add(name, None)
+                self._pending.add(name, None)
                 yield StateRecord(_key(name), None)
             else:
                 credential = ScramCredential.of(mechanism, change.salt, change.iterations, change.salted_password)
-                self._coming.add(name, credential)
+                self._pending.add(name, credential)
                 yield StateRecord(_key(name), _value(credential))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; those of other subjects are read past.
+        """Apply a durable record; skip those of other types.
 
         Raises:
-            CorruptStateRecordError: it cannot be read; the error shows nothing of its value.
+            CorruptStateRecordError: the record cannot be read. The error contains nothing of its value.
         """
         if record_type(key) != RecordType.SCRAM_USER:
             return
@@ -213,7 +218,7 @@ class ScramUsers(ReplayedWrites):
         if credential is not None:
             self._credentials[name] = credential
             shapes[credential.shape] += 1
-        self._coming.settle(name)
+        self._pending.settle(name)
 
     def _derived(self, label: str, mechanism: ScramMechanism, user: str, size_bytes: int) -> bytes:
         text = json.dumps([label, mechanism.name, user]).encode()
@@ -235,22 +240,22 @@ def _value(credential: ScramCredential) -> bytes:
 
 
 def read_credential(key: bytes, value: bytes | None) -> tuple[_Name, ScramCredential | bytes | None]:
-    """Read whose credential a record holds, and the credential: bytes for the key of those that nobody has.
+    """Return the name and the credential of a record: bytes for the key of the decoys, None for a tombstone.
 
     Raises:
-        CorruptStateRecordError: it cannot be read; the error shows nothing of its value.
+        CorruptStateRecordError: the record cannot be read. The error contains nothing of its value.
     """
     with reading("SCRAM record"):
         user, mechanism = json_of(subject_of(key))
         if not isinstance(user, str) or not isinstance(mechanism, str):
-            raise TypeError("a user or a mechanism that is no text")
+            raise TypeError("a user or a mechanism is not a string")
         name = (user, mechanism)
         if name == _DECOY:
             return name, base64.b64decode(object_of(value)["key"])
         if value is None:
             return name, None
         if mechanism not in SCRAM_MECHANISMS:
-            raise ValueError("a mechanism that is not known")
+            raise ValueError("the mechanism is unknown")
         body = object_of(value)
         salt, stored_key, server_key = (base64.b64decode(body[part]) for part in ("salt", "stored_key", "server_key"))
         iterations = integer_of(body["iterations"], 1, ITERATIONS_MAX)

@@ -1,10 +1,8 @@
-"""JSON web tokens, checked against the keys of a file.
+"""Validation of JSON web tokens against the keys of a JWKS file.
 
-Rules of this file: it fails closed: without keys, without a key of the token's `kid`, without an expiry, or with
-anything that is not understood, a token is refused. The algorithm is that of the key, never the token's choice: a key
-for signatures of RSA or of elliptic curves checks nothing else, so neither `none` nor a shared secret can stand in for
-it. Time is passed in. The file is read again when it has changed; what cannot be read leaves no keys. PyJWT, which does
-the arithmetic, is imported by whoever has such a listener, and by nobody else.
+Validation fails closed: a token is refused if no key has its `kid`, if it has no expiry, or if it contains anything
+unknown that must be understood. The key determines the algorithm, never the token. RSA and elliptic curve keys verify
+nothing else, so a token cannot choose `none` or use a public key as a shared secret.
 """
 
 from __future__ import annotations
@@ -32,25 +30,25 @@ logger = logging.getLogger(__name__)
 
 JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 FILE_BYTES_MAX = 1 << 18
+# The event loop reads a changed file at the next login. This many keys take 3 ms.
 KEYS_MAX = 100
-"""A file that has changed is read on the event loop at the next login: 3 ms for this many keys."""
 RSA_BITS_MIN = 2048
+# A later expiry is probably a mistake. In milliseconds this one still fits in an int64.
 EXPIRY_SECONDS_MAX = 2.0**40
-"""An expiry beyond is taken for a mistake; in milliseconds it is still an int64."""
+# Algorithms that a key may verify, by its type or curve.
 ALGORITHMS: Mapping[str, frozenset[str]] = {
     "RSA": frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
     "P-256": frozenset({"ES256"}),
     "P-384": frozenset({"ES384"}),
     "P-521": frozenset({"ES512"}),
 }
-"""What a key may check, by its type or curve."""
+# Private parts that a file of public keys should not contain. They are dropped.
 PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth"})
-"""What a file of public keys should not hold; it is not taken over."""
 
 
 @attrs.frozen(kw_only=True)
 class TokenRules:
-    """What is asked of a token besides its signature; the names are those of `sasl.oauthbearer.*`."""
+    """Requirements on a token besides its signature, named like `sasl.oauthbearer.*`."""
 
     expected_issuer: str | None = None
     expected_audience: frozenset[str] = frozenset()
@@ -66,31 +64,31 @@ class _Key:
 
 
 def key_file_path(url: str) -> Path:
-    """The file that a `file:` URL names.
+    """Return the path in a `file:` URL.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: the URL is of another kind.
     """
     parts = urlsplit(url)
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
         raise ConfigError(
-            f"{JWKS_URL}: {parts.scheme or url!r} is not offered: keys are read from a file, as file:///path/jwks.json;"
-            " fetch them there by other means"
+            f"{JWKS_URL}: {parts.scheme or url!r} is not offered: keys are read from a file. Download them to one, and"
+            " set the property to file:///path/jwks.json"
         )
     return Path(unquote(parts.path))
 
 
 class KeyFile:
-    """The keys of a JWKS file, by `kid`, read again whenever the file is another or has changed.
+    """The keys of a JWKS file by `kid`. The file is read again after it has changed; an unreadable file leaves no keys.
 
     Raises:
-        ConfigError: PyJWT is missing, or the file holds no key that is of use.
+        ConfigError: PyJWT is missing, or the file contains no usable key.
     """
 
     def __init__(self, path: Path) -> None:
         try:
-            import jwt  # noqa: PLC0415 - see the rules of this file
-            import jwt.algorithms  # noqa: PLC0415 - as above
+            import jwt  # noqa: PLC0415 - an extra
+            import jwt.algorithms  # noqa: PLC0415 - an extra
         except ImportError:
             has_crypto = False
         else:
@@ -106,16 +104,16 @@ class KeyFile:
             raise ConfigError(f"{JWKS_URL}: cannot use {path}: {_reason(error)}") from None
 
     def find(self, key_id: str) -> _Key | None:
-        """The key of this id, as the file has it now."""
+        """Return the key with an id in the current file; None if it is unknown."""
         try:
             if self._stamp != _stamp_of(self._path.stat()):
                 self._read()
         except (OSError, ValueError) as error:
             if self._keys:
-                logger.warning("%s has no keys any more, so no token is valid: %s", self._path, _reason(error))
+                logger.warning("the broker refuses all tokens: no keys in %s: %s", self._path, _reason(error))
             self._keys = {}
             if isinstance(error, OSError):
-                self._stamp = ()  # the same file may come back; one that is damaged is read again when it has changed
+                self._stamp = ()  # the same file may return; a damaged one is only read again after it has changed
         return self._keys.get(key_id)
 
     def _read(self) -> None:
@@ -133,10 +131,10 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def _read_keys(data: bytes) -> dict[str, _Key]:
-    """The keys that can check a signature and have an id of their own.
+    """Return the keys that can verify a signature and have a `kid`.
 
     Raises:
-        ValueError: there are none.
+        ValueError: the file contains no such key, or a malformed one.
     """
     try:
         listed = json.loads(data)["keys"]
@@ -153,12 +151,12 @@ def _read_keys(data: bytes) -> dict[str, _Key]:
             raise ValueError("two keys have the same kid")
         keys[each["kid"]] = _read_key(each, algorithms)
     if not keys:
-        raise ValueError("it has no key for signatures of RSA or of an elliptic curve that has a kid")
+        raise ValueError("it has no RSA or elliptic curve key for signatures with a kid")
     return keys
 
 
 def _algorithms_of(key: Any) -> frozenset[str]:
-    """What a key may check; nothing for one that is of no use here."""
+    """Return the algorithms that a key may verify; empty if the key is unusable here."""
     if not isinstance(key, dict) or key.get("use", "sig") != "sig" or not isinstance(key.get("kid"), str):
         return frozenset()
     algorithms = ALGORITHMS.get(str(key.get("crv") if key.get("kty") == "EC" else key.get("kty")), frozenset())
@@ -166,8 +164,8 @@ def _algorithms_of(key: Any) -> frozenset[str]:
 
 
 def _read_key(key: Mapping[str, Any], algorithms: frozenset[str]) -> _Key:
-    from jwt import PyJWK  # noqa: PLC0415 - see the rules of this file
-    from jwt.exceptions import PyJWTError  # noqa: PLC0415 - as above
+    from jwt import PyJWK  # noqa: PLC0415 - an extra
+    from jwt.exceptions import PyJWTError  # noqa: PLC0415 - an extra
 
     public = {name: value for name, value in key.items() if name not in PRIVATE_MEMBERS}
     try:
@@ -175,16 +173,16 @@ def _read_key(key: Mapping[str, Any], algorithms: frozenset[str]) -> _Key:
     except (PyJWTError, ValueError, TypeError):
         raise ValueError("a key in it is malformed") from None
     if key["kty"] == "RSA" and jwk.key.key_size < RSA_BITS_MIN:
-        raise ValueError(f"a key of RSA in it has fewer than {RSA_BITS_MIN} bits")
+        raise ValueError(f"an RSA key in it has fewer than {RSA_BITS_MIN} bits")
     return _Key(jwk, algorithms)
 
 
 class TokenValidator:
-    """Says what a token proves.
+    """Validates tokens of one listener.
 
     Args:
-        keys: who may have signed it.
-        rules: what it must say.
+        keys: keys of the trusted issuers.
+        rules: requirements on the claims.
         clock_ms: wall clock, milliseconds since the epoch.
     """
 
@@ -194,10 +192,10 @@ class TokenValidator:
         self._clock_ms = clock_ms
 
     def validate(self, token: str) -> BearerToken:
-        """See the class.
+        """Return the user name and the expiry that a token proves.
 
         Raises:
-            InvalidTokenError: it proves nothing.
+            InvalidTokenError: the token is invalid.
         """
         claims = self._verified(token)
         expires_seconds = self._check_times(claims)
@@ -205,12 +203,12 @@ class TokenValidator:
         _check_scope(claims.get(self._rules.scope_claim_name))
         name = claims.get(self._rules.sub_claim_name)
         if not isinstance(name, str) or not name.strip():
-            raise InvalidTokenError(f"its {self._rules.sub_claim_name} is no name")
+            raise InvalidTokenError(f"its {self._rules.sub_claim_name} is not a name")
         return BearerToken(name.strip(), int(expires_seconds * 1000))
 
     def _verified(self, token: str) -> Mapping[str, Any]:
-        """The claims of a token whose signature is good."""
-        import jwt  # noqa: PLC0415 - see the rules of this file
+        """Return the claims of a token after verifying its signature."""
+        import jwt  # noqa: PLC0415 - an extra
 
         try:
             header = jwt.get_unverified_header(token)
@@ -218,12 +216,12 @@ class TokenValidator:
             raise InvalidTokenError("it is not a signed token") from None
         key_id, algorithm = header.get("kid"), header.get("alg")
         if not isinstance(key_id, str) or "crit" in header:
-            raise InvalidTokenError("it has no kid, or extensions that must be understood")
+            raise InvalidTokenError("it has no kid, or has mandatory extensions")
         key = self._keys.find(key_id)
         if key is None:
-            raise InvalidTokenError("no key has its kid")
+            raise InvalidTokenError("its kid is unknown")
         if algorithm not in key.algorithms:
-            raise InvalidTokenError("its algorithm is not one of its key")
+            raise InvalidTokenError("its algorithm does not match its key")
         try:
             payload = jwt.PyJWS().decode(token, key.jwk.key, algorithms=[algorithm])
             claims = json.loads(payload)
@@ -237,7 +235,7 @@ class TokenValidator:
         now, skew = self._clock_ms() / 1000, self._rules.clock_skew_seconds
         expires = _number(claims, "exp")
         if expires is None or _number(claims, "iat") is None:
-            raise InvalidTokenError("it does not say when it was issued and when it expires")
+            raise InvalidTokenError("it lacks the time of issue (iat) or of expiry (exp)")
         if now - skew >= expires:
             raise InvalidTokenError("it has expired")
         for name in ("iat", "nbf"):
@@ -249,7 +247,7 @@ class TokenValidator:
     def _check_parties(self, claims: Mapping[str, Any]) -> None:
         rules = self._rules
         if rules.expected_issuer is not None and claims.get("iss") != rules.expected_issuer:
-            raise InvalidTokenError("it is of another issuer")
+            raise InvalidTokenError("it is from another issuer")
         if rules.expected_audience:
             audience = claims.get("aud")
             named = audience if isinstance(audience, list) else [audience]
@@ -258,19 +256,18 @@ class TokenValidator:
 
 
 def _number(claims: Mapping[str, Any], name: str) -> float | None:
-    """A time in a token, None where it has none."""
     value = claims.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= EXPIRY_SECONDS_MAX:
-        raise InvalidTokenError(f"its {name} is no time")
+        raise InvalidTokenError(f"its {name} is not a time")
     return float(value)
 
 
 def _check_scope(scope: object) -> None:
-    """A scope may be missing; one that is given is a text or a list of texts, none of them twice."""
+    """Check a scope, if there is one: a string, or a list of distinct strings."""
     named = [scope] if isinstance(scope, str) else [] if scope is None else scope
     if not isinstance(named, list) or not all(isinstance(each, str) and each.strip() for each in named):
-        raise InvalidTokenError("its scope is neither a text nor a list of texts")
+        raise InvalidTokenError("its scope is neither a string nor a list of strings")
     if len(set(named)) < len(named):
-        raise InvalidTokenError("its scope names something twice")
+        raise InvalidTokenError("its scope contains a duplicate")

@@ -1,12 +1,4 @@
-"""TLS contexts from Kafka's properties.
-
-Rules of this file: it is called in a thread once the broker serves. What cannot be used is one line at the start, or
-refuses the change of a running broker, which then keeps its previous keys. Nothing below TLS 1.2 is spoken. A context
-is never altered after it was handed out; a reload makes another one. A certificate that replaces another must be for
-the same names, unless the settings allow otherwise, as in Kafka: a mistake in a file name cannot make the broker
-somebody else. Keys reach OpenSSL through memory; only where a system has no files in memory through one that nobody
-else may read, which is gone at once.
-"""
+"""TLS contexts from Kafka's `ssl.*` properties. Only TLS 1.2 and 1.3 are supported."""
 
 from __future__ import annotations
 
@@ -31,17 +23,15 @@ __all__ = ["TlsContexts"]
 
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+# Versions that Java parses but does not enable either. They are ignored beside a supported one.
 UNSPOKEN = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
-"""Versions that Java reads, and does not speak either; beside a newer one they are left out."""
 PROTOCOLS_DEFAULT = "TLSv1.2,TLSv1.3"
+# Period before its expiry in which a certificate causes a warning.
 RENEWAL_TIME = dt.timedelta(days=7)
-"""So long before its end a certificate is warned of."""
 
 
 @attrs.frozen
 class _Loaded:
-    """What one reading of the settings gave."""
-
     context: ssl.SSLContext
     mapping: PrincipalMapping
     subject: str
@@ -50,13 +40,16 @@ class _Loaded:
 
 
 class TlsContexts:
-    """The context of one listener, and who shows which certificate.
+    """The TLS context of one listener, and the principals of its clients' certificates.
+
+    Reads files, so call the constructor and `reload` in a thread once the broker serves. A context is never changed
+    after it was returned; a reload creates another one.
 
     Args:
-        settings: what counts for the listener, by Kafka's names without a prefix.
+        settings: the listener's effective properties, without a prefix.
 
     Raises:
-        ConfigError: they cannot be used.
+        ConfigError: a property or a file cannot be used.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -64,14 +57,17 @@ class TlsContexts:
         self._loaded = _load(self._settings)
 
     def context(self) -> ssl.SSLContext:
-        """The context for a connection that begins now."""
+        """Return the context for a new connection."""
         return self._loaded.context
 
     def reload(self, settings: Mapping[str, str] | None = None) -> None:
-        """Read the files again, under other settings where these are given.
+        """Read the files again, with new settings if they are given.
+
+        As in Kafka, the new certificate must be for the same names unless the settings allow otherwise. So a mistake in
+        a file name cannot change the broker's identity.
 
         Raises:
-            ConfigError: something cannot be used; everything stays as it was.
+            ConfigError: a property or a file cannot be used. The previous context stays in use.
         """
         wanted = self._settings if settings is None else dict(settings)
         loaded = _load(wanted)
@@ -79,7 +75,7 @@ class TlsContexts:
         self._settings, self._loaded = wanted, loaded
 
     def warning(self, now: dt.datetime) -> str | None:
-        """What an operator should do about the certificate; None where it counts for some days more."""
+        """Return a warning if the certificate has expired or expires soon; None otherwise."""
         last = self._loaded.valid_until
         if last - now > RENEWAL_TIME:
             return None
@@ -87,7 +83,10 @@ class TlsContexts:
         return f"the certificate {what} ({last:%Y-%m-%d %H:%M} UTC): renew it, and set ssl.keystore.location again"
 
     def principal(self, certificate: bytes | None) -> KafkaPrincipal | None:
-        """Who shows this certificate (DER); None if no mapping rule applies: the connection must be closed."""
+        """Return the principal of a client's certificate (DER).
+
+        Returns ANONYMOUS without a certificate, and None if no mapping rule applies and the connection must be closed.
+        """
         if certificate is None:
             return ANONYMOUS
         try:
@@ -122,7 +121,7 @@ def _set_versions_and_suites(context: ssl.SSLContext, settings: Mapping[str, str
     ):
         for version in wanted:
             if version not in PROTOCOLS and (name, version) != ("ssl.protocol", "TLS"):
-                raise ConfigError(f"{name}: {version!r} is not allowed: only TLSv1.2 and TLSv1.3 are spoken")
+                raise ConfigError(f"{name}: {version!r} is not allowed. Use TLSv1.2 or TLSv1.3")
     enabled = {PROTOCOLS[version] for version in versions} or set(PROTOCOLS.values())
     suites = _items(settings.get("ssl.cipher.suites", ""))
     if suites:
@@ -139,10 +138,9 @@ def _set_versions_and_suites(context: ssl.SSLContext, settings: Mapping[str, str
 
 
 def _load_key(context: ssl.SSLContext, store: KeyStore) -> None:
-    """Give OpenSSL the key by the name of a file."""
     try:
         with _short_lived_file((store.key + "".join(store.chain)).encode()) as path:
-            # a password is always given, since OpenSSL would ask at the terminal for one
+            # Without a password argument OpenSSL would ask for one at the terminal.
             context.load_cert_chain(path, password=lambda: store.password)
     except (ssl.SSLError, OSError, ValueError):
         raise ConfigError(
@@ -153,7 +151,7 @@ def _load_key(context: ssl.SSLContext, store: KeyStore) -> None:
 
 @contextlib.contextmanager
 def _short_lived_file(content: bytes) -> Iterator[str]:
-    """A path that leads to the content inside the block: to memory where the system can, else to the owner's file."""
+    """Yield a path to the content: in memory if the system supports it, else in a directory of the owner alone."""
     if not hasattr(os, "memfd_create"):  # macOS, Windows
         with tempfile.TemporaryDirectory() as folder:  # its mode is 0700
             path = Path(folder) / "key store"
@@ -178,24 +176,25 @@ def _set_client_auth(context: ssl.SSLContext, settings: Mapping[str, str], trust
             raise ConfigError(f"ssl.client.auth={wanted} needs ssl.truststore.location or ssl.truststore.certificates")
         return
     try:
-        with _short_lived_file(trusted.encode()) as path:  # of a text the ssl module would hold Python's lock meanwhile
+        # Not as `cadata`: the ssl module holds Python's lock while it parses a text.
+        with _short_lived_file(trusted.encode()) as path:
             context.load_verify_locations(path)
     except (ssl.SSLError, OSError):
         raise ConfigError("the trust store cannot be used: a certificate in it is damaged") from None
     context.verify_mode = CLIENT_AUTH[wanted]
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what is in the trust store is trusted, as in Java
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Java, trust every certificate in the trust store
 
 
 def _check_same_owner(before: _Loaded, after: _Loaded, settings: Mapping[str, str]) -> None:
     if before.subject != after.subject and settings.get("ssl.allow.dn.changes", "false").lower() != "true":
         raise ConfigError(
             f"the new certificate is for {after.subject!r}, not for {before.subject!r}: set ssl.allow.dn.changes=true"
-            " if that is meant"
+            " if this is intended"
         )
     if not before.names <= after.names and settings.get("ssl.allow.san.changes", "false").lower() != "true":
         raise ConfigError(
-            "the new certificate lacks alternative names of the one before: set ssl.allow.san.changes=true if that"
-            " is meant"
+            "the new certificate lacks alternative names of the previous one: set ssl.allow.san.changes=true if this"
+            " is intended"
         )
 
 

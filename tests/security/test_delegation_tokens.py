@@ -141,7 +141,7 @@ def test_nothing_is_kept_of_a_token_that_is_gone(tokens):
             assert tokens.login(mechanism, token_id, NOW)
     tokens.durable(tokens.expire(tokens.secret("gone"), ANN, -1, NOW)[1])
     assert (tokens._credentials.keys(), [*tokens._ids.values()]) == ({"kept"}, ["kept"])
-    assert tokens._coming.all_latest({}) == {}
+    assert tokens._pending.all_latest({}) == {}
 
 
 def test_everybody_sees_its_own_and_what_it_may_describe(tokens):

@@ -17,9 +17,9 @@ from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.wire.error import ErrorCode
 
 SHA_256, SHA_512 = SCRAM_MECHANISMS.values()
-TWICE = Refusal(92, "A user credential cannot be altered twice in the same request")
+DUPLICATE = Refusal(92, "A user credential cannot be altered twice in the same request")
 TOO_FEW = Refusal(93, "Too few iterations")
-NOBODY = Refusal(91, "Attempt to delete a user credential that does not exist")
+UNKNOWN_CREDENTIAL = Refusal(91, "Attempt to delete a user credential that does not exist")
 
 
 def upsert(user, mechanism=1, iterations=4096, salt=b"salt", salted=b"p" * 32):
@@ -63,23 +63,23 @@ def replayed(*writes):
         ([upsert("eve", 1, 16385)], {"eve": Refusal(93, "Too many iterations")}),
         ([upsert("eve", 1, 4096, b"")], {"eve": None}),
         ([upsert("eve", salted=b"")], {"eve": Refusal(93, "Salted password must not be empty")}),
-        ([upsert("eve"), upsert("eve")], {"eve": TWICE}),
-        ([upsert("eve", 1), upsert("eve", 2)], {"eve": TWICE}),
-        ([upsert("eve"), upsert("eve"), upsert("eve")], {"eve": TWICE}),
-        ([upsert("eve"), upsert("eve", 2, 1)], {"eve": TWICE}),
+        ([upsert("eve"), upsert("eve")], {"eve": DUPLICATE}),
+        ([upsert("eve", 1), upsert("eve", 2)], {"eve": DUPLICATE}),
+        ([upsert("eve"), upsert("eve"), upsert("eve")], {"eve": DUPLICATE}),
+        ([upsert("eve"), upsert("eve", 2, 1)], {"eve": DUPLICATE}),
         ([upsert("eve", 1, 1), upsert("eve", 2)], {"eve": TOO_FEW}),
         ([upsert("eve", 1, 1), upsert("eve", 1, 1)], {"eve": TOO_FEW}),
         ([Deletion("bob", 1)], {"bob": None}),
-        ([Deletion("bob", 1), Deletion("bob", 1)], {"bob": TWICE}),
-        ([Deletion("bob", 1), upsert("bob")], {"bob": TWICE}),
-        ([Deletion("bob", 1), upsert("bob", 2)], {"bob": TWICE}),
-        ([Deletion("bob", 2)], {"bob": NOBODY}),
+        ([Deletion("bob", 1), Deletion("bob", 1)], {"bob": DUPLICATE}),
+        ([Deletion("bob", 1), upsert("bob")], {"bob": DUPLICATE}),
+        ([Deletion("bob", 1), upsert("bob", 2)], {"bob": DUPLICATE}),
+        ([Deletion("bob", 2)], {"bob": UNKNOWN_CREDENTIAL}),
         ([Deletion("bob", 7)], {"bob": Refusal(33, "Unknown SCRAM mechanism")}),
         ([Deletion("", 1)], {"": Refusal(93, "Username must not be empty")}),
-        ([Deletion("nix", 1), Deletion("nix", 1)], {"nix": NOBODY}),
-        ([Deletion("nix", 1), upsert("nix", 2)], {"nix": NOBODY}),
+        ([Deletion("nix", 1), Deletion("nix", 1)], {"nix": UNKNOWN_CREDENTIAL}),
+        ([Deletion("nix", 1), upsert("nix", 2)], {"nix": UNKNOWN_CREDENTIAL}),
         ([Deletion("nix", 1), upsert("eve"), upsert("z", 9)],
-         {"nix": NOBODY, "eve": None, "z": Refusal(33, "Unknown SCRAM mechanism")}),
+         {"nix": UNKNOWN_CREDENTIAL, "eve": None, "z": Refusal(33, "Unknown SCRAM mechanism")}),
         ([], {}),
     ],
 )  # fmt: skip
@@ -112,7 +112,7 @@ def test_only_keys_are_kept_and_they_survive_a_restart():
 def test_what_is_on_its_way_counts_for_the_next_decision(users):
     _, first = users.alter([Deletion("bob", 1)], [])
     answers, none = users.alter([Deletion("bob", 1)], [])
-    assert answers == {"bob": NOBODY}
+    assert answers == {"bob": UNKNOWN_CREDENTIAL}
     assert none is None
     answers, second = users.alter([], [upsert("bob", 1, 5000)])
     assert answers == {"bob": None}
@@ -132,7 +132,7 @@ def test_a_user_that_is_on_its_way_can_be_deleted(users):
     users.durable(first)
     users.durable(second)
     assert users.users() == ["bob"]
-    assert ("eve", SHA_256.name) not in users._coming, "nothing is kept of what is durable"
+    assert ("eve", SHA_256.name) not in users._pending, "nothing is kept of what is durable"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_the_key_of_what_nobody_has_is_written_once_in_the_life_of_a_cluster():
 def test_the_key_is_not_written_before_there_is_a_user():
     """Whoever reads the records of a cluster without users sees that it never had any."""
     users = ScramUsers()
-    assert users.alter([Deletion("a", 1)], []) == ({"a": NOBODY}, None)
+    assert users.alter([Deletion("a", 1)], []) == ({"a": UNKNOWN_CREDENTIAL}, None)
     (_, write) = users.alter([], [upsert("a")])
     assert len(write.records) == 2
 

@@ -259,7 +259,7 @@ def test_suites_can_be_chosen_by_javas_names(settings):
         ({"ssl.truststore.location": "/dev/null"}, "ssl.truststore.type: JKS"),
         ({"ssl.truststore.location": "/a.pem"}, "set ssl.truststore.type=PEM and ssl.truststore.location=/a.pem"),
         ({"ssl.truststore.location": "/dev/null", "ssl.truststore.type": "PEM"}, "it is not a regular file"),
-        ({"ssl.truststore.certificates": "x", "ssl.truststore.type": "PEM"}, "certificates: there is no certificate"),
+        ({"ssl.truststore.certificates": "x", "ssl.truststore.type": "PEM"}, "certificates: contains no certificate"),
         ({"ssl.truststore.location": "/a.jks"}, "keytool -importkeystore -srckeystore /a.jks"),
         ({"ssl.enabled.protocols": "TLSv1.1,TLSv1"}, "'TLSv1.1' is not allowed"),
         ({"ssl.enabled.protocols": "TLSv1.4,TLSv1.2"}, "'TLSv1.4' is not allowed"),
