@@ -1,12 +1,12 @@
-"""The registry beside those who wrote the rules: Confluent's tables of differences, and Avro's library for Java.
+"""Compare the registry with its references: Confluent's tables of differences, and Avro's library for Java.
 
     python -m tests.schema_registry.campaign --tables FOLDER
     python -m tests.schema_registry.campaign --avro-jars FOLDER [--pairs 4000] [--seed 1]
 
-FOLDER of tables has JSON files as those in confluentinc/schema-registry, `diff-*schema-examples*.json`: lists of an
-original and an updated schema, with whether they are compatible. They belong to others and are not in this repository.
-FOLDER of jars has avro and jackson, as PySpark's `jars` has. Prints each difference, then what was tried and right;
-exit 1 where something is wrong.
+The folder of tables contains JSON files from confluentinc/schema-registry, `diff-*schema-examples*.json`: lists of an
+original and an updated schema, with whether they are compatible. They belong to Confluent and are not in this
+repository. The folder of jars contains avro and jackson, like PySpark's `jars`. The campaign prints each difference, and
+the number of cases tried and passed. It exits with 1 if there is a difference.
 """
 
 import argparse
@@ -25,11 +25,9 @@ from pipeline_broker.schema_registry.formats import Given, incompatibilities, re
 from pipeline_broker.schema_registry.values import Schema, SchemaType
 
 STRICTER = re.compile(
-    r'Invalid default .* is not a value of the type .*("bytes"|"fixed"|"enum")|A type is defined again, and differs'
+    r'Invalid default .* is not a value of the type .*("bytes"|"fixed"|"enum")|A type is defined twice with different contents'
 )
-"""Defaults for which Java takes any text, and a type that is defined anew within itself (docs/guides/schema-
-registry.md).
-"""
+"""Faults that Java accepts: such defaults, and a type defined again within itself (docs/guides/schema-registry.md)."""
 
 
 def main():
@@ -48,8 +46,8 @@ def main():
 
 
 def table(path):
-    """How many rows of a table are wrong."""
-    rows = json.loads(re.sub(r",(\s*[}\]])", r"\1", path.read_text(encoding="utf-8")))  # one has commas too many
+    """Return the number of wrong rows in a table."""
+    rows = json.loads(re.sub(r",(\s*[}\]])", r"\1", path.read_text(encoding="utf-8")))  # one file has trailing commas
     wrong = [row for row in rows if is_compatible(row) is not row["compatible"]]
     for row in wrong:
         print(f"  {path.name}: {row['description']}: it is {row['compatible']}")
@@ -80,7 +78,7 @@ def given_of(row, which):
 
 
 def avro(jars, count, draw):
-    """How many answers about pairs of schemas differ from those of Avro's library for Java."""
+    """Return the number of pairs of schemas on which the registry and Avro's library for Java differ."""
     pairs = [[json.dumps(each) for each in pair] for pair in (drawn_pair(draw) for _ in range(count))]
     wrong, tried = [], dict.fromkeys(("read", "compared", "same", "compatible"), 0)
     for (reader, writer), theirs in zip(pairs, answers(jars, pairs), strict=True):
@@ -178,7 +176,7 @@ def drawn_field(draw, name, depth):
 
 
 def changed(draw, content):
-    """A schema with one thing added, removed or replaced."""
+    """Return a schema with one part added, removed or replaced."""
     copy = json.loads(json.dumps(content))
     objects = []
     waiting = [copy]

@@ -1,4 +1,4 @@
-"""A registry without a broker: requests as values, work done at once, changes applied as their records say."""
+"""A registry without a broker: requests are values, work runs at once, and changes are applied from their records."""
 
 import json
 import pickle
@@ -25,12 +25,11 @@ WITHOUT_DEFAULT = '{"type":"record","name":"R","fields":[{"name":"a","type":"int
 
 
 def code(answer):
-    """Of an error that was answered."""
     return answer["error_code"] if isinstance(answer, dict) else answer[1]["error_code"]
 
 
 def request_of(method, target, body=None):
-    """A request as a client sends it; a body that is no bytes is JSON."""
+    """Build a request as a client sends it; a body other than bytes becomes JSON."""
     content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     request = HttpRequest.parse(method.encode(), target.encode(), [])
     return HttpRequest(
@@ -44,15 +43,15 @@ def request_of(method, target, body=None):
 
 
 class RegistryDesk:
-    """See the file; `records` are those that its topic would have, `meanwhile` is called behind each piece of work."""
+    """A registry whose `records` stand for its topic. `after_work` is called after each piece of work."""
 
     def __init__(self):
         self.state = RegistryState()
         self.records = []
-        self.meanwhile = lambda: None
+        self.after_work = lambda: None
 
     def ask(self, method, target, body=None):
-        """The status of the answer, and its body as JSON."""
+        """Return the status of the answer, and its body as JSON."""
         status, text = self.ask_text(method, target, body)
         return status, json.loads(text)
 
@@ -89,11 +88,11 @@ class RegistryDesk:
             if work is None:
                 result = None
                 continue
-            result = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))()))  # as the worker process does it
-            self.meanwhile()
+            result = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))()))  # like the worker process
+            self.after_work()
 
     def register(self, subject, text, kind="AVRO", **more):
-        """The id of a schema that is registered, or the error."""
+        """Register a schema; return its id or the error."""
         body = {"schema": text, "schemaType": kind, **more}
         status, answer = self.ask("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
         return answer["id"] if status == 200 else answer

@@ -1,4 +1,4 @@
-"""The REST API answers as Confluent's API reference shows it, example by example."""
+"""The REST API answers like the examples of Confluent's API reference."""
 
 import base64
 import json
@@ -45,20 +45,20 @@ def test_the_same_schema_has_one_id_in_all_subjects_and_one_version_in_each(desk
     assert desk.ask("GET", "/subjects/b/versions") == (200, [1])
 
 
-def test_what_somebody_else_registers_while_it_is_compared_gets_no_second_version():
-    """A registry of another kind may write to the topic; whenever it does, the version is the one that it made."""
+def test_a_schema_that_is_registered_during_its_comparison_gets_no_second_version():
+    """Another registry may write to the topic at any time. The answer then names the version that it made."""
     for pieces in range(2):
         desk, left = RegistryDesk(), iter(range(pieces, -1, -1))
 
-        def meanwhile(desk=desk, left=left):
+        def after_work(desk=desk, left=left):
             if next(left, None) == 0:
-                desk.meanwhile = lambda: None
+                desk.after_work = lambda: None
                 desk.register("a", FIRST)
 
-        desk.meanwhile = meanwhile
+        desk.after_work = after_work
         assert desk.register("a", FIRST) == 1
-        assert next(left, None) is None, "it was registered meanwhile"
-        assert desk.ask("GET", "/subjects/a/versions") == (200, [1]), f"behind {pieces} pieces of work"
+        assert next(left, None) is None, "it was registered during the work"
+        assert desk.ask("GET", "/subjects/a/versions") == (200, [1]), f"after {pieces} pieces of work"
 
 
 def test_a_version_of_a_subject_is_shown_with_its_id(desk):
@@ -98,7 +98,7 @@ def test_subjects_are_listed_by_prefix_and_in_pages(desk):
     assert [found["subject"] for found in desk.ask("GET", "/schemas?subjectPrefix=b")[1]] == ["b"]
 
 
-def test_references_are_read_and_told_and_kept_from_deletion(desk):
+def test_a_referenced_schema_is_listed_and_cannot_be_deleted(desk):
     reference = {"name": "com.acme.Referenced", "subject": "child", "version": 1}
     assert code(desk.register("parent", USER, references=[reference])) == 42201
     desk.register("child", REFERENCED)
@@ -108,7 +108,7 @@ def test_references_are_read_and_told_and_kept_from_deletion(desk):
     assert desk.ask("GET", f"/schemas/ids/{parent_id}")[1]["references"] == [reference]
     assert code(desk.ask("DELETE", "/subjects/child/versions/1")) == 42206
     assert code(desk.ask("DELETE", "/subjects/child")) == 42206
-    assert code(desk.register("parent", USER)) == 42201, "without the reference it is no schema"
+    assert code(desk.register("parent", USER)) == 42201, "invalid without the reference"
 
 
 def test_references_of_json_schema_and_protobuf_are_read(desk):
@@ -150,7 +150,7 @@ def test_references_of_json_schema_and_protobuf_are_read(desk):
         "half message", "no import", "twice", "no kind", "empty",
     ],
 )  # fmt: skip
-def test_what_is_no_schema_is_refused(kind, text):
+def test_an_invalid_schema_is_refused(kind, text):
     assert code(RegistryDesk().register("a", text, kind)) == 42201
 
 
@@ -170,7 +170,7 @@ OPTIONAL = '{"type":"record","name":"R","fields":[]}'
 @each_row(
     "level, accepted",
     [
-        # what is added to FIRST, and removed from it: b with and without a default, a
+        # added to FIRST or removed from it: b with and without a default, a
         ("NONE", {"with", "without", "less"}),
         ("BACKWARD", {"with", "less"}),
         ("FORWARD", {"with", "without"}),
@@ -181,7 +181,7 @@ OPTIONAL = '{"type":"record","name":"R","fields":[]}'
     ],
     ids=[level.value for level in Level],
 )
-def test_each_level_accepts_what_the_table_of_the_documentation_allows(level, accepted):
+def test_each_level_accepts_the_changes_in_confluents_table(level, accepted):
     changed = {"with": WITH_DEFAULT, "without": WITHOUT_DEFAULT, "less": OPTIONAL}
     desk = RegistryDesk()
     desk.register("a", FIRST)
@@ -274,7 +274,7 @@ def test_a_schema_is_imported_with_the_id_that_it_had(desk):
     assert desk.ask("GET", "/subjects/a/versions") == (200, [5])
     assert code(desk.register("a", WITHOUT_DEFAULT, id=77)) == 42207
     assert code(desk.register("b", FIRST, id=78)) == 42205, "in another mode an id is not chosen"
-    assert desk.register("b", WITH_DEFAULT) == 78, "ids go on behind"
+    assert desk.register("b", WITH_DEFAULT) == 78, "ids continue after imported ones"
 
 
 def test_a_normalized_schema_is_the_same_whatever_the_order_of_its_attributes(desk):
@@ -319,7 +319,7 @@ def test_metadata_and_rules_are_kept_and_make_another_schema(desk):
         "reference", "id of a word",
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused_with_its_code(method, target, body, expected):
+def test_invalid_requests_are_refused_with_their_code(method, target, body, expected):
     status, answer = RegistryDesk().ask(method, target, body)
 
     assert answer["error_code"] == expected
@@ -344,7 +344,7 @@ def test_subjects_with_settings_are_bounded_and_those_that_have_some_may_change_
         assert desk.ask("PUT", f"/{path}/a", body)[0] == 200
 
 
-def test_a_schema_with_what_it_refers_to_is_bounded(desk):
+def test_a_schema_and_its_references_are_bounded(desk):
     desk.register("large", json.dumps({"type": "fixed", "name": "F", "size": 1, "doc": "x" * 900_000}))
     reference = {"name": "F", "subject": "large", "version": 1}
     assert (

@@ -1,4 +1,4 @@
-"""Avro: a new schema has defaults that are values of their types; one that is registered is read as it is."""
+"""Avro: the defaults of a new schema must be values of their types; a registered schema is read as it is."""
 
 import json
 
@@ -49,7 +49,7 @@ def test_a_default_is_a_value_of_its_type_as_the_specification_writes_it(kind, r
         assert "Invalid default for field f: " in answer["message"]
 
 
-def test_the_defaults_of_all_records_in_a_schema_are_looked_at():
+def test_the_defaults_of_all_records_in_a_schema_are_checked():
     inner = json.loads(with_default("int", "a"))
     for kind in (inner, ["null", inner], {"type": "array", "items": inner}, {"type": "map", "values": inner}):
         outer = json.dumps({"type": "record", "name": "Outer", "fields": [{"name": "it", "type": kind}]})
@@ -61,7 +61,7 @@ def test_a_record_within_itself_has_an_end():
     assert RegistryDesk().register("a", json.dumps({"type": "record", "name": "R", "fields": fields})) == 1
 
 
-def test_a_check_of_compatibility_refuses_what_a_registration_would():
+def test_a_compatibility_check_refuses_the_same_schemas_as_a_registration():
     desk = RegistryDesk()
     desk.register("a", with_default("int", 1))
     target = "/compatibility/subjects/a/versions/latest"
@@ -70,7 +70,7 @@ def test_a_check_of_compatibility_refuses_what_a_registration_would():
 
 
 def test_a_schema_that_was_registered_elsewhere_is_kept_read_and_referred_to_whatever_its_defaults():
-    """By a registry that does not look, or in the mode for such schemas."""
+    """Another registry may not check defaults, and neither does the mode IMPORT."""
     desk, text = RegistryDesk(), with_default("int", "a")
     desk.ask("PUT", "/mode", {"mode": "IMPORT"})
     assert desk.register("a", text, id=7, version=1) == 7

@@ -1,4 +1,4 @@
-"""Avro: texts that Java's library takes for one schema, and texts that it refuses (tried with Avro 1.12)."""
+"""Avro: texts that Java's library takes for one schema, and texts that it refuses (compared with Avro 1.12)."""
 
 import json
 
@@ -41,7 +41,7 @@ SAME = [
     ("order in capitals", record(field("int", order="IGNORE")), record(field("int", order="ignore"))),
     ("aliases", record(namespace="n", aliases=["B", "n.A"]), record(namespace="n", aliases=["n.A", "n.B", "A"])),
     ("attributes of other types", {"type": "int", "doc": "x", "name": "y"}, "int"),
-    ("documentation that is no text", record(doc=1), record()),
+    ("documentation that is not a string", record(doc=1), record()),
     ("number of a double", record(field("double", default=1)), record(field("double", default=1.0))),
     ("number of a double as a text", record(field("double", default="1.5")), record(field("double", default=1.5))),
     ("own attributes", {"type": "int", "x": 1, "y": {"b": 1, "a": 2}}, {"y": {"a": 2, "b": 1}, "type": "int", "x": 1}),
@@ -83,7 +83,7 @@ REFUSED = {
     **{f"record {name!r}": record(name=name) for name in ("a-b", "1a", "", "n..R", "int")},
     **{f"namespace {name!r}": record(namespace=name) for name in ("a-b", "1", "a.", "a..b")},
     "symbol": {**COLOUR, "symbols": ["A-B"]},
-    "symbol that is no text": {**COLOUR, "symbols": [1]},
+    "symbol that is not a string": {**COLOUR, "symbols": [1]},
     "symbol twice": {**COLOUR, "symbols": ["A", "A"]},
     "default of an enum": {**COLOUR, "default": "BLUE"},
     "alias": record(aliases=["a-b"]),
@@ -111,7 +111,7 @@ REFUSED = {
 
 
 @each_row("content", list(REFUSED.values()), ids=list(REFUSED))
-def test_what_java_refuses_is_refused(content):
+def test_schemas_that_java_refuses_are_refused(content):
     assert RegistryDesk().register("s", json.dumps(content))["error_code"] == 42201
 
 
@@ -120,7 +120,7 @@ def test_what_java_refuses_is_refused(content):
     ['{"type":"double","default":NaN}', '"int" x', '"int" "x"', "int", '{"type":"int",}'],
     ids=["NaN", "word behind", "text behind", "word", "comma"],
 )
-def test_a_text_that_is_no_json_is_refused(text):
+def test_a_text_that_is_not_json_is_refused(text):
     assert RegistryDesk().register("s", text)["error_code"] == 42201
     with_default = '{"type":"record","name":"R","fields":[{"name":"a","type":"double","default":NaN}]}'
     assert RegistryDesk().register("s", with_default)["error_code"] == 42201
@@ -183,7 +183,7 @@ def types(inner):
 
 @st.composite
 def respelled(draw, content, space=""):
-    """The same schema in other words."""
+    """Return the same schema in other words."""
     if isinstance(content, str):
         return draw(st.sampled_from([content, {"type": content}])) if content.islower() else content
     if isinstance(content, list):

@@ -1,4 +1,4 @@
-"""What strangers write to the topic, or ask, costs the registry a bounded amount."""
+"""Records in the topic and requests of untrusted clients cost the registry a bounded amount."""
 
 import json
 import time
@@ -34,13 +34,13 @@ def registry():
     return RegistryState()
 
 
-def test_versions_beyond_the_bounds_are_left_out_and_those_that_are_there_may_change(registry, monkeypatch):
+def test_versions_beyond_the_bounds_are_skipped_and_existing_ones_may_change(registry, monkeypatch):
     monkeypatch.setattr(state, "VERSIONS_MAX", 2)
     assert registry.apply(version_of("a", 1, 1))
     assert registry.apply(version_of("a", 2, 2, '"long"'))
     assert not registry.apply(version_of("a", 3, 3, '"string"'))
     deleted = Version("a", 1, 1, registry.schema(1), is_deleted=True)
-    assert registry.apply(VersionChange("a", 1, deleted)), "what is full may be emptied"
+    assert registry.apply(VersionChange("a", 1, deleted)), "a full registry can be emptied"
     assert registry.apply(VersionChange("a", 1, None))
     assert registry.apply(version_of("a", 3, 3, '"string"'))
 
@@ -63,7 +63,7 @@ def test_texts_and_references_and_settings_beyond_the_bounds_are_left_out(regist
 
 
 def test_all_that_is_counted_is_given_back(registry):
-    """Whatever order versions are set, replaced, deleted softly and for good in."""
+    """In any order of setting, replacing, soft deletion and permanent deletion of versions."""
     reference = Reference("r", "base", 1)
     registry.apply(version_of("base", 1, 1))
     registry.apply(version_of("a", 1, 2, '"long"', [reference]))
@@ -103,7 +103,7 @@ def test_references_are_followed_to_a_bounded_depth(registry, depth):
     if depth < DEPENDENCIES_MAX:
         assert len(given(registry, schema).dependencies) == depth
         return
-    with pytest.raises(RegistryError, match="at most 200 others"):
+    with pytest.raises(RegistryError, match="more than 200 others"):
         given(registry, schema)
 
 
@@ -113,7 +113,7 @@ def test_references_that_many_schemas_have_are_followed_a_bounded_number_of_time
         references = [Reference(f"r{after}", f"s{after}", 1) for after in range(number + 1, min(150, number + 101))]
         registry.apply(version_of(f"s{number}", 1, number + 1, f'"{number}"', references))
     began = time.process_time()
-    with pytest.raises(RegistryError, match=f"by {FOLLOWED_MAX} references"):
+    with pytest.raises(RegistryError, match=f"by more than {FOLLOWED_MAX} references"):
         given(registry, Schema(SchemaType.AVRO, '"int"', (Reference("r0", "s0", 1),)))
     assert time.process_time() - began < 0.05
 
@@ -134,7 +134,7 @@ def test_a_batch_is_read_in_parts(monkeypatch):
     assert parts == 4
 
 
-def test_of_records_that_cannot_be_read_a_few_are_told(monkeypatch):
+def test_only_the_first_unreadable_records_are_reported(monkeypatch):
     changes, after = read_changes(batch_of(*[(b"{", b"")] * 100, version_of("a", 1, 1).record()), 0)
     assert (len(changes), after) == (records.REASONS_MAX + 1, 101)
     assert isinstance(changes[0][1], str)
@@ -162,7 +162,7 @@ def test_a_list_is_made_while_it_is_taken():
     assert len(taken) == 10_000
 
 
-def test_what_is_remembered_of_schemas_is_bounded_by_their_texts(monkeypatch):
+def test_the_cache_of_schemas_is_bounded_by_their_texts(monkeypatch):
     monkeypatch.setattr(formats, "REMEMBERED_CHARACTERS_MAX", 300)
     for number in range(10):
         schema = Schema(SchemaType.JSON, json.dumps({"title": "x" * 100 + str(number)}))

@@ -1,4 +1,4 @@
-"""What is deleted, softly and for good, what is kept from it, and what it costs."""
+"""Soft and permanent deletion: their effects, the references that prevent them, and their cost."""
 
 import json
 
@@ -13,7 +13,7 @@ def desk():
     return RegistryDesk()
 
 
-def test_what_is_deleted_softly_is_listed_on_request_and_its_id_still_found(desk):
+def test_soft_deleted_versions_are_listed_on_request_and_their_ids_resolve(desk):
     desk.register("a", FIRST)
     desk.register("a", WITH_DEFAULT)
     desk.register("b", FIRST)
@@ -33,7 +33,7 @@ def test_what_is_deleted_softly_is_listed_on_request_and_its_id_still_found(desk
     assert desk.ask("GET", "/schemas/ids/2")[0] == 200
 
 
-def test_what_is_deleted_is_looked_up_on_request(desk):
+def test_deleted_versions_are_looked_up_on_request(desk):
     desk.register("a", FIRST)
     desk.register("a", WITH_DEFAULT)
     for path in ("/subjects/a/versions/1", "/subjects/a"):
@@ -43,7 +43,7 @@ def test_what_is_deleted_is_looked_up_on_request(desk):
 
 
 def test_a_number_that_was_given_is_never_given_again(desk):
-    """To a version until its subject is deleted for good, to a schema not even then."""
+    """A version number may return once its subject is deleted permanently, a schema id never."""
     desk.register("a", FIRST)
     desk.ask("DELETE", "/subjects/a/versions/1")
     assert desk.register("a", FIRST) == 1
@@ -54,7 +54,7 @@ def test_a_number_that_was_given_is_never_given_again(desk):
     assert desk.ask("GET", "/subjects/a/versions") == (200, [1])
 
 
-def test_what_is_deleted_for_good_was_deleted_softly_first(desk):
+def test_a_permanent_deletion_needs_a_soft_one_first(desk):
     desk.register("a", FIRST)
     desk.register("a", WITH_DEFAULT)
 
@@ -81,7 +81,7 @@ def test_a_subject_is_kept_from_deletion_by_a_reference_to_any_of_its_versions(d
 
 
 class CountingState(RegistryState):
-    """Counts how often all versions are looked at."""
+    """Counts the iterations over all versions."""
 
     looks = 0
 
@@ -91,7 +91,7 @@ class CountingState(RegistryState):
 
 
 def test_the_deletion_of_a_subject_does_not_look_at_the_versions_of_others(desk):
-    """Decided in one turn of the event loop, in which nobody else is served."""
+    """The decision takes one turn of the event loop, which blocks all other clients."""
     state = desk.state = CountingState()
     desk.ask("PUT", "/config", {"compatibility": "NONE"})
     for number in range(20):

@@ -1,6 +1,6 @@
-"""JSON Schema: what the table of the documentation calls compatible is, and what was accepted still is.
+"""JSON Schema: the changes that Confluent's table calls compatible, and only changes that keep all instances valid.
 
-Longer than most files: a row for each rule of that table, and for each keyword that it says nothing of.
+Longer than most files: a row for each rule of that table, and for each keyword that it omits.
 """
 
 import json
@@ -202,7 +202,7 @@ ROWS = [
     ("to a reference", STRING, {"$ref": "#/definitions/s", "definitions": {"s": STRING}}, []),
     ("from a reference", {"$ref": "#/definitions/s", "definitions": {"s": STRING}}, STRING, []),
     (
-        "what a reference leads to",
+        "target of a reference",
         {"items": {"$ref": "#/definitions/s"}, "definitions": {"s": STRING}},
         {"items": {"$ref": "#/definitions/s"}, "definitions": {"s": NUMBER}},
         ["TYPE_CHANGED"],
@@ -264,13 +264,13 @@ ROWS = [
     ),
     ("fewer need be contained", {**MODERN, "contains": STRING, "minContains": 1}, {**MODERN, "contains": STRING}, []),
     (
-        "what the reference of a condition leads to",
+        "target of the reference of a condition",
         {"if": {"$ref": "#/definitions/s"}, "then": FOO, "definitions": {"s": STRING}},
         {"if": {"$ref": "#/definitions/s"}, "then": FOO, "definitions": {"s": {"type": "object"}}},
         ["IF_CHANGED"],
     ),
     (
-        "what references lead to one behind the other",
+        "chained references",
         {"propertyNames": {"$ref": "#/definitions/a"},
          "definitions": {"a": {"not": {"$ref": "#/definitions/b"}}, "b": {"maxLength": 1, "not": {"$ref": "#"}}}},
         {"propertyNames": {"$ref": "#/definitions/a"},
@@ -284,7 +284,7 @@ ROWS = [
         [],
     ),
     (
-        "what the reference of a named value leads to",
+        "target of the reference of a named value",
         {"enum": [{"a": 1}], "properties": {"a": {"$ref": "#/definitions/a"}}, "definitions": {"a": INTEGER}},
         {"properties": {"a": {"$ref": "#/definitions/a"}}, "definitions": {"a": STRING}},
         ["PRODUCT_TYPE_EXTENDED"],
@@ -308,7 +308,7 @@ ROWS = [
         [],
     ),
     (
-        "property left over by what a reference leads to",
+        "property left over by the target of a reference",
         {**MODERN, "$ref": "#/$defs/s", "unevaluatedProperties": False, "$defs": {"s": FOO}},
         {**MODERN, "$ref": "#/$defs/s", "unevaluatedProperties": False, "$defs": {"s": {}}},
         ["UNEVALUATED_PROPERTIES_EXTENDED"],
@@ -358,7 +358,7 @@ def test_schemas_that_refer_to_themselves_are_compared():
     assert "TYPE_CHANGED" in found(tree(STRING), tree(NUMBER))
 
 
-def test_what_stands_beside_a_reference_counts_since_2019():
+def test_keywords_beside_a_reference_count_since_2019():
     def with_draft(draft):
         return {"$schema": draft, "$ref": "#/$defs/s", "maxLength": 5, "$defs": {"s": STRING}}
 
@@ -404,7 +404,7 @@ def test_a_reference_that_leads_to_nothing_is_refused_wherever_a_schema_stands(s
         check_new(parse(json.dumps(schema), {}))
 
 
-def test_what_is_registered_already_is_compared_although_a_property_refers_to_nothing():
+def test_a_registered_schema_with_an_unresolved_property_is_compared():
     before = {"properties": {"default": NOWHERE, "foo": STRING}}
     assert found(before, with_properties(before, foo=NUMBER)) == ["TYPE_CHANGED"]
 
@@ -473,7 +473,7 @@ schemas = objects | st.recursive(simple, keywords, max_leaves=5)
 
 @st.composite
 def changed(draw, schema):
-    """A schema with one thing added, removed or replaced, so that it is compatible often enough to tell."""
+    """Return a schema with one part added, removed or replaced, which is compatible often enough to be useful."""
     if not isinstance(schema, dict) or not schema:
         return draw(schemas)
     name = draw(st.sampled_from(sorted(schema)))
@@ -493,7 +493,7 @@ def changed(draw, schema):
 
 @settings(max_examples=300)
 @given(st.data())
-def test_what_was_accepted_is_accepted_by_a_compatible_schema(data):
+def test_a_compatible_schema_accepts_all_earlier_instances(data):
     original = data.draw(schemas)
     update = data.draw(changed(original))
     before, after = jsonschema.Draft7Validator(original), jsonschema.Draft7Validator(update)

@@ -1,4 +1,4 @@
-"""JSON Schema: references are resolved by the addresses of the schemas around them, in bundled documents too."""
+"""JSON Schema: references are resolved against the addresses of the schemas around them, also in bundled documents."""
 
 import json
 
@@ -17,7 +17,7 @@ HOST = "http://shop.example/"
 
 
 def to(reference, **definitions):
-    """A document with a property `to` that refers to something."""
+    """Return a document with a property `to` that is a reference."""
     return {"type": "object", "properties": {"to": {"$ref": reference}}, "definitions": definitions}
 
 

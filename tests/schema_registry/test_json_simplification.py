@@ -1,4 +1,4 @@
-"""JSON Schema: authors who say the same in other words are compared by their meaning."""
+"""JSON Schema: schemas in different words are compared by their meaning."""
 
 import json
 import time
@@ -94,7 +94,7 @@ NARROWER = [
 
 
 @each_row("original, update", [row[1:] for row in NARROWER], ids=[row[0] for row in NARROWER])
-def test_what_becomes_narrower_is_named(original, update):
+def test_each_narrowing_is_named(original, update):
     assert differences(original, update) != []
 
 
@@ -109,7 +109,7 @@ WIDER = [
 
 
 @each_row("original, update", [row[1:] for row in WIDER], ids=[row[0] for row in WIDER])
-def test_what_becomes_wider_is_compatible(original, update):
+def test_widening_is_compatible(original, update):
     assert differences(referring(**original), referring(**update)) == []
 
 
@@ -147,7 +147,7 @@ modern = st.fixed_dictionaries(
 @measured(compatible=0.1, unevaluated=0.2)
 @settings(max_examples=300)
 @given(st.data())
-def test_what_was_accepted_is_accepted_by_a_compatible_schema_of_a_modern_draft(data):
+def test_a_compatible_schema_of_a_modern_draft_accepts_all_earlier_instances(data):
     original = data.draw(modern)
     update = data.draw(changed(original) | modern)
     original, update = ({"$schema": D20, **it} if isinstance(it, dict) else it for it in (original, update))

@@ -1,4 +1,4 @@
-"""One schema in other words is one schema: lookups, versions and ids, also of what another registry has registered."""
+"""A schema in other words is the same schema: in lookups, versions and ids, also if another registry registered it."""
 
 import base64
 import json
@@ -48,7 +48,7 @@ def desk():
 
 
 def restarted(desk):
-    """A registry that reads what another has recorded."""
+    """Return a registry that has read the records of another one."""
     other = RegistryDesk()
     other.state = RegistryState()
     for record in desk.records:
@@ -120,25 +120,25 @@ def test_schemas_are_sketched_once_and_in_pieces(desk, monkeypatch):
     for number in range(8):
         desk.register(f"s{number}", FIRST.replace('"R"', f'"R{number}"'))
     other, works = restarted(desk), []
-    other.meanwhile = lambda: works.append(1)
+    other.after_work = lambda: works.append(1)
     other.register("t", WITH_DEFAULT)
     first, works[:] = len(works), []
     other.register("u", WITH_DEFAULT.replace('"R"', '"Q"'))
     assert first == len(works) + 3, "8 schemas in pieces of 3"
 
 
-def test_a_schema_that_others_register_meanwhile_needs_no_further_work():
+def test_a_schema_that_is_registered_during_the_work_needs_no_further_work():
     desk = RegistryDesk()
     desk.register("a", FIRST)
     works = []
-    desk.meanwhile = lambda: works.append(1)
+    desk.after_work = lambda: works.append(1)
     desk.register("b", WITH_DEFAULT)
     before = len(works)
     desk.register("c", WITH_DEFAULT)
     assert len(works) == 2 * before, "the sketch of the new version is known"
 
 
-def test_sketches_of_what_is_never_registered_are_forgotten(desk):
+def test_sketches_of_schemas_that_are_never_registered_are_dropped(desk):
     for number in range(schema_index.EXPECTED_MAX + 10):
         desk.state.schemas.expect(desk.state.schema(desk.register("a", f'{{"type":"int","n":{number}}}')), "x")
     assert len(desk.state.schemas._expected) <= schema_index.EXPECTED_MAX
@@ -170,7 +170,7 @@ def test_protobuf_schemas_with_the_same_names_and_numbers_may_be_others(desk):
 def test_a_descriptor_whose_source_would_be_another_schema_is_refused(desk):
     file = FileDescriptorProto(name="x.proto", syntax="proto3")
     message = file.message_type.add(name="M")
-    entry = message.nested_type.add(name="Odd")  # the compiler gives an entry another name
+    entry = message.nested_type.add(name="Odd")  # the compiler names an entry differently
     entry.options.map_entry = True
     entry.field.add(name="key", number=1, label=1, type=9, json_name="key")
     entry.field.add(name="value", number=2, label=1, type=5, json_name="value")

@@ -1,4 +1,4 @@
-"""Protobuf: what is compatible by the table of the documentation, and source that is made of a descriptor."""
+"""Protobuf: compatibility by Confluent's table, and source that is generated from a descriptor."""
 
 import base64
 
@@ -146,7 +146,7 @@ TABLE = [
 
 
 def compiled(source, folder):
-    """The file of a source, by the compiler in this process: a process for each row would take a minute."""
+    """Compile a source in this process; a process for each row would take a minute."""
     (folder / "schema.proto").write_text(source, encoding="utf-8")
     assert protoc.main(["", f"-I{folder}", f"--descriptor_set_out={folder / 'out'}", str(folder / "schema.proto")]) == 0
     (file,) = descriptor_pb2.FileDescriptorSet.FromString((folder / "out").read_bytes()).file
@@ -184,7 +184,7 @@ def test_a_message_that_was_moved_into_an_import_is_compared_by_its_content():
     assert list(incompatibilities(before, other)) == narrowed
 
 
-def test_a_message_that_comes_with_protobuf_is_not_another_one():
+def test_a_well_known_message_equals_itself_only():
     imports = 'import "google/protobuf/timestamp.proto"; import "google/protobuf/duration.proto"; '
     time, span = (
         parse(f"{PROTO3}{imports}message M {{ google.protobuf.{name} a = 1; }}", {})
@@ -198,15 +198,15 @@ def test_a_message_that_comes_with_protobuf_is_not_another_one():
     "text, dependencies, said",
     [
         (PROTO3 + "message M { foo a = 1; }", {}, '"foo" is not defined'),
-        (PROTO3 + 'import "a.proto";', {"../a.proto": PROTO3}, "not the name of a file"),
-        (PROTO3 + 'import "a.proto";', {"/etc/a.proto": PROTO3}, "not the name of a file"),
-        (PROTO3 + 'import "a.py";', {"grpc_tools/protoc.py": "print(1)"}, "not the name of a file"),
+        (PROTO3 + 'import "a.proto";', {"../a.proto": PROTO3}, "cannot be imported"),
+        (PROTO3 + 'import "a.proto";', {"/etc/a.proto": PROTO3}, "cannot be imported"),
+        (PROTO3 + 'import "a.py";', {"grpc_tools/protoc.py": "print(1)"}, "cannot be imported"),
         (PROTO3 + 'import "../../etc/passwd";', {}, "passwd"),
         (base64.b64encode(LOST.SerializeToString()).decode(), {}, "none.proto"),
     ],
     ids=["type", "above", "absolute", "program", "import above", "descriptor"],
 )  # fmt: skip
-def test_what_is_wrong_is_said(text, dependencies, said):
+def test_an_error_names_the_fault(text, dependencies, said):
     with pytest.raises(RegistryError, match=said):
         parse(text, dependencies)
 
@@ -230,7 +230,7 @@ KINDS = [
 
 @st.composite
 def messages(draw, name, depth=2):
-    """A message as the compiler would describe it."""
+    """Draw a message as the compiler would describe it."""
     message = descriptor_pb2.DescriptorProto(name=name)
     oneofs = draw(st.integers(0, 1))
     for number in range(1, draw(st.integers(1, 5))):
@@ -258,7 +258,7 @@ def messages(draw, name, depth=2):
         for number in (100, 101):
             message.field.add(name=f"o{number}", number=number, label=1, type=9, oneof_index=0, json_name=f"o{number}")
     optional = [field for field in message.field if field.proto3_optional]
-    for field in optional:  # each has a oneof of its own, behind those that are written
+    for field in optional:  # each has its own oneof, after the declared ones
         field.oneof_index = len(message.oneof_decl)
         message.oneof_decl.add(name=f"_{field.name}")
     if draw(st.booleans()):
@@ -310,14 +310,14 @@ service S { rpc Call (stream M) returns (stream M) { option deprecated = true; }
     assert parse(text_of(root), {}).root == root
 
 
-def test_fields_of_a_oneof_that_lie_apart_are_refused():
+def test_fields_of_a_oneof_that_are_not_adjacent_are_refused():
     file = descriptor_pb2.FileDescriptorProto(name="x", syntax="proto3")
     message = file.message_type.add(name="M")
     message.oneof_decl.add(name="o")
     for number, index in ((1, 0), (2, None), (3, 0)):
         message.field.add(name=f"f{number}", number=number, label=1, type=9, oneof_index=index)
     text = base64.b64encode(file.SerializeToString()).decode()
-    with pytest.raises(RegistryError, match="lie apart"):
+    with pytest.raises(RegistryError, match="are not adjacent"):
         canonical(text, parse(text, {}), is_normalized=False)
 
 
@@ -325,7 +325,7 @@ WITH_A_MESSAGE = [name for name, file in KNOWN.items() if file.message_type]
 
 
 @each_row("name", WITH_A_MESSAGE, ids=WITH_A_MESSAGE, parts=2)
-def test_what_every_registry_knows_is_imported_without_a_reference(name):
+def test_known_files_are_imported_without_a_reference(name):
     message = f"{KNOWN[name].package}.{KNOWN[name].message_type[0].name}"
     parsed = parse(f'{PROTO3}import "{name}"; message M {{ {message} it = 1; }}', {})
     assert parsed.pool().FindMessageTypeByName("M").fields[0].message_type.full_name == message
@@ -337,7 +337,7 @@ def test_tags_of_fields_may_be_given_and_the_schema_is_kept_as_it_was_written():
     assert canonical(text, parse(text, {}), is_normalized=False) == text
 
 
-def test_a_reference_goes_over_what_is_known():
+def test_a_reference_takes_precedence_over_a_known_file():
     own = f"{PROTO3}package google.type; message Date {{ string text = 1; }}"
     text = f'{PROTO3}import "google/type/date.proto"; message M {{ google.type.Date date = 1; }}'
     parsed = parse(text, {"google/type/date.proto": own})

@@ -1,4 +1,4 @@
-"""Protobuf: source that is made of a descriptor is that schema, with editions and options; what is one schema."""
+"""Protobuf: generated source is the same schema, with editions and options; and the equality of schemas."""
 
 import base64
 
@@ -50,7 +50,7 @@ def quoted(text):
 
 @st.composite
 def field_options(draw):
-    """Options of a field that a project defines itself, as a compiler reads them."""
+    """Return custom options of a field, as a compiler reads them."""
     found = draw(
         st.fixed_dictionaries(
             {},
@@ -74,7 +74,7 @@ PRESENCE = ["EXPLICIT", "IMPLICIT", "LEGACY_REQUIRED"]
 
 @st.composite
 def sources(draw):
-    """A source of any syntax, with options and features."""
+    """Draw a source of any syntax, with options and features."""
     syntax = draw(st.sampled_from(["proto2", "proto3", "2023", "2024"]))
     is_edition = syntax.isdigit()
     lines = [f'edition = "{syntax}";' if is_edition else f'syntax = "{syntax}";', "package p;"]
@@ -138,7 +138,7 @@ FIRST = f"{HEAD}message M {{ {FIELDS} }} enum E {{ Z = 0; Y = 1; }}"
     ],
     ids=["spaces and comments", "order of fields", "order in a oneof", "quotes", "a name that it has anyway"],
 )  # fmt: skip
-def test_sources_that_say_the_same_are_one_schema(text):
+def test_sources_with_the_same_meaning_are_one_schema(text):
     assert sketch(text) == sketch(FIRST)
     assert identity(parse(text, FILES)) == identity(parse(FIRST, FILES))
 
@@ -160,7 +160,7 @@ def test_sources_that_say_the_same_are_one_schema(text):
     ids=["type", "option", "option of the source", "presence", "name in JSON", "message", "message before", "oneof",
          "package", "import"],
 )  # fmt: skip
-def test_sources_that_say_something_else_are_others(text):
+def test_sources_with_different_meanings_are_different_schemas(text):
     assert identity(parse(text, FILES)) != identity(parse(FIRST, FILES))
 
 

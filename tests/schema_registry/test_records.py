@@ -1,4 +1,4 @@
-"""Records of the topic are those of Confluent's registry, byte for byte, and all that it writes is read."""
+"""Records in the topic equal those of Confluent's registry byte for byte, and all of its records are read."""
 
 import json
 
@@ -76,11 +76,11 @@ def test_a_change_is_written_as_confluent_writes_it_and_read_back(change, key, v
     ],
     ids=["noop", "later kind", "tombstone"],
 )
-def test_what_the_registry_does_not_keep_is_read_past(key, value):
+def test_records_that_the_registry_does_not_keep_are_skipped(key, value):
     assert read_change(key, value) is None
 
 
-def test_a_version_that_a_later_registry_wrote_is_read_with_fields_of_its_own():
+def test_a_version_with_unknown_fields_of_a_later_registry_is_read():
     key = b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'
     value = b'{"subject":"s","version":1,"id":4,"guid":"g","ts":1,"md5Bytes":"x","schema":"\\"int\\"","deleted":false}'
     assert read_change(key, value) == VersionChange("s", 1, Version("s", 1, 4, Schema(SchemaType.AVRO, '"int"')))
@@ -101,7 +101,7 @@ strange_keys = st.binary(max_size=20) | st.builds(
     key=st.none() | strange_keys,
     value=st.none() | st.binary(max_size=20) | json_values.map(lambda it: json.dumps(it).encode()),
 )
-def test_whatever_a_record_has_it_is_read_or_strange(key, value):
+def test_any_record_is_read_or_reported_as_unreadable(key, value):
     try:
         change = read_change(key, value)
     except UnreadableRecordError:
@@ -128,7 +128,7 @@ steps = st.lists(
 
 @given(steps)
 def test_the_records_are_the_registry_compacted_or_not(steps):
-    """What it answers is what a registry answers that reads its records, all of them or the last of each key."""
+    """A registry that replays all records, or only the last of each key, gives the same answers."""
     desk = RegistryDesk()
     desk.ask("PUT", "/config", {"compatibility": "NONE"})
     for kind, *arguments in steps:
@@ -157,17 +157,17 @@ def test_the_records_are_the_registry_compacted_or_not(steps):
 
 
 def compacted(records):
-    """The last record of each key, in their order."""
+    """Return the last record of each key, in order."""
     last = {key: position for position, (key, _) in enumerate(records)}
     return [record for position, record in enumerate(records) if last[record[0]] == position]
 
 
-def test_a_key_that_is_missing_is_strange():
+def test_a_record_without_a_key_is_unreadable():
     with pytest.raises(UnreadableRecordError):
         read_change(None, b"{}")
 
 
-def test_a_deletion_of_a_subject_leaves_what_another_registry_has_registered_behind_its_number():
+def test_a_deletion_of_a_subject_keeps_later_versions_of_another_registry():
     state = RegistryState()
     for number in (1, 2, 3):
         state.apply(VersionChange("s", number, Version("s", number, number, Schema(SchemaType.AVRO, f'"{number}"'))))
@@ -175,7 +175,7 @@ def test_a_deletion_of_a_subject_leaves_what_another_registry_has_registered_beh
     assert [version.number for version in state.versions("s")] == [3]
 
 
-def test_a_schema_whose_only_version_is_written_over_is_gone():
+def test_a_schema_is_removed_when_its_only_version_is_overwritten():
     state = RegistryState()
     state.apply(VersionChange("s", 1, Version("s", 1, 7, STRING)))
     state.apply(VersionChange("s", 1, Version("s", 1, 8, PROTO)))

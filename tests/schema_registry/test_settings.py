@@ -1,4 +1,4 @@
-"""Settings of subjects: each that is accepted acts, as in Confluent's registry; the others are refused."""
+"""Settings of subjects: accepted ones take effect as in Confluent's registry; others are refused."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_a_setting_that_would_not_act_is_refused_and_nothing_is_set(settings):
         assert desk.ask("GET", "/config") == (200, {"compatibilityLevel": "BACKWARD"})
 
 
-def test_settings_that_say_what_is_so_anyway_are_accepted_and_not_kept(desk):
+def test_unsupported_settings_with_their_default_are_accepted_and_not_kept(desk):
     body = {"compatibilityPolicy": "STRICT", "validateRules": False, "validateNewSchemas": None}
     body = {**body, "compatibility": "FULL"}
     assert desk.ask("PUT", "/config/s", body)[0] == 200

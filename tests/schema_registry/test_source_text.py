@@ -1,4 +1,4 @@
-"""Comments and quoted texts of a source are found in one pass, also if they do not end."""
+"""Comments and quoted texts of a source are found in one pass, even if they are unterminated."""
 
 import contextlib
 import time

@@ -1,4 +1,4 @@
-"""One broker per mode with a listener of each kind, and what clients need to get in."""
+"""One broker per mode with a listener of each kind, and the credentials for its clients."""
 
 from contextlib import contextmanager
 
@@ -20,8 +20,8 @@ from tests.security.tokens import jwk, rsa_key, write_keys
 MODES = ("classic", "pipelined")
 SECONDS_MAX = 20
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+# Of every user. It contains characters that a JAAS line must quote or escape.
 PASSWORD = 'pass "quoted" wörd'
-"""Of every user; what a JAAS line must quote and escape is in it."""
 REAUTHENTICATION_MS = 2000
 
 PROPERTIES = r"""
@@ -71,7 +71,7 @@ def secured(request, tmp_path_factory):
 
 @contextmanager
 def start_secured(directory, **how):
-    """A broker with each kind of listener; `how` as `start_broker`."""
+    """Start a broker with a listener of each kind; `how` as in `start_broker`."""
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1", common_name="broker")
     store = issued.private_key_pem.bytes() + b"".join(blob.bytes() for blob in issued.cert_chain_pems)
@@ -90,7 +90,7 @@ def start_secured(directory, **how):
 
 
 def listener_ports(broker):
-    """The ports by listener, which DescribeConfigs tells."""
+    """Return the ports by listener, from DescribeConfigs."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (future,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
     listeners = future.result(SECONDS_MAX)["listeners"].value
@@ -98,7 +98,7 @@ def listener_ports(broker):
 
 
 def add_scram_user(bootstrap, user):
-    """One mechanism a request, as Kafka wants it."""
+    """Add a user to both mechanisms, one request each, as Kafka requires."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         change = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())

@@ -1,4 +1,4 @@
-"""A broker that tells what Python's garbage collector finds: asked by a signal, in the file of GARBAGE_FILE."""
+"""A broker that writes what its garbage collector finds to the file GARBAGE_FILE, on a signal."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""A SCRAM client of our own, from RFC 5802, that shares no code with the server."""
+"""An independent SCRAM client, written from RFC 5802. It shares no code with the server."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Unmodified clients manage rules of access, and are refused and served as these say, over a SASL listener."""
+"""Unmodified clients manage access rules over a SASL listener, and are served or refused by them."""
 
 import time
 
@@ -71,7 +71,7 @@ EVERY_RULE = AclBindingFilter(
 
 
 def produced(broker):
-    """The error of one message, or None."""
+    """Produce one message; return its error or None."""
     producer = confluent_kafka.Producer(settings(broker, ALICE))
     reports = []
     producer.produce("t-1", b"value", on_delivery=lambda error, _: reports.append(error))
@@ -81,7 +81,7 @@ def produced(broker):
 
 
 def consumed(broker):
-    """The first message, or the error."""
+    """Return the first message, or the error."""
     consumer = confluent_kafka.Consumer(settings(broker, ALICE, group_id="g", auto_offset_reset="earliest"))
     consumer.subscribe(["t-1"])
     deadline = time.monotonic() + SECONDS_MAX
@@ -116,7 +116,7 @@ def test_clients_are_refused_and_then_allowed(broker):
     assert produced(broker) == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_who_may_not_alter_the_cluster_makes_no_rules(broker):
+def test_only_a_client_that_may_alter_the_cluster_creates_rules(broker):
     alice = AdminClient(settings(broker, ALICE))
     for asked in (
         lambda: result(alice.create_acls([rule(ResourceType.TOPIC, "*", AclOperation.ALL)])),

@@ -1,4 +1,4 @@
-"""Rules as records: what is read is a rule, or is told to be none."""
+"""Access rules as records: valid ones are read, others are reported."""
 
 import json
 
@@ -55,7 +55,7 @@ def test_a_filter_means_a_rule_when_each_of_its_fields_does(field):
 
 
 @pytest.mark.parametrize("kind", [PatternType.LITERAL, PatternType.PREFIXED])
-def test_nothing_is_kept_of_rules_that_are_gone(kind):
+def test_nothing_is_kept_of_removed_rules(kind):
     acls, rule = Acls(), attrs.evolve(RULE, pattern_type=kind)
     for write in (acls.add([rule]), acls.remove([rule])):
         for record in write.records:
@@ -67,7 +67,7 @@ def test_nothing_is_kept_of_rules_that_are_gone(kind):
 
 @pytest.mark.parametrize("place", range(len(COLUMNS)))
 @pytest.mark.parametrize("wrong", [None, 99, [1]], ids=["nothing", "another number", "a list"])
-def test_a_record_with_anything_else_in_a_column_is_told(place, wrong):
+def test_a_record_with_a_wrong_type_in_a_column_is_reported(place, wrong):
     columns = [*COLUMNS]
     columns[place] = wrong
     with pytest.raises(CorruptStateRecordError):
@@ -75,11 +75,11 @@ def test_a_record_with_anything_else_in_a_column_is_told(place, wrong):
 
 
 @pytest.mark.parametrize("columns", [COLUMNS[:-1], [*COLUMNS, 1], {}, 7])
-def test_a_record_with_more_or_fewer_columns_is_told(columns):
+def test_a_record_with_more_or_fewer_columns_is_reported(columns):
     with pytest.raises(CorruptStateRecordError):
         read_binding(key_of(columns), None)
 
 
-def test_a_record_of_another_version_is_told():
+def test_a_record_of_another_version_is_reported():
     with pytest.raises(CorruptStateRecordError):
         read_binding(key_of(COLUMNS), b"\0\7")

@@ -56,14 +56,14 @@ def test_a_request_before_authentication_gets_no_answer(secured, listener):
 
 
 def test_no_size_beyond_the_limit_is_taken_before_authentication(secured):
-    """Nothing of it needs to be sent for the connection to end."""
+    """The connection ends before any of the declared bytes arrive."""
     for size_bytes in (RECEIVE_BYTES_MAX + 1, 100_000_000, 2**31 - 1, -1):
         with RawClient(secured.ports["SASL"]) as client:
             client.send(struct.pack(">i", size_bytes))
             assert client.is_closed()
 
 
-def test_a_declared_size_costs_no_memory_before_its_bytes_come(secured):
+def test_a_declared_size_costs_no_memory_before_its_bytes_arrive(secured):
     before = memory_bytes(secured.broker.pid)
     with contextlib.ExitStack() as stack:
         for _ in range(200):
@@ -79,7 +79,7 @@ def memory_bytes(pid):
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
 
 
-def test_what_is_sent_behind_the_right_password_is_served_and_behind_a_wrong_one_is_not(secured):
+def test_requests_after_the_right_password_are_served_and_after_a_wrong_one_are_not(secured):
     with RawClient(secured.ports["SASL"]) as client:
         client.send(in_one_write(HANDSHAKE, (SaslAuthenticateRequest(GOOD), 2), METADATA))
         assert all(client.receive_frame() is not None for _ in range(3))
@@ -89,7 +89,7 @@ def test_what_is_sent_behind_the_right_password_is_served_and_behind_a_wrong_one
         assert client.is_closed()
 
 
-def test_wrong_passwords_delay_only_those_who_send_them(tmp_path):
+def test_wrong_passwords_delay_only_the_clients_that_send_them(tmp_path):
     """Case 84: while a hundred guesses wait for their refusal, others come in; then all guesses are refused."""
     broker = start_broker(
         tmp_path,
@@ -128,7 +128,7 @@ def has_answer(client):
         client.socket.settimeout(SECONDS_MAX)
 
 
-def test_a_refusal_does_not_tell_whether_there_is_such_a_user(secured):
+def test_a_refusal_does_not_reveal_whether_the_user_exists(secured):
     answers = []
     for user in ("plain-user", "nobody"):
         with RawClient(secured.ports["SASL"]) as client:
@@ -199,7 +199,7 @@ def set_key_store(secured, path):
 
 
 def test_a_certificate_is_renewed_while_the_broker_runs(secured):
-    """The same path again: the file is read again, and a connection that is there goes on."""
+    """Setting the same path again reads the file again, and existing connections continue."""
     path = secured.directory / "renewed.pem"
     before = shown_certificate(secured, "SECURE")
     renewed = renewed_certificate(secured, path)
@@ -220,7 +220,7 @@ def test_a_certificate_is_renewed_while_the_broker_runs(secured):
 
 
 def renewed_certificate(secured, path):
-    """Another certificate of the same name, in a key store at this path; in DER form."""
+    """Write a key store with another certificate of the same name to a path; return the certificate in DER form."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
@@ -247,6 +247,8 @@ def test_a_certificate_of_another_authority_gets_no_one_in(secured, tmp_path):
     context = ssl.create_default_context(cafile=secured.authority_path)
     issued.configure_cert(context)
     with RawClient(secured.ports["CERTIFICATE"]) as client:
-        client.socket = context.wrap_socket(client.socket, server_hostname="127.0.0.1")  # TLS 1.3: refused behind it
+        client.socket = context.wrap_socket(
+            client.socket, server_hostname="127.0.0.1"
+        )  # TLS 1.3 reports a refusal after the handshake
         with pytest.raises((ssl.SSLError, ConnectionResetError)):
             client.socket.recv(1)

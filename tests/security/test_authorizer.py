@@ -1,4 +1,4 @@
-"""Who may do what, against the rules spelled out plainly, and the cases that security holes of the past teach."""
+"""Authorization compared with a plain model of the rules, and cases from past security advisories."""
 
 import attrs
 import pytest
@@ -47,7 +47,7 @@ bindings = st.builds(
 
 
 def about(operation, name=None, permission=permissions):
-    """Rules for Alice's question, or nearly so; a name of None stands for any."""
+    """Draw rules that match Alice's request, or nearly so; a name of None stands for any."""
     return st.builds(
         AclBinding,
         st.just(TOPIC),
@@ -61,7 +61,7 @@ def about(operation, name=None, permission=permissions):
 
 
 def rules_about(operation, name=None):
-    """Several of them, mostly, and some that are about anything; or two that are likely to contradict each other."""
+    """Draw several rules, some of them unrelated, or two that probably contradict each other."""
     near = about(operation, name)
     contrary = st.tuples(*(about(operation, name, st.just(each)) for each in (ALLOW, DENY))).map(list)
     return st.lists(near, max_size=4) | st.lists(near | near | bindings, min_size=3, max_size=8) | contrary
@@ -87,7 +87,7 @@ def covers(binding, resource_type, name):
 
 
 def model(rules, principal, host, operation, resource_type, name, *, everyone):
-    """StandardAuthorizer in one expression after the other."""
+    """Kafka's StandardAuthorizer as a few expressions."""
     if not any(covers(each, resource_type, name) for each in rules):
         return everyone
     return not denying(rules, principal, host, operation, resource_type, name) and bool(
@@ -126,7 +126,7 @@ ABOUT_T = [("t", PatternType.LITERAL), ("t", PatternType.PREFIXED), ("*", Patter
 @pytest.mark.parametrize("denied", ABOUT_T, ids=["literal", "prefix", "wildcard"])
 @pytest.mark.parametrize("allowed", ABOUT_T, ids=["literal", "prefix", "wildcard"])
 def test_a_rule_that_denies_wins_over_one_that_allows(allowed, denied):
-    """Whichever is the more special one, and in whatever order they were made."""
+    """Whichever is more specific, and in any order of creation."""
     rules = [
         rule(allowed[0], ALLOW, pattern=allowed[1], operation=AclOperation.ALL),
         rule(denied[0], DENY, pattern=denied[1]),
@@ -138,7 +138,7 @@ def test_a_rule_that_denies_wins_over_one_that_allows(allowed, denied):
 
 
 def test_somewhere_is_denied_where_a_rule_covers_all_that_is_allowed():
-    """A literal name leaves the names behind a prefix of the same letters; a prefix covers both."""
+    """A literal name leaves longer names allowed; a prefix covers both."""
     name, prefix = PatternType.LITERAL, PatternType.PREFIXED
     for allowed, denied, expected in [
         (name, name, False),
@@ -150,7 +150,7 @@ def test_somewhere_is_denied_where_a_rule_covers_all_that_is_allowed():
         assert authorizer.is_allowed_somewhere(ALICE, HOST, AclOperation.READ, TOPIC) == expected
 
 
-def test_somewhere_is_asked_for_one_operation_and_a_denied_name_leaves_the_others():
+def test_a_denied_name_leaves_the_operation_allowed_on_other_names():
     writer = Authorizer(acls_of(rule(operation=AclOperation.WRITE)))
     assert writer.is_allowed_somewhere(ALICE, HOST, AclOperation.WRITE, TOPIC)
     assert not writer.is_allowed_somewhere(ALICE, HOST, AclOperation.READ, TOPIC)
@@ -180,8 +180,8 @@ def test_every_decision_is_the_model_s(data, operation, name, principal, everyon
 
 @measured(both=0.05, allowed=0.15, denied=0.1)
 @given(data=st.data(), operation=st.sampled_from(RELATED), everyone=st.booleans())
-def test_what_is_allowed_somewhere_is_what_some_name_allows(data, operation, everyone):
-    """Names that rules mention, their continuations, and one that none mentions stand for all names.
+def test_an_operation_is_allowed_somewhere_if_it_is_on_some_name(data, operation, everyone):
+    """The names in rules, their continuations, and one name without rules represent all names.
 
     A rule that implies an operation, such as READ for DESCRIBE, does not count here, as in Apache Kafka.
     """
@@ -223,7 +223,7 @@ def test_one_more_rule_that_denies_never_allows_more(data, operation, name):
 
 
 @given(rules=st.lists(bindings, max_size=8), operation=operations, name=names)
-def test_a_super_user_may_do_everything_and_nobody_else_may_without_rules(rules, operation, name):
+def test_without_rules_only_a_super_user_may_do_anything(rules, operation, name):
     authorizer = Authorizer(acls_of(*rules), ["User:root"])
     assert authorizer.is_allowed(KafkaPrincipal("User", "root"), HOST, operation, TOPIC, name)
     assert authorizer.is_allowed_somewhere(KafkaPrincipal("User", "root"), HOST, operation, TOPIC)
@@ -278,7 +278,7 @@ def test_records_bring_the_same_rules_back(rules, gone):
     name=st.none() | names | st.just("*"),
     principal=st.sampled_from([None, "User:alice"]),
 )
-def test_a_filter_finds_what_it_means(rules, pattern, name, principal):
+def test_a_filter_finds_the_rules_that_it_matches(rules, pattern, name, principal):
     found = acls_of(*rules).matching(
         AclFilter(TOPIC, name, pattern, principal, None, AclOperation.ANY, PermissionType.ANY)
     )

@@ -1,4 +1,4 @@
-"""Distinguished names are those that Java's X500Principal.getName() gave for the same bytes (Java 17)."""
+"""Distinguished names equal those of Java's X500Principal.getName() for the same bytes (Java 17)."""
 
 import contextlib
 import datetime as dt
@@ -116,7 +116,7 @@ def test_alternative_names_are_those_of_the_certificate():
 
 
 def element(tag, *contents, length=None):
-    """One of DER; `length` says how long it is, where that is not written as it should be."""
+    """Encode a DER element; `length` replaces the correct encoding of its length."""
     content = b"".join(contents)
     if length is None:
         size = len(content)
@@ -129,7 +129,7 @@ COMMON_NAME = b"\x55\x04\x03"
 
 
 def with_subject(subject, serial=None):
-    """The least that has a subject: no version, and nothing behind it."""
+    """Return the smallest certificate with a subject: without a version, and with nothing after the subject."""
     before = (serial or element(INTEGER, b"\1"), element(SEQUENCE), element(SEQUENCE), element(SEQUENCE))
     return element(SEQUENCE, element(SEQUENCE, *before, subject))
 
@@ -139,7 +139,7 @@ def subject_of(tag=SEQUENCE, kind=OBJECT_ID, type_length=None, type_id=COMMON_NA
     return element(SEQUENCE, element(SET, attribute))
 
 
-def test_nothing_need_stand_behind_the_subject_which_may_be_empty():
+def test_the_subject_may_be_the_last_field_and_empty():
     assert distinguished_name(with_subject(element(SEQUENCE))) == ""
     assert distinguished_name(with_subject(subject_of())) == "CN=x"
 
@@ -183,12 +183,12 @@ def test_a_subject_is_a_sequence_of_sets():
 
 
 def test_a_tag_of_several_bytes_is_a_value_error():
-    """It is read as none of its first byte."""
+    """It must not be read as the tag in its first byte."""
     with pytest.raises(ValueError):
         distinguished_name(with_subject(subject_of(), serial=element(0x1F)))
 
 
-def test_what_a_certificate_is_made_of_are_sequences():
+def test_the_parts_of_a_certificate_must_be_sequences():
     subject, field = subject_of(), element(SEQUENCE)
     fields = (element(INTEGER, b"\1"), field, field, field)
     assert distinguished_name(element(SEQUENCE, element(SEQUENCE, *fields, subject))) == "CN=x"

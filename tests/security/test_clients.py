@@ -1,4 +1,4 @@
-"""Unmodified clients get in by every kind of listener with the right proof, and not with a wrong one."""
+"""Unmodified clients connect to every kind of listener with the right credentials, and fail with wrong ones."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ def round_trip(settings, topic):
 
 
 def confluent_failure(settings):
-    """What a client is told that does not get in."""
+    """Return the error of a client that cannot connect."""
     errors = []
     client = AdminClient({**settings, "error_cb": errors.append, "reconnect.backoff.max.ms": 100})
     deadline = time.monotonic() + SECONDS_MAX
@@ -154,7 +154,7 @@ def test_aiokafka_gets_in(secured, protocol, mechanism, user):
 
 
 def send_beyond_a_session(secured):
-    """Send for two and a half sessions on one connection; what librdkafka complained of, reported, and counted last."""
+    """Send for two and a half sessions on one connection; return librdkafka's complaints, reports and last count."""
     settings = confluent(
         secured, "SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="plain-user", sasl_password=PASSWORD
     )
@@ -181,9 +181,9 @@ def send_beyond_a_session(secured):
 
 
 def test_librdkafka_proves_itself_again_while_it_sends(secured):
-    """Sessions end after two seconds; who goes on for five on one connection has begun again at least twice.
+    """Sessions end after two seconds. A connection that sends for five has authenticated again at least twice.
 
-    librdkafka begins a tenth of a session before its end: on a busy machine that may be too late, but not every time.
+    librdkafka starts a tenth of a session before its end. On a busy machine that may be too late, but not every time.
     """
     for _ in range(3):
         errors, reports, brokers = send_beyond_a_session(secured)

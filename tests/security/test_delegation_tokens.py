@@ -1,4 +1,4 @@
-"""Delegation tokens: who may do what with them and how long they last, with Kafka's codes."""
+"""Delegation tokens: the rights of owners, renewers and others, lifetimes, and Kafka's error codes."""
 
 import base64
 import json
@@ -44,7 +44,7 @@ def code(call, *arguments):
     return raised.value.code
 
 
-def test_without_a_key_there_are_no_tokens():
+def test_without_a_key_tokens_are_disabled():
     tokens = DelegationTokens(BrokerConfig())
     disabled = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     assert code(tokens.create, "t", ANN, ANN, (), -1, NOW) is disabled
@@ -58,11 +58,11 @@ def test_the_tokens_of_one_requester_and_the_renewers_of_a_token_are_bounded(tok
         created(tokens, token_id=f"t{number}", lifetime_ms=5, renewers=[BOB] * RENEWERS_MAX)
     assert code(tokens.create, "t", BOB, ANN, (), -1, NOW) is ErrorCode.POLICY_VIOLATION
     created(tokens, owner=ANN, requester=BOB, token_id="of another")
-    tokens.create("t", ANN, ANN, (), -1, NOW + 6)  # those before have expired
+    tokens.create("t", ANN, ANN, (), -1, NOW + 6)  # the earlier ones have expired
 
 
 def test_tokens_that_are_on_their_way_count_for_the_bound_and_those_whose_end_is_do_not(tokens):
-    """A client that pipelines its requests would get past it otherwise."""
+    """Otherwise a client that pipelines its requests would exceed the bound."""
     for number in range(TOKENS_MAX):
         tokens.create(f"t{number}", ANN, ANN, (), -1, NOW)
     assert code(tokens.create, "t", ANN, ANN, (), -1, NOW) is ErrorCode.POLICY_VIOLATION
@@ -98,7 +98,7 @@ def test_it_is_renewed_for_a_day_but_never_beyond_its_end(tokens):
     assert expires_ms == NOW + 7 * DAY_MS
 
 
-def test_owners_and_renewers_may_renew_and_nobody_else(tokens):
+def test_only_owners_and_renewers_may_renew(tokens):
     created(tokens, owner=ANN, requester=EVE, renewers=[BOB])
     secret = tokens.secret("t")
     tokens.renew(secret, ANN, -1, NOW)
@@ -108,7 +108,7 @@ def test_owners_and_renewers_may_renew_and_nobody_else(tokens):
     assert code(tokens.renew, b"another", ANN, -1, NOW) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
-def test_that_a_token_has_expired_is_told_to_everybody_who_renews_it_and_to_those_who_may_end_it(tokens):
+def test_any_principal_learns_of_the_expiry_by_renewing_and_only_renewers_by_expiring(tokens):
     created(tokens, lifetime_ms=5)
     secret = tokens.secret("t")
     assert code(tokens.renew, secret, EVE, -1, NOW + 6) is ErrorCode.DELEGATION_TOKEN_EXPIRED
@@ -134,7 +134,7 @@ def test_a_period_of_none_has_a_token_expire_now_and_does_not_end_it(tokens):
     assert code(tokens.renew, tokens.secret("t"), ANN, -1, NOW + 2) is ErrorCode.DELEGATION_TOKEN_EXPIRED
 
 
-def test_nothing_is_kept_of_a_token_that_is_gone(tokens):
+def test_nothing_is_kept_of_a_deleted_token(tokens):
     for token_id in ("kept", "gone"):
         created(tokens, token_id=token_id)
         for mechanism in SCRAM_MECHANISMS.values():
@@ -144,7 +144,7 @@ def test_nothing_is_kept_of_a_token_that_is_gone(tokens):
     assert tokens._pending.all_latest({}) == {}
 
 
-def test_everybody_sees_its_own_and_what_it_may_describe(tokens):
+def test_a_principal_sees_its_own_tokens_and_those_it_may_describe(tokens):
     mine = created(tokens, token_id="mine")
     renewed = created(tokens, owner=BOB, requester=BOB, renewers=[ANN], token_id="renewed")
     asked = created(tokens, owner=BOB, requester=ANN, token_id="asked")
@@ -155,15 +155,15 @@ def test_everybody_sees_its_own_and_what_it_may_describe(tokens):
     assert tokens.visible(ANN, [], lambda _: True) == []
 
 
-def test_the_tokens_of_somebody_are_also_those_that_it_has_asked_for_or_may_renew(tokens):
-    """As in Apache Kafka; which of them are told is another question."""
+def test_the_tokens_of_a_principal_include_those_it_requested_or_may_renew(tokens):
+    """As in Apache Kafka. Whether the client may see them is checked separately."""
     renewed = created(tokens, owner=ANN, requester=ANN, renewers=[BOB], token_id="renewed")
     asked = created(tokens, owner=ANN, requester=BOB, token_id="asked")
     created(tokens, owner=ANN, requester=ANN, token_id="other")
     assert tokens.visible(ANN, [BOB, EVE], lambda _: False) == [renewed, asked]
 
 
-def test_what_is_on_its_way_decides_while_what_was_decided_before_becomes_durable(tokens):
+def test_pending_changes_decide_while_earlier_ones_become_durable(tokens):
     created(tokens)
     secret = tokens.secret("t")
     _, shorter = tokens.expire(secret, ANN, 10, NOW)
@@ -185,7 +185,7 @@ def test_expired_tokens_are_swept(tokens):
     assert tokens.visible(ANN, None, lambda _: True) == [kept]
 
 
-def test_tokens_are_there_after_a_restart_and_void_with_another_key(tokens):
+def test_tokens_survive_a_restart_and_are_void_with_another_key(tokens):
     token, write = tokens.create("t", ANN, EVE, [BOB], -1, NOW)
     again, other = DelegationTokens(CONFIG), DelegationTokens(BrokerConfig(delegation_token_secret_key="other"))
     for each in (again, other):
@@ -197,8 +197,8 @@ def test_tokens_are_there_after_a_restart_and_void_with_another_key(tokens):
     assert code(other.renew, tokens.secret("t"), ANN, -1, NOW) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
-def test_a_token_opens_no_door_any_more_when_the_key_is_taken_away(tokens):
-    """Its secret would be made with an empty key, which everybody knows."""
+def test_no_token_can_log_in_after_the_key_was_removed(tokens):
+    """The secret would be derived from an empty key, which every attacker knows."""
     _, write = tokens.create("t", ANN, ANN, (), -1, NOW)
     with_key, without = DelegationTokens(CONFIG), DelegationTokens(BrokerConfig())
     for record in write.records:
@@ -217,7 +217,7 @@ def test_a_period_of_none_and_of_less_than_none_is_the_usual_one(tokens):
 
 
 @pytest.mark.parametrize("pair", [["User", 1], [1, "ann"], ["User"], ["User", None]])
-def test_a_record_with_a_principal_that_is_none_is_told(tokens, pair):
+def test_a_record_with_an_invalid_principal_is_reported(tokens, pair):
     body = {"owner": pair, "requester": ["User", "ann"], "renewers": [], "issued_ms": 1, "expires_ms": 1, "ends_ms": 1}
     key = record_key(RecordType.DELEGATION_TOKEN, "t")
     tokens.replay(key, record_value(json.dumps({**body, "owner": ["User", "ann"]})))
@@ -239,7 +239,7 @@ def test_times_of_a_record_are_from_1970_to_where_64_bits_end(name):
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"owner": ["User"]}'])
-def test_a_record_that_cannot_be_read_is_told(tokens, body):
+def test_an_unreadable_record_is_reported(tokens, body):
     with pytest.raises(CorruptStateRecordError):
         tokens.replay(record_key(RecordType.DELEGATION_TOKEN, "t"), record_value(body))
 
@@ -278,7 +278,7 @@ def test_one_token_proves_its_owner_by_either_mechanism_again_and_again(tokens):
         assert login(tokens, mechanism, "t", password).owner == BOB
 
 
-def test_the_password_of_a_user_is_no_proof_of_a_token_of_that_name(tokens):
+def test_the_password_of_a_user_does_not_prove_a_token_of_that_name(tokens):
     mechanism, users = SCRAM_MECHANISMS["SCRAM-SHA-256"], ScramUsers(tokens)
     salted = salted_password(mechanism, "secret", b"salt", 4096)
     _, write = users.alter([], [Upsertion("ann", mechanism.number, 4096, b"salt", salted)])
@@ -288,7 +288,7 @@ def test_the_password_of_a_user_is_no_proof_of_a_token_of_that_name(tokens):
         login(tokens, mechanism, "ann", "secret", users=users)
 
 
-def test_a_token_opens_no_door_before_it_is_durable(tokens):
+def test_a_token_cannot_log_in_before_it_is_durable(tokens):
     mechanism = SCRAM_MECHANISMS["SCRAM-SHA-256"]
     _, write = tokens.create("t", ANN, ANN, (), -1, NOW)
     assert tokens.login(mechanism, "t", NOW) is None

@@ -1,4 +1,4 @@
-"""What is denied is counted and told to the log in Kafka's words, and nothing else is."""
+"""Denials are counted and logged in Kafka's words, and nothing else is."""
 
 import logging
 
@@ -48,7 +48,7 @@ def authorizer(denials):
         ),
     ],
 )
-def test_a_denial_is_told_with_who_what_and_from_where(authorizer, caplog, operation, kind, name, told):
+def test_a_denial_is_logged_with_principal_operation_and_host(authorizer, caplog, operation, kind, name, told):
     with caplog.at_level(logging.INFO, LOGGER):
         assert not authorizer.is_allowed(ALICE, HOST, operation, kind, name)
     assert caplog.record_tuples == [(LOGGER, logging.INFO, f"Principal = User:alice is Denied operation = {told}")]
@@ -62,7 +62,7 @@ def test_a_denial_is_counted_whether_or_not_it_is_logged(authorizer, denials):
     assert denials.newest() == [Refusal(kind=kind, source=("User:alice", HOST), name="t", count=2, last_ms=7)]
 
 
-def test_what_is_allowed_or_only_looked_at_is_neither_told_nor_counted(authorizer, denials, caplog):
+def test_permitted_and_silent_checks_are_neither_logged_nor_counted(authorizer, denials, caplog):
     with caplog.at_level(logging.DEBUG, LOGGER):
         assert authorizer.is_allowed(ALICE, HOST, AclOperation.READ, ResourceType.TOPIC, "t")
         assert authorizer.is_allowed(ROOT, HOST, AclOperation.WRITE, ResourceType.TOPIC, "t")

@@ -1,4 +1,4 @@
-"""The settings that docs/guides/security.md shows are read, and make listeners that work."""
+"""The settings in docs/guides/security.md are valid, and make listeners that work."""
 
 import re
 from pathlib import Path

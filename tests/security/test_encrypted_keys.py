@@ -1,4 +1,4 @@
-"""A key whose password takes long to try is refused before it is tried, whatever the scheme."""
+"""A key that takes long to decrypt is refused before it is tried, in every scheme."""
 
 import base64
 import contextlib
@@ -56,7 +56,7 @@ def test_a_key_with_more_rounds_is_refused_at_once(plain, words, rounds):
 
 
 def grown(key, wanted, rounds):
-    """The same key with a number of four bytes: each element around it has one byte more."""
+    """Return the same key with a number of four bytes, so that each element around it is one byte longer."""
     at = key.index(wanted)
     starts, position = [], 0
     while position < at:
@@ -130,13 +130,13 @@ def test_any_bytes_are_let_through_or_refused(data):
         check_cost(data)
 
 
-def test_the_refusal_of_a_store_names_the_setting_and_what_to_do(plain):
+def test_the_refusal_of_a_store_names_the_setting_and_the_remedy(plain):
     key = openssl(
         "pkcs8", "-topk8", "-passout", "pass:x", "-iter", str(ROUNDS_MAX + 1), "-v2", "aes-256-cbc", data=plain
     )
     settings = {"ssl.keystore.type": "PEM", "ssl.keystore.key": key.decode(), "ssl.keystore.certificate.chain": "x"}
     with pytest.raises(
-        ConfigError, match=r"ssl\.keystore\.key: the private key is refused: .* encrypt it again"
+        ConfigError, match=r"ssl\.keystore\.key: the private key is refused: .* Encrypt it again"
     ) as caught:
         read_key_store(settings)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""A connection leaves no cycles, however its client came and went: a full collection may be hours away."""
+"""A connection leaves no reference cycles, however it starts and ends: a full collection may be hours away."""
 
 import os
 import signal
@@ -18,8 +18,8 @@ from tests.security.conftest import MODES, PASSWORD, SECONDS_MAX, start_secured
 
 pytestmark = pytest.mark.clients
 CONNECTIONS = 12
+# Objects in cycles from other work at the same time: less than four per connection.
 CYCLES_MAX = 40
-"""Objects in cycles, of whatever else happened meanwhile: less than four a connection."""
 
 
 @pytest.fixture(scope="module", params=MODES)
@@ -32,7 +32,7 @@ def secured(request, tmp_path_factory):
 
 
 def garbage(secured):
-    """What the broker's collector finds now."""
+    """Return the findings of the broker's garbage collector."""
     path = secured.directory / "garbage"
     path.unlink(missing_ok=True)
     os.kill(secured.broker.pid, signal.SIGUSR1)
@@ -78,7 +78,7 @@ def sends_nonsense(secured):
 
 
 def breaks_off(secured):
-    """With a frame half sent."""
+    """Disconnect with half of a frame sent."""
     with RawClient(secured.ports["PLAINTEXT"]) as client:
         client.send_frame(frame_of(ApiVersionsRequest(), 3, 1))
         client.send(struct.pack(">i", 1000) + b"\0" * 100)
@@ -86,7 +86,7 @@ def breaks_off(secured):
 
 
 def is_untrusted(secured):
-    """It has no certificate, and the listener wants one."""
+    """Connect without a certificate to a listener that requires one."""
     context = ssl.create_default_context(cafile=secured.authority_path)
     with (
         suppress(OSError),
@@ -111,7 +111,7 @@ CLIENTS = {
 
 @pytest.mark.parametrize("come_and_go", CLIENTS.values(), ids=CLIENTS)
 def test_connections_that_ended_leave_no_cycles(secured, come_and_go):
-    come_and_go(secured)  # what is imported and compiled for it stays
+    come_and_go(secured)  # imported modules and compiled patterns stay
     garbage(secured)
     for _ in range(CONNECTIONS):
         come_and_go(secured)

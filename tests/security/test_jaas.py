@@ -1,4 +1,4 @@
-"""JAAS lines are read as Java's tokenizer reads them, and no error shows what an option holds."""
+"""JAAS lines are read as Java's tokenizer reads them, and no error shows the value of an option."""
 
 import string
 
@@ -71,7 +71,7 @@ def test_every_flag_of_java_is_taken(flag):
         f'other.Module required user_a="{SECRET}";',
     ],
 )
-def test_what_cannot_be_read_is_one_line_without_secrets(text):
+def test_an_error_is_one_line_without_secrets(text):
     with pytest.raises(ConfigError) as caught:
         parse_jaas(text, MODULE)
     assert SECRET not in str(caught.value)
@@ -81,7 +81,7 @@ def test_what_cannot_be_read_is_one_line_without_secrets(text):
 @pytest.mark.parametrize(
     ("text", "has_hint"), [(f"{MODULE} required user_a=a@b;", True), (f"{MODULE} required user_a;", False)]
 )
-def test_where_a_value_stands_the_refusal_says_that_it_can_be_quoted(text, has_hint):
+def test_the_refusal_of_a_value_suggests_quotes(text, has_hint):
     with pytest.raises(ConfigError) as caught:
         parse_jaas(text, MODULE)
     assert ("must be quoted" in str(caught.value)) is has_hint

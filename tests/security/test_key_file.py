@@ -1,4 +1,4 @@
-"""The file of keys is read whenever it is another one, and at no other time."""
+"""The key file is read again after each change, and at no other time."""
 
 import os
 
@@ -14,7 +14,7 @@ def path(tmp_path):
 
 
 def test_a_file_of_the_same_size_and_time_is_another_one_that_counts(path):
-    """As a copy with its times kept, which was put in the place of the last by a rename."""
+    """Such as a copy that kept its times and was renamed into place."""
     validate = validator(write_keys(path, jwk(rsa_key(), "r")))
     assert validate(token()) == ALICE
     before, other = path.stat(), write_keys(path.with_suffix(".new"), jwk(rsa_key(1), "r"))
@@ -38,17 +38,17 @@ def test_a_file_that_is_damaged_in_its_place_leaves_no_keys(path, caplog):
 
 
 class Watched:
-    """Counts how often a file is opened; `meanwhile` is called each time, when it has been."""
+    """Counts the openings of a file; `after_open` is called after each."""
 
     def __init__(self, path):
-        self.path, self.opened, self.meanwhile = path, 0, lambda: None
+        self.path, self.opened, self.after_open = path, 0, lambda: None
         self._open = os.open
 
     def open(self, path, *args, **kwargs):
         descriptor = self._open(path, *args, **kwargs)
         if path == self.path:
             self.opened += 1
-            self.meanwhile()
+            self.after_open()
         return descriptor
 
 
@@ -68,7 +68,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_again_for_the_next_tok
             write_keys(path.with_suffix(".new"), others.pop(0)).replace(path)
 
     write_keys(path, jwk(rsa_key(), "r"), jwk(ec_key(), "e"), jwk(rsa_key(3), "s"))
-    watched.meanwhile = replace
+    watched.after_open = replace
     assert validate(token()) == ALICE, "by the file that was opened"
     assert validate(token(rsa_key(1))) == ALICE
     assert validate(token(rsa_key(2), headers={"kid": "later"})) == ALICE
@@ -76,7 +76,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_again_for_the_next_tok
 
 
 def test_a_file_is_read_once_for_each_change_also_where_it_is_damaged(path, watched):
-    """Whoever sends tokens, good or bad, has nothing read."""
+    """Clients that send tokens, good or bad, cause no reads."""
     validate = validator(path)
     for _ in range(3):
         assert validate(token()) == ALICE

@@ -1,4 +1,4 @@
-"""OAUTHBEARER carries one token; a refused one is answered with a text that says nothing, and then with the failure."""
+"""OAUTHBEARER transfers one token. A refused one gets an answer without a reason, and then the failure."""
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,7 @@ def refused(server, token):
         initial("good.token").replace(b"Bearer ", b"bearer  "),
     ],
 )
-def test_a_valid_token_proves_who_and_until_when(server, first):
+def test_a_valid_token_proves_a_name_and_an_expiry(server, first):
     assert server.receive(first) == b""
     assert server.is_complete
     assert (server.name, server.expires_ms) == ("alice", 5000)

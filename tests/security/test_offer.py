@@ -1,4 +1,4 @@
-"""What a listener offers follows from lines that work for Kafka too; what is wrong is one line without a secret."""
+"""The mechanisms of a listener follow from Kafka's properties; an error is one line without a secret."""
 
 import base64
 import hashlib
@@ -141,7 +141,7 @@ SKEW = "sasl.oauthbearer.clock.skew.seconds"
         ({SCOPE: ""}, {"scope": ["a", "a"]}, None),
     ],
 )
-def test_what_a_token_must_say_is_set_in_kafkas_words_for_all_or_for_the_mechanism(tmp_path, settings, said, name):
+def test_token_rules_are_kafkas_properties_for_all_mechanisms_or_one(tmp_path, settings, said, name):
     path = write_keys(tmp_path / "jwks.json", jwk(rsa_key(), "r"))
     made = offer({"sasl.enabled.mechanisms": "OAUTHBEARER", URL: f"file://{path}", **settings})
     server = made.servers["OAUTHBEARER"]()
@@ -150,7 +150,7 @@ def test_what_a_token_must_say_is_set_in_kafkas_words_for_all_or_for_the_mechani
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_delegation_token_opens_the_door_of_scram_where_there_are_tokens(is_known):
+def test_a_client_logs_in_by_scram_with_a_delegation_token(is_known):
     tokens = DelegationTokens(BrokerConfig(delegation_token_secret_key="a secret"))
     ann = KafkaPrincipal("User", "ann")
     _, write = tokens.create("t", ann, ann, (), -1, NOW_SECONDS * 1000)
@@ -207,8 +207,8 @@ def test_a_frame_has_a_byte_at_least():
     ],
     ids=str,
 )
-def test_what_cannot_be_offered_is_refused_at_the_start(settings, said):
-    """OAUTHBEARER without keys too: Kafka's default takes any token (CVE-2026-33557)."""
+def test_an_unusable_mechanism_is_refused_at_startup(settings, said):
+    """Including OAUTHBEARER without keys: Kafka's default accepts any token (CVE-2026-33557)."""
     with pytest.raises(ConfigError, match=said) as caught:
         offer(settings)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""PKCS12 stores that openssl and Java make open a listener; what takes long, or has no key, is refused in one line."""
+"""PKCS12 stores by openssl and Java can be opened; a slow one, or one without a key, is refused with one line."""
 
 import contextlib
 import subprocess
@@ -24,7 +24,7 @@ PASSWORD = "changeit"
 
 
 def export(directory, *words, password=PASSWORD, issued=SERVER):
-    """A store by openssl, with the root before those below it."""
+    """Write a store with openssl, with the root before the certificates that it signed."""
     store, pem = directory / "store.p12", directory / "all.pem"
     chain = [each.bytes() for each in issued.cert_chain_pems]
     pem.write_bytes(b"".join([issued.private_key_pem.bytes(), chain[0], ROOT.cert_pem.bytes(), *chain[1:]]))
@@ -190,7 +190,7 @@ def test_a_store_that_is_cut_off_is_refused(store, part):
     refusal(read_pkcs12, store[: len(store) * part // 10], PASSWORD, "x")
 
 
-def test_without_the_package_the_refusal_says_what_to_install(tmp_path):
+def test_without_the_package_the_error_names_the_package_to_install(tmp_path):
     program = (
         "import sys; sys.modules['cryptography'] = None\n"
         "from pathlib import Path\n"
@@ -201,4 +201,4 @@ def test_without_the_package_the_refusal_says_what_to_install(tmp_path):
         "except ConfigError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "name: PKCS12 needs cryptography: pip install 'pipeline-broker[pkcs12]'\n"
+    assert done.stdout == "name: PKCS12 needs the package cryptography: pip install 'pipeline-broker[pkcs12]'\n"

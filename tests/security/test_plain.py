@@ -1,4 +1,4 @@
-"""PLAIN says yes to the one right token only; what it was asked of Apache Kafka 4.3.1 answers the same."""
+"""PLAIN accepts only the right token; Apache Kafka 4.3.1 gave the same answers to those that it was tried with."""
 
 import contextlib
 
@@ -62,7 +62,7 @@ def test_anything_else_is_refused_in_kafkas_words(token, text):
 
 
 def test_another_authorization_id_is_refused_only_when_the_password_is_right():
-    """CVE-2017-12610; and before, nothing is said of whether there is such a user."""
+    """CVE-2017-12610. Before the password is checked, the answer must not reveal whether the user exists."""
     assert refusal(b"bob\0alice\0no") == refusal(b"bob\0zed\0no") == WRONG
 
 

@@ -1,4 +1,4 @@
-"""Mapping rules do what Kafka's do: the first that matches the whole name decides."""
+"""Mapping rules work like Kafka's: the first one that matches the whole name decides."""
 
 import time
 
@@ -70,7 +70,7 @@ def test_rules_that_cannot_be_read_are_refused_at_the_start(rules):
 @pytest.mark.parametrize(
     "rules", ["RULE:(a)\\1/x/", "RULE:(?=a)a/x/", "RULE:(?<!a)b/x/", "DEFAULT," * 101, "RULE:a/" + "$0" * 101 + "/"]
 )
-def test_what_would_take_long_is_refused_at_the_start(rules):
+def test_unsupported_or_excessive_rules_are_refused(rules):
     with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules") as caught:
         PrincipalMapping(rules)
     assert len(str(caught.value)) < 400
@@ -111,7 +111,7 @@ def test_a_name_is_mapped_or_refused_in_milliseconds(rules, name):
         (r"CN=(?iU:\w+)", "the flag U of Java"),
     ],
 )
-def test_what_java_and_re2_read_differently_is_refused(pattern, said):
+def test_patterns_that_java_and_re2_read_differently_are_refused(pattern, said):
     with pytest.raises(ConfigError) as caught:
         PrincipalMapping(f"RULE:{pattern}/x/")
     assert said in str(caught.value)
@@ -133,7 +133,7 @@ def test_what_java_and_re2_read_differently_is_refused(pattern, said):
         ("(?i-s:a)", "A"),
     ],
 )
-def test_what_java_and_re2_read_alike_is_taken(pattern, name):
+def test_patterns_that_java_and_re2_read_alike_are_accepted(pattern, name):
     assert PrincipalMapping(f"RULE:{pattern}/x/").principal(name) is not None
 
 

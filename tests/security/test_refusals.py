@@ -1,4 +1,4 @@
-"""Refusals are counted whole, and shown one by one as far as there is room, whatever names strangers choose."""
+"""All refusals are counted, and a bounded number is shown one by one, whatever names untrusted clients choose."""
 
 from itertools import count
 
@@ -13,7 +13,7 @@ ROWS_MAX = SOURCES_MAX * (ROWS_OF_SOURCE_MAX + 1)
 
 
 def ticking():
-    """Refusals whose clock is later at each look."""
+    """Return refusals with a clock that advances at each reading."""
     return Refusals(count(1).__next__)
 
 
@@ -21,7 +21,7 @@ def row(name, times, last_ms, *, kind=PLAIN, source=HOME, reason=""):
     return Refusal(kind=kind, source=source, name=name, count=times, last_ms=last_ms, reason=reason)
 
 
-def test_what_has_all_in_common_is_one_row_with_its_last_time_and_reason():
+def test_equal_refusals_are_one_row_with_the_latest_time_and_reason():
     refusals = ticking()
     refusals.add(PLAIN, HOME, "alice", "no such user")
     refusals.add(PLAIN, HOME, "bob", "wrong")
@@ -49,7 +49,7 @@ def test_a_source_that_tries_many_names_takes_a_few_rows_and_leaves_those_of_oth
     assert refusals.left_out == 0
 
 
-def test_of_too_many_sources_the_one_that_was_silent_for_longest_goes_and_is_counted():
+def test_beyond_the_bound_the_source_refused_longest_ago_is_dropped_and_counted():
     refusals = ticking()
     for _ in range(3):
         refusals.add(PLAIN, ("first",), "")
@@ -61,7 +61,7 @@ def test_of_too_many_sources_the_one_that_was_silent_for_longest_goes_and_is_cou
     assert refusals.newest()[-1].source == ("second",)
 
 
-def test_with_a_source_that_goes_its_older_names_are_counted_too():
+def test_a_dropped_source_counts_its_older_names_too():
     refusals, names = ticking(), ROWS_OF_SOURCE_MAX + 2
     for number in range(names):
         refusals.add(PLAIN, HOME, f"name-{number}")
@@ -71,7 +71,7 @@ def test_with_a_source_that_goes_its_older_names_are_counted_too():
     assert refusals.left_out == names
 
 
-def test_a_source_that_is_refused_again_is_not_the_oldest_any_more():
+def test_a_source_that_is_refused_again_becomes_the_newest():
     refusals = ticking()
     for number in range(SOURCES_MAX):
         refusals.add(PLAIN, (str(number),), "")
@@ -92,7 +92,7 @@ def test_long_texts_are_cut_and_names_that_begin_alike_are_one():
 
 
 @given(st.lists(st.tuples(st.integers(0, SOURCES_MAX + 20), st.integers(0, 12), st.integers(0, 2)), max_size=600))
-def test_rows_and_what_is_left_out_are_all_that_there_was_and_rows_are_bounded(tried):
+def test_rows_are_bounded_and_add_up_with_the_left_out_ones(tried):
     refusals = ticking()
     for source, name, kind in tried:
         refusals.add(("SASL", str(kind)), (str(source),), str(name))

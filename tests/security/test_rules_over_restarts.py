@@ -1,4 +1,4 @@
-"""Rules come and go, and the broker starts again: what is decided is always what the rules that are left say."""
+"""Rules are added and removed, and the broker restarts: decisions always follow from the remaining rules."""
 
 import hypothesis.strategies as st
 from hypothesis import settings
@@ -25,7 +25,7 @@ filters = st.builds(
 
 
 def means(wanted, each):
-    """Whether a filter means a rule, spelled out."""
+    """Return whether a filter matches a rule, spelled out."""
     pairs = [
         (wanted.resource_type, ResourceType.ANY, each.resource_type),
         (wanted.principal, None, each.principal),
@@ -42,7 +42,7 @@ def means(wanted, each):
 
 
 class RulesOverRestarts(RuleBasedStateMachine):
-    """The rules, what the disk has of them, and a set of rules as the model."""
+    """The rules, the records on disk, and a set of rules as the model."""
 
     added = Bundle("added")
 
@@ -53,7 +53,7 @@ class RulesOverRestarts(RuleBasedStateMachine):
         self.expected = set()
 
     def _write(self, write):
-        for record in write.records:  # of one key the last record is left, as after cleaning
+        for record in write.records:  # keep the last record of each key, as compaction does
             self.disk[record.key] = record.value
         self.acls.durable(write)
 

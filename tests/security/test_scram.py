@@ -1,4 +1,4 @@
-"""SCRAM with a client of our own: the right password is proved without being sent, and every attack ends the same."""
+"""SCRAM with an independent client: the right password is proved without being sent, and every attack fails alike."""
 
 import base64
 import contextlib
@@ -64,11 +64,13 @@ def test_the_right_proof_with_a_sign_that_is_not_of_base64_is_refused():
     final = client.final(server.receive(client.first()))
     assert refused(server, final.replace(b",p=", b",p=!")) is None
     server, client = server_of(), client_of()
-    assert refused(server, client.final(server.receive(client.first())) + b"==") is None, "nor what ends in too many"
+    assert refused(server, client.final(server.receive(client.first())) + b"==") is None, (
+        "nor a text with too many of them"
+    )
 
 
 def test_the_example_of_rfc_7677_is_proved():
-    """Its server's nonce is not ours, so the keys are checked: they depend on all that a proof depends on."""
+    """The example fixes the server's nonce, so only the keys are checked. The proof depends on nothing else."""
     salt = base64.b64decode(SALT)
     made = credential(SHA_256, salt=salt)
     client = ScramClient("sha256", "user", "pencil", nonce="rOprNGfwEbeRWgbNEkqO")
@@ -114,12 +116,12 @@ FIRSTS = [
 
 @pytest.mark.parametrize("first", FIRSTS)
 def test_a_first_message_of_another_form_is_refused(first):
-    """Channel binding, extensions that must be understood and delegation tokens among them."""
+    """Including channel binding and mandatory extensions."""
     assert refused(server_of(), first) is None
 
 
 @pytest.mark.parametrize("user", ["user", "nobody"])
-def test_another_authorization_id_is_refused_whether_or_not_there_is_such_a_user(user):
+def test_another_authorization_id_is_refused_whether_or_not_the_user_exists(user):
     text = "Authentication failed: Client requested an authorization id that is different from username"
     assert refused(server_of(), f"n,a=admin,n={user},r=abc".encode()) == text
 
@@ -145,7 +147,7 @@ def test_a_final_message_with_anything_else_is_refused(change):
 
 
 def test_the_end_of_another_nonce_is_not_enough():
-    """What was checked before CVE-2024-56128 was known: that the nonce ends with the server's half."""
+    """Before CVE-2024-56128 servers only checked that the nonce ends with their half."""
     server, client = server_of(), client_of()
     first = server.receive(client.first())
     half = first.decode().split(",")[0].removeprefix(f"r={client.nonce}")

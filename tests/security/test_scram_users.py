@@ -1,7 +1,7 @@
-"""SCRAM users are kept as records, decided upon one after the other, and those who do not exist look like the others.
+"""SCRAM users are kept as records and altered one after the other, and unknown users look like known ones.
 
-What is expected of changes was asked of Apache Kafka 4.3.1; where it answers an empty salted password with
-UNKNOWN_SERVER_ERROR, this broker says what is wrong.
+The expected answers to changes are those of Apache Kafka 4.3.1. It answers an empty salted password with
+UNKNOWN_SERVER_ERROR, and this broker with the reason.
 """
 
 import json
@@ -109,7 +109,7 @@ def test_only_keys_are_kept_and_they_survive_a_restart():
     assert "the salted password" not in repr(expected) + repr(upsert("x", salted=b"the salted password"))
 
 
-def test_what_is_on_its_way_counts_for_the_next_decision(users):
+def test_pending_changes_count_for_the_next_decision(users):
     _, first = users.alter([Deletion("bob", 1)], [])
     answers, none = users.alter([Deletion("bob", 1)], [])
     assert answers == {"bob": UNKNOWN_CREDENTIAL}
@@ -132,7 +132,7 @@ def test_a_user_that_is_on_its_way_can_be_deleted(users):
     users.durable(first)
     users.durable(second)
     assert users.users() == ["bob"]
-    assert ("eve", SHA_256.name) not in users._pending, "nothing is kept of what is durable"
+    assert ("eve", SHA_256.name) not in users._pending, "durable changes are not pending"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_an_unknown_user_looks_like_the_others_each_time_and_after_a_restart():
         assert (len(decoy.stored_key), len(decoy.server_key)) == (mechanism.hash_size, mechanism.hash_size)
 
 
-def test_the_key_of_what_nobody_has_is_written_once_in_the_life_of_a_cluster():
+def test_the_decoy_key_is_written_once_in_the_life_of_a_cluster():
     users = ScramUsers()
     _, first = users.alter([], [upsert("a")])
     _, second = users.alter([], [upsert("b")])
@@ -172,8 +172,8 @@ def test_the_key_of_what_nobody_has_is_written_once_in_the_life_of_a_cluster():
     assert [len(write.records) for write in (first, second, later, without)] == [2, 1, 1, 1]
 
 
-def test_the_key_is_not_written_before_there_is_a_user():
-    """Whoever reads the records of a cluster without users sees that it never had any."""
+def test_the_decoy_key_is_not_written_before_the_first_user():
+    """The records of a cluster without users show that it never had any."""
     users = ScramUsers()
     assert users.alter([Deletion("a", 1)], []) == ({"a": UNKNOWN_CREDENTIAL}, None)
     (_, write) = users.alter([], [upsert("a")])
@@ -199,7 +199,7 @@ def test_two_brokers_make_different_decoys():
     assert ScramUsers().credential(SHA_256, "x") != ScramUsers().credential(SHA_256, "x")
 
 
-def test_a_user_that_is_gone_looks_like_one_that_never_was(users):
+def test_a_deleted_user_looks_like_an_unknown_one(users):
     before = users.credential(SHA_256, "bob")
     change(users, Deletion("bob", 1))
     after = users.credential(SHA_256, "bob")

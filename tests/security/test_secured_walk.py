@@ -1,4 +1,4 @@
-"""The walk of docs/guides/security.md to a secured broker works as shown, apart from the port and the folder."""
+"""The walk to a secured broker in docs/guides/security.md works as shown, except for the port and the folder."""
 
 import re
 import socket
@@ -26,7 +26,7 @@ SHELL, PYTHON = (
 )
 
 
-def test_the_walk_ends_with_a_record_of_the_user_and_a_stranger_is_told_and_logged(broker_process, tmp_path):
+def test_the_walk_ends_with_a_record_of_the_user_and_an_unknown_user_is_refused_and_logged(broker_process, tmp_path):
     require_tool("openssl")
 
     def call(*command):

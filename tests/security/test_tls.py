@@ -1,6 +1,6 @@
-"""TLS contexts are what the settings say, tried by handshakes in memory; a change that cannot be is none.
+"""TLS contexts follow the settings, tested by handshakes in memory; a failed reload changes nothing.
 
-Longer than most files: every setting is tried by the same handshakes.
+Longer than most files: every setting is tested by the same handshakes.
 """
 
 import contextlib
@@ -86,7 +86,7 @@ def client_context(issued=None, lowest=None, highest=None):
 
 
 def handshake(context, client):
-    """Both sides of a connection, in memory; returns the server's."""
+    """Run both sides of a handshake in memory; return the server's."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     server_side = context.wrap_bio(to_server, to_client, server_side=True)
     client_side = client.wrap_bio(to_client, to_server, server_hostname="localhost")
@@ -162,7 +162,7 @@ def test_a_certificate_is_mapped_to_a_user(settings):
     assert str(contexts.principal(side.getpeercert(binary_form=True))) == "User:DUKE"
 
 
-def test_a_certificate_that_no_rule_maps_is_nobody(settings):
+def test_a_certificate_without_a_mapping_rule_has_no_principal(settings):
     contexts = TlsContexts({**with_trust(settings), "ssl.principal.mapping.rules": "RULE:^CN=x$/x/"})
     side = handshake(contexts.context(), client_context(CLIENT))
     assert contexts.principal(side.getpeercert(binary_form=True)) is None
@@ -191,7 +191,7 @@ def test_a_client_without_a_good_certificate_is_refused(settings, auth, issued):
 
 
 def test_a_certificate_for_servers_only_is_refused(settings, tmp_path):
-    """The wrong extended key usage."""
+    """It has the wrong extended key usage."""
     contexts = TlsContexts(with_trust(settings))
     with pytest.raises(ssl.SSLError):
         handshake(contexts.context(), client_context(for_servers_only()))
@@ -224,7 +224,7 @@ def test_one_version_can_be_chosen(settings, version):
     assert handshake(contexts.context(), client_context()).version() == version
 
 
-def test_versions_that_nobody_speaks_any_more_may_stand_beside_others(settings):
+def test_obsolete_versions_may_be_listed_beside_others(settings):
     context = TlsContexts({**settings, "ssl.enabled.protocols": "TLSv1.2,TLSv1.1,TLSv1"}).context()
     assert handshake(context, client_context()).version() == "TLSv1.2"
 
@@ -296,7 +296,7 @@ def test_where_no_version_is_named_all_that_are_allowed_are_spoken(settings):
         assert handshake(context, client_context(lowest=version, highest=version))
 
 
-def test_nobody_has_the_keys_made_anew_and_the_brokers_order_of_suites_counts(settings):
+def test_renegotiation_is_disabled_and_the_order_of_suites_is_the_brokers(settings):
     wanted = ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     assert TlsContexts(settings).context().options & (wanted | ssl.OP_NO_SSLv3) == wanted | ssl.OP_NO_SSLv3
 
@@ -319,10 +319,10 @@ def test_a_store_with_two_keys_is_refused():
     [lambda body: body[: len(body) // 4 * 4 - 3], lambda body: body[: len(body) // 4 * 4 - 2] + "==="],
     ids=["cut", "padded"],
 )
-def test_a_damaged_block_is_told_by_what_it_is(damage):
+def test_the_error_names_the_kind_of_a_damaged_block(damage):
     first, *body, last = chain(SERVER).splitlines()
     text = f"{first}\n{damage(''.join(body).rstrip('='))}\n{last}\n"
-    with pytest.raises(ConfigError, match="a certificate in it is damaged"):
+    with pytest.raises(ConfigError, match="it contains a damaged certificate"):
         TlsContexts(inline(**{"ssl.keystore.certificate.chain": text}))
 
 
@@ -339,7 +339,7 @@ def test_the_way_from_a_java_store_names_it_or_an_example():
 
 
 def test_the_way_from_a_java_store_that_the_refusal_names_leads_here(tmp_path):
-    """The openssl half of it; the keytool half needs Java."""
+    """The openssl half of the conversion; the keytool half needs Java."""
     pem, store = tmp_path / "in.pem", tmp_path / "store.p12"
     pem.write_text(key(SERVER) + chain(SERVER))
     export = ["openssl", "pkcs12", "-export", "-in", pem, "-out", store, "-passout", "pass:changeit"]
@@ -352,7 +352,7 @@ def test_the_way_from_a_java_store_that_the_refusal_names_leads_here(tmp_path):
 
 
 def test_a_store_is_read_up_to_its_bound_and_its_blocks_have_their_usual_form(settings):
-    """1 MiB, with any comment around; lines of 64 letters, which every reader of PEM takes."""
+    """1 MiB, with any comment around the blocks. Lines have 64 characters, which every reader of PEM accepts."""
     path = Path(settings["ssl.keystore.location"])
     text = path.read_text().replace("-----\n", "-----\n ").replace("\n", "\n\n")
     path.write_text(text.ljust(FILE_BYTES_MAX, "#"))
@@ -366,7 +366,7 @@ def test_a_store_is_read_up_to_its_bound_and_its_blocks_have_their_usual_form(se
         read_key_store(settings)
 
 
-def test_the_same_certificate_is_loaded_again_without_being_asked_for_its_names(settings):
+def test_a_reload_of_the_same_certificate_skips_the_check_of_its_names(settings):
     contexts = TlsContexts(settings)
     before = contexts.context()
     contexts.reload()
@@ -390,8 +390,8 @@ def test_only_javas_name_of_the_context_may_leave_the_version_open(settings, cha
             TlsContexts({**settings, **change})
 
 
-def test_a_certificate_that_is_trusted_itself_needs_nobody_who_vouches_for_it(settings):
-    """As in Java: what is in the trust store is trusted, an authority or not."""
+def test_a_certificate_in_the_trust_store_needs_no_issuer(settings):
+    """As in Java, every certificate in the trust store is trusted, an authority or not."""
     trusting = {**with_trust(settings), "ssl.truststore.certificates": chain(STRANGERS_CLIENT)}
     assert handshake(TlsContexts(trusting).context(), client_context(STRANGERS_CLIENT))
 
@@ -407,7 +407,7 @@ def test_a_reload_of_the_same_path_counts_from_the_next_connection_on(settings, 
 
 
 def served_chain(contexts):
-    """What a client is shown; trustme's chains are one certificate long."""
+    """Return the chain that a client receives; trustme's chains are one certificate long."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = contexts.context().wrap_bio(to_server, to_client, server_side=True)
     client = client_context().wrap_bio(to_client, to_server, server_hostname="localhost")
@@ -438,7 +438,7 @@ def test_a_change_that_is_refused_leaves_the_settings_too(tmp_path):
     assert served_chain(contexts) == chain(SERVER)
 
 
-def test_files_are_read_anew_from_where_the_last_settings_say(tmp_path):
+def test_a_reload_reads_the_files_of_the_latest_settings(tmp_path):
     contexts = TlsContexts(stored(folder(tmp_path, "before"), SERVER))
     allowed = {"ssl.allow.dn.changes": "true"}  # trustme puts a random text in each name
     contexts.reload(stored(folder(tmp_path, "now"), SERVER, **allowed))
@@ -463,7 +463,7 @@ def test_mapping_rules_that_are_changed_count_from_the_next_connection_on(settin
     assert contexts.principal(certificate) is None
 
 
-def test_a_certificate_for_another_name_is_refused_unless_that_is_meant(settings, tmp_path):
+def test_a_certificate_for_another_name_is_refused_unless_the_settings_allow_it(settings, tmp_path):
     contexts = TlsContexts(settings)
     other = AUTHORITY.issue_cert("elsewhere.test", common_name="another")
     with pytest.raises(ConfigError, match=r"ssl\.allow\.dn\.changes"):

@@ -1,4 +1,4 @@
-"""Keys and tokens of an identity provider of our own."""
+"""Keys and tokens of a test identity provider."""
 
 import base64
 import functools
@@ -37,7 +37,7 @@ def claims(**changes):
 
 def token(key=None, algorithm="RS256", headers=None, **changes):
     headers = {"kid": "r"} if headers is None else headers
-    payload = json.dumps(claims(**changes)).encode()  # a bad one too, which jwt.encode would refuse
+    payload = json.dumps(claims(**changes)).encode()  # also a malformed one, which jwt.encode would refuse
     return jwt.PyJWS().encode(payload, rsa_key() if key is None else key, algorithm, headers)
 
 

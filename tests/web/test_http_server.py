@@ -1,6 +1,6 @@
-"""HTTP bounds every client: slow, large, malformed, gone, or too many.
+"""The HTTP server bounds every client: slow, large, malformed, disconnected, or too many.
 
-Longer than most files: all bounds are asked of one server.
+Longer than most files: all bounds are tested on one server.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ def kept():
 
 
 async def say(request):
-    """Answers with what was asked."""
+    """Answer with the request, or fail as its path says."""
     if request.path == "/bad":
         raise BadRequestError("no")
     if request.path == "/broken":
@@ -76,7 +76,7 @@ def split(response):
 
 
 def in_memory(client_does, handler=say):
-    """What a client got from one connection, and the seconds it took on a clock that jumps."""
+    """Return the bytes that a client receives on one connection, and the seconds it takes on a virtual clock."""
 
     async def main():
         client, server = trio.testing.memory_stream_pair()
@@ -132,7 +132,7 @@ def test_a_request_is_understood_however_it_is_cut():
         (b"GET /x HTTP/1.1\r\n", 408),
     ],
 )
-def test_what_cannot_be_understood_gets_its_status(sent, status):
+def test_a_malformed_request_gets_its_status(sent, status):
     assert ask(sent)[0] == status
 
 
@@ -161,7 +161,7 @@ def test_a_client_that_dribbles_its_request_is_answered_in_time():
     assert in_memory(dribble)[0] == 408
 
 
-def test_a_client_that_leaves_early_gets_nothing_and_harms_nobody():
+def test_a_client_that_leaves_early_gets_no_answer_and_affects_no_other():
     async def leave(client):
         await client.send_all(HEAD[:7])
         await client.aclose()
@@ -231,7 +231,7 @@ def test_a_stream_that_raises_ends_alone(caplog):
 
 
 class MemoryListener(trio.abc.Listener):
-    """Gives streams that a test has a side of."""
+    """A listener of in-memory streams, of which the test holds the other side."""
 
     def __init__(self):
         self._send, self._receive = trio.open_memory_channel(100)
@@ -249,7 +249,7 @@ class MemoryListener(trio.abc.Listener):
 
 
 def with_server(scenario, handler=say, edges=None):
-    """What `scenario` gives, with a server whose slots it can take, and a clock that jumps."""
+    """Return the result of `scenario`, which gets a server with a few slots and a virtual clock."""
 
     async def main():
         listener = MemoryListener()
@@ -263,7 +263,7 @@ def with_server(scenario, handler=say, edges=None):
 
 
 @pytest.mark.parametrize("held", [b"", HEAD[:-2], HEAD], ids=["silent", "half a request", "answered and staying"])
-def test_slow_clients_make_room_for_newcomers_at_once_the_oldest_first(held):
+def test_slow_connections_are_evicted_for_new_ones_oldest_first(held):
     async def scenario(listener):
         slow = []
         for _ in range(LIMITS.connections_max + 1):
@@ -313,7 +313,7 @@ def test_a_viewer_of_events_is_never_closed_for_another():
     assert all(with_server(scenario, handler))
 
 
-def test_a_client_that_resets_its_connection_harms_nobody():
+def test_a_client_that_resets_its_connection_affects_no_other():
     async def main():
         listeners = await open_listeners("the pages", "127.0.0.1", 0, LIMITS)
         port = listeners[0].socket.getsockname()[1]
@@ -321,7 +321,9 @@ def test_a_client_that_resets_its_connection_harms_nobody():
             nursery.start_soon(serve_http, listeners, say, LIMITS, ByteBudget(EDGE_BYTES))
             stream = await trio.open_tcp_stream("127.0.0.1", port)
             await stream.send_all(HEAD[:7])
-            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # closing it resets it
+            stream.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0"
+            )  # closing a stream with unread data resets it
             await stream.aclose()
             async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
                 await stream.send_all(HEAD)
@@ -344,7 +346,7 @@ def test_a_client_that_never_closes_is_closed():
 
 
 def test_a_body_that_is_too_large_is_refused_by_its_length_alone():
-    """Nothing of it is waited for; what says its length twice means one."""
+    """Without waiting for the body. Two equal lengths count as one."""
     head = b"POST /x HTTP/1.1\r\nHost: a\r\n"
 
     for length in (b"Content-Length: 1000000000\r\n", b"Content-Length: 20000\r\nContent-Length: 20000\r\n"):
@@ -359,14 +361,14 @@ def test_a_port_in_use_is_one_clear_line():
             trio.run(open_listeners, "the pages", "127.0.0.1", port, LIMITS)
 
 
-def test_without_h11_the_message_says_what_to_install(monkeypatch):
+def test_without_h11_the_error_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "h11", None)
 
-    with pytest.raises(HttpUnavailableError, match=r"cannot serve the pages .*'pipeline-broker\[dashboard\]'"):
+    with pytest.raises(HttpUnavailableError, match=r"cannot serve the pages: .*'pipeline-broker\[dashboard\]'"):
         require_h11("the pages")
 
 
-def test_what_stands_between_slashes_is_decoded_alone():
+def test_each_path_segment_is_decoded_alone():
     request = HttpRequest.parse(b"GET", b"/subjects/a%2Fb/versions//1?x=1", [])
     assert request.segments == ("subjects", "a/b", "versions", "1")
     assert request.path == "/subjects/a/b/versions//1"
@@ -396,7 +398,7 @@ def test_a_place_is_a_port_of_this_machine_or_of_an_address(text, place):
 
 
 @pytest.mark.parametrize("text", ["", "x", ":80", "65536", "a:b", "1:"])
-def test_what_is_no_place_is_refused(text):
+def test_an_invalid_address_is_refused(text):
     with pytest.raises(ValueError, match="is not a PORT or HOST:PORT"):
         read_place(text)
 
@@ -443,7 +445,7 @@ def test_a_body_in_chunks_is_read_however_it_arrives():
         assert (status, body.count(b"d")) == (200, 5_000)
 
 
-def test_chunks_that_come_to_more_than_a_body_may_have_are_refused():
+def test_chunks_that_exceed_the_largest_body_are_refused():
     assert ask(CHUNKED + chunks(b"x" * BODY_BYTES_MAX))[0] == 200
     assert ask(CHUNKED + chunks(b"x" * BODY_BYTES_MAX, b"x"))[0] == 413
 
@@ -464,7 +466,7 @@ def test_chunks_whose_client_leaves_are_no_request():
     assert answer == b""
 
 
-def test_what_a_client_sends_behind_its_request_is_read_up_to_a_bound():
+def test_bytes_after_a_request_are_read_up_to_a_bound():
     async def pour(client):
         await client.send_all(HEAD)
         poured = 0
@@ -498,7 +500,7 @@ def test_a_request_in_too_many_pieces_is_refused(monkeypatch):
     head = b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n"
 
     async def exchange(*pieces):
-        """Each piece is received by itself."""
+        """Send pieces so that each is received by itself."""
         client, server = trio.testing.lockstep_stream_pair()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(serve_connection, server, say, LIMITS, kept())
@@ -543,7 +545,7 @@ def test_bodies_and_answers_are_charged_while_they_are_kept():
     assert edges.size_bytes == 0
 
 
-def test_a_body_or_an_answer_that_the_budget_has_no_room_for_is_refused():
+def test_a_body_or_an_answer_beyond_the_budget_is_refused():
     small = ByteBudget(8 * (HEADER_BYTES_MAX + 5_000))
 
     async def exchange(sent, handler=say):
@@ -595,7 +597,7 @@ def test_json_in_steps_is_made_some_at_a_time_and_no_larger_than_an_answer_may_b
         finished(json_steps(["x" * 1_000] * (ANSWER_BYTES_MAX // 1_000 + 100)))
 
 
-def test_an_event_stream_that_raises_says_so_to_its_viewer(caplog):
+def test_an_event_stream_that_raises_sends_an_end_event(caplog):
     async def broken(send):
         await send(event(1))
         raise ZeroDivisionError

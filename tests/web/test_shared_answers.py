@@ -1,4 +1,4 @@
-"""However many clients ask at once, an answer is made once, and all get the same object."""
+"""However many clients request an answer at the same time, it is built once and all get the same object."""
 
 import http
 
@@ -14,8 +14,8 @@ CLIENTS = 20
 pytestmark = pytest.mark.trio
 
 
-class Kitchen:
-    """Makes answers, and counts them."""
+class AnswerMaker:
+    """Builds answers, and counts them."""
 
     def __init__(self, bytes_max=1 << 20):
         self.made = 0
@@ -40,14 +40,14 @@ class Kitchen:
         return answers
 
 
-async def test_all_who_ask_at_once_get_one_object(autojump_clock):
-    kitchen = Kitchen()
+async def test_simultaneous_requests_get_one_object(autojump_clock):
+    kitchen = AnswerMaker()
     answers = await kitchen.ask(CLIENTS)
     assert (kitchen.made, len(answers), len({id(answer.body) for answer in answers})) == (1, CLIENTS, 1)
 
 
 async def test_an_answer_is_made_again_when_it_is_old_or_something_has_changed(autojump_clock):
-    kitchen = Kitchen()
+    kitchen = AnswerMaker()
     await kitchen.ask()
     await trio.sleep(SHARED_SECONDS * 0.9)
     await kitchen.ask()
@@ -62,7 +62,7 @@ async def test_an_answer_is_made_again_when_it_is_old_or_something_has_changed(a
 
 
 async def test_an_answer_that_was_begun_before_a_change_is_not_kept(autojump_clock):
-    kitchen = Kitchen()
+    kitchen = AnswerMaker()
 
     def slow():
         kitchen.shared.forget()
@@ -73,8 +73,8 @@ async def test_an_answer_that_was_begun_before_a_change_is_not_kept(autojump_clo
     assert kitchen.made == 2
 
 
-async def test_what_fails_is_raised_and_made_again_for_the_next(autojump_clock):
-    kitchen = Kitchen()
+async def test_a_failure_is_raised_and_the_next_request_tries_again(autojump_clock):
+    kitchen = AnswerMaker()
 
     def fail():
         yield
@@ -87,7 +87,7 @@ async def test_what_fails_is_raised_and_made_again_for_the_next(autojump_clock):
 
 
 async def test_a_client_that_leaves_while_its_answer_is_made_leaves_the_others_theirs(autojump_clock):
-    kitchen = Kitchen()
+    kitchen = AnswerMaker()
     async with trio.open_nursery() as nursery:
         with trio.CancelScope() as scope:
             nursery.start_soon(kitchen.ask, CLIENTS)
@@ -97,7 +97,7 @@ async def test_a_client_that_leaves_while_its_answer_is_made_leaves_the_others_t
 
 
 async def test_kept_answers_are_charged_until_they_are_old_and_dropped_when_others_need_the_bytes(autojump_clock):
-    kitchen = Kitchen(8 * 101)
+    kitchen = AnswerMaker(8 * 101)
     await kitchen.ask(key="a")
     assert kitchen.edges.size_bytes == 101
     await kitchen.ask(key="b")  # an eighth of the budget is one answer

@@ -1,4 +1,4 @@
-"""A newcomer gets a slot unless each is a stream, and whom it costs theirs follows from how far they are."""
+"""A new connection gets a slot unless all others stream, and it evicts the oldest one of the lowest stage."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ SLOTS_MAX = 4
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, SLOTS_MAX - 1), st.sampled_from(Stage)), max_size=60))
 def test_the_one_that_is_closed_is_the_oldest_of_the_earliest_stage_and_no_stream(steps):
-    """A model: a list in the order in which they came, of which a step changes one or adds one."""
+    """The model is a list in order of arrival. Each step changes one connection or adds one."""
     slots, model, closed = Slots(SLOTS_MAX), [], []
     for number, (is_new, place, stage) in enumerate(steps):
         if not is_new and place < len(model):
@@ -28,6 +28,6 @@ def test_the_one_that_is_closed_is_the_oldest_of_the_earliest_stage_and_no_strea
         assert len(slots) <= SLOTS_MAX, "also before the task of the one that was closed has ended"
         if expected is not None:
             model.remove(expected)
-            slots.release(expected[1])  # as its task does when it ends
+            slots.release(expected[1])  # like its task at its end
         model.append((number, slot))
         assert len(slots) == len(model) <= SLOTS_MAX

@@ -1,4 +1,4 @@
-"""Browsers of strangers are refused by one rule, on every port."""
+"""Cross-site requests are refused by one rule, on every port."""
 
 import pytest
 
@@ -18,7 +18,7 @@ PLACE = OwnPlace(host="127.0.0.1", port=80, names=("broker.example",), any_addre
         {"host": "localhost:80", "sec-fetch-site": "none"},
     ],
 )
-def test_the_own_pages_and_clients_may_pass(headers):
+def test_own_pages_and_clients_are_allowed(headers):
     assert PLACE.refusal(headers) is None
 
 
@@ -38,7 +38,7 @@ def test_the_own_pages_and_clients_may_pass(headers):
         {"host": "localhost:80", "sec-fetch-site": "same-site"},
     ],
 )
-def test_what_a_stranger_has_a_browser_send_is_refused(headers):
+def test_cross_site_requests_are_refused(headers):
     assert PLACE.refusal(headers)
 
 

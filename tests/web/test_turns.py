@@ -47,7 +47,7 @@ async def test_steps_are_closed_where_the_caller_is_cancelled():
 
 
 async def test_all_viewers_together_get_one_turn_between_two_turns_of_others(monkeypatch):
-    """Count the steps that run between two turns of a task that stands for the requests."""
+    """Count the steps that run between two turns of a task that represents the requests."""
     now = [0.0]
     monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     ran, most = [], 0
