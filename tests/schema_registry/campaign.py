@@ -5,8 +5,8 @@
 
 The folder of tables contains JSON files from confluentinc/schema-registry, `diff-*schema-examples*.json`: lists of an
 original and an updated schema, with whether they are compatible. They belong to Confluent and are not in this
-repository. The folder of jars contains avro and jackson, like PySpark's `jars`. The campaign prints each difference, and
-the number of cases tried and passed. It exits with 1 if there is a difference.
+repository. The folder of jars contains avro and jackson, like PySpark's `jars`. The campaign prints each difference,
+and the number of cases tried and passed. It exits with 1 if there is a difference.
 """
 
 import argparse
@@ -24,10 +24,11 @@ from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.formats import Given, incompatibilities, reserved_differences
 from pipeline_broker.schema_registry.values import Schema, SchemaType
 
+# Faults that Java accepts: such defaults, and a type that is defined again within itself
+# (docs/guides/schema-registry.md).
 STRICTER = re.compile(
     r'Invalid default .* is not a value of the type .*("bytes"|"fixed"|"enum")|A type is defined twice with different contents'
 )
-"""Faults that Java accepts: such defaults, and a type defined again within itself (docs/guides/schema-registry.md)."""
 
 
 def main():

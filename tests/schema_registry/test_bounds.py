@@ -62,7 +62,7 @@ def test_texts_and_references_and_settings_beyond_the_bounds_are_left_out(regist
     assert registry.text_bytes == 0
 
 
-def test_all_that_is_counted_is_given_back(registry):
+def test_the_counters_return_to_zero(registry):
     """In any order of setting, replacing, soft deletion and permanent deletion of versions."""
     reference = Reference("r", "base", 1)
     registry.apply(version_of("base", 1, 1))
@@ -171,7 +171,7 @@ def test_the_cache_of_schemas_is_bounded_by_their_texts(monkeypatch):
     assert 0 < len(formats._remembered) <= 2
 
 
-def test_contents_beyond_the_bounds_are_shown_as_they_are(registry, monkeypatch):
+def test_payloads_beyond_the_bounds_are_not_decoded(registry, monkeypatch):
     registry.apply(version_of("a", 1, 1, '{"type":"string"}', kind=SchemaType.JSON))
     head = b"\0\0\0\0\1"
     contents = [head + b'"x"', head + b'"' + b"x" * CONTENT_BYTES_MAX + b'"', b"\0\0\0\0\2" + b'"x"', b"", b"{"]

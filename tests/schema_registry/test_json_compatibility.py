@@ -396,7 +396,7 @@ NOWHERE = {"$ref": "#/definitions/none"}
         "document that is not known", "values", "property with the name of references",
     ],
 )  # fmt: skip
-def test_a_reference_that_leads_to_nothing_is_refused_wherever_a_schema_stands(schema, is_refused):
+def test_an_unresolved_reference_is_refused_anywhere_in_a_schema(schema, is_refused):
     if is_refused:
         with pytest.raises(RegistryError, match="unresolved reference"):
             check_new(parse(json.dumps(schema), {}))

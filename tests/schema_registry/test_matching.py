@@ -144,7 +144,7 @@ def test_sketches_of_schemas_that_are_never_registered_are_dropped(desk):
     assert len(desk.state.schemas._expected) <= schema_index.EXPECTED_MAX
 
 
-def test_an_id_whose_schema_another_registry_replaces_is_that_of_the_other_schema(desk):
+def test_an_id_belongs_to_the_schema_with_which_another_registry_replaced_it(desk):
     assert desk.register("a", FIRST) == 1
     key = {"keytype": "SCHEMA", "subject": "a", "version": 1, "magic": 1}
     value = {"subject": "a", "version": 1, "id": 1, "schema": WITH_DEFAULT}

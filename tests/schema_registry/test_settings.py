@@ -157,7 +157,7 @@ TEXTS = {
 
 
 @each_row("kind", list(TEXTS), ids=list(TEXTS))
-def test_reserved_fields_are_kept_free_where_fields_are_validated(kind):
+def test_reserved_fields_are_kept_free_if_fields_are_validated(kind):
     desk = RegistryDesk()
 
     def reserving(names):
@@ -172,7 +172,7 @@ def test_reserved_fields_are_kept_free_where_fields_are_validated(kind):
     assert desk.register("s", TEXTS[kind], kind, **reserving("b,c,z")) == 3
 
 
-def test_names_that_begin_with_two_dollars_are_refused_in_json_where_fields_are_validated(desk):
+def test_names_that_begin_with_two_dollars_are_refused_in_json_if_fields_are_validated(desk):
     text = json.dumps({"properties": {"$$a": {}}})
     assert desk.register("free", text, "JSON") == 1
     desk.ask("PUT", "/config", {"validateFields": True})

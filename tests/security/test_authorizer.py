@@ -137,7 +137,7 @@ def test_a_rule_that_denies_wins_over_one_that_allows(allowed, denied):
         assert authorizer.is_allowed(ALICE, HOST, AclOperation.WRITE, TOPIC, "t")
 
 
-def test_somewhere_is_denied_where_a_rule_covers_all_that_is_allowed():
+def test_an_operation_is_denied_everywhere_if_a_rule_covers_all_allowed_resources():
     """A literal name leaves longer names allowed; a prefix covers both."""
     name, prefix = PatternType.LITERAL, PatternType.PREFIXED
     for allowed, denied, expected in [

@@ -61,7 +61,7 @@ def test_the_tokens_of_one_requester_and_the_renewers_of_a_token_are_bounded(tok
     tokens.create("t", ANN, ANN, (), -1, NOW + 6)  # the earlier ones have expired
 
 
-def test_tokens_that_are_on_their_way_count_for_the_bound_and_those_whose_end_is_do_not(tokens):
+def test_pending_tokens_count_for_the_bound_and_pending_deletions_do_not(tokens):
     """Otherwise a client that pipelines its requests would exceed the bound."""
     for number in range(TOKENS_MAX):
         tokens.create(f"t{number}", ANN, ANN, (), -1, NOW)
@@ -226,7 +226,7 @@ def test_a_record_with_an_invalid_principal_is_reported(tokens, pair):
 
 
 @pytest.mark.parametrize("name", ["issued_ms", "expires_ms", "ends_ms"])
-def test_times_of_a_record_are_from_1970_to_where_64_bits_end(name):
+def test_times_in_a_record_are_from_1970_to_the_end_of_int64(name):
     times = {"issued_ms": 1, "expires_ms": 1, "ends_ms": 1}
     body = {"owner": ["User", "ann"], "requester": ["User", "bob"], "renewers": [["User", "cat"]], **times}
     key = record_key(RecordType.DELEGATION_TOKEN, "t")

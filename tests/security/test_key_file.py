@@ -75,7 +75,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_again_for_the_next_tok
     assert watched.opened == 4
 
 
-def test_a_file_is_read_once_for_each_change_also_where_it_is_damaged(path, watched):
+def test_a_file_is_read_once_for_each_change_even_if_damaged(path, watched):
     """Clients that send tokens, good or bad, cause no reads."""
     validate = validator(path)
     for _ in range(3):

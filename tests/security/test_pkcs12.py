@@ -71,7 +71,7 @@ def test_a_store_of_openssl_opens_a_listener_with_its_chain_in_order(tmp_path, w
 
 
 @pytest.mark.parametrize("kind", ["PKCS12", "pkcs12", "JKS", None])
-def test_a_store_is_read_by_its_content_where_the_type_is_javas_default(tmp_path, kind):
+def test_the_content_decides_the_format_of_a_store_of_the_default_type(tmp_path, kind):
     found = key_settings(export(tmp_path))
     found = {name: text for name, text in found.items() if name != "ssl.keystore.type"}
     if kind is not None:

@@ -179,7 +179,7 @@ def test_an_expected_issuer_and_audience_are_required(path, changes, is_valid):
         refused(validate, text)
 
 
-def test_any_issuer_will_do_where_none_is_expected(validate):
+def test_any_issuer_is_accepted_if_none_is_expected(validate):
     assert validate(token(iss="anybody")) == ALICE
 
 

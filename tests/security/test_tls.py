@@ -119,9 +119,7 @@ def test_a_store_in_a_file_is_served(settings):
     assert side.getpeercert(binary_form=True) is None
 
 
-def test_a_store_is_served_where_files_in_memory_are_missing_and_no_key_is_left_on_the_disk(
-    settings, tmp_path, monkeypatch
-):
+def test_without_files_in_memory_a_store_is_served_and_no_key_stays_on_disk(settings, tmp_path, monkeypatch):
     monkeypatch.delattr(os, "memfd_create")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
@@ -130,7 +128,7 @@ def test_a_store_is_served_where_files_in_memory_are_missing_and_no_key_is_left_
 
 
 @pytest.mark.parametrize("blank", ["\n", " ", "\r\n"])
-def test_a_store_in_the_settings_is_served_also_where_its_lines_were_joined(blank):
+def test_a_store_in_the_settings_is_served_with_joined_lines(blank):
     made = inline()
     joined = {name: text.replace("\n", blank) if "PEM" not in text else text for name, text in made.items()}
     assert handshake(TlsContexts(joined).context(), client_context())
@@ -274,7 +272,7 @@ def test_suites_can_be_chosen_by_javas_names(settings):
     ],
     ids=str,
 )
-def test_settings_that_cannot_be_used_are_one_line(settings, change, said):
+def test_the_error_of_an_unusable_setting_is_one_line(settings, change, said):
     with pytest.raises(ConfigError, match=said) as caught:
         TlsContexts({**settings, **change})
     assert "\n" not in str(caught.value)
@@ -290,7 +288,7 @@ def test_a_suite_that_was_chosen_is_spoken_although_stronger_ones_are_known(sett
     )
 
 
-def test_where_no_version_is_named_all_that_are_allowed_are_spoken(settings):
+def test_without_a_setting_all_allowed_versions_are_enabled(settings):
     for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
         context = TlsContexts({**settings, "ssl.enabled.protocols": ""}).context()
         assert handshake(context, client_context(lowest=version, highest=version))

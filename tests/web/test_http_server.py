@@ -450,13 +450,13 @@ def test_chunks_that_exceed_the_largest_body_are_refused():
     assert ask(CHUNKED + chunks(b"x" * BODY_BYTES_MAX, b"x"))[0] == 413
 
 
-def test_chunks_of_single_bytes_are_refused_where_they_are_too_many():
+def test_too_many_chunks_of_single_bytes_are_refused():
     pieces_max = http_requests.PIECES_MAX + BODY_BYTES_MAX // http_requests.PIECE_BYTES
     assert ask(CHUNKED + chunks(*[b"x"] * (pieces_max // 2)))[0] == 200
     assert ask(CHUNKED + chunks(*[b"x"] * pieces_max))[0] == 400
 
 
-def test_chunks_whose_client_leaves_are_no_request():
+def test_chunks_of_a_client_that_leaves_are_not_a_request():
     async def leave(client):
         await client.send_all(CHUNKED + chunks(b"abc")[:-2])
         await client.send_eof()

@@ -47,7 +47,7 @@ def test_a_page_may_be_opened_from_a_link_but_not_by_another_name():
     assert PLACE.refusal({"host": "evil.example", "sec-fetch-site": "cross-site"}, is_page=True)
 
 
-def test_where_ports_are_forwarded_and_no_host_is_needed_addresses_pass():
+def test_addresses_are_accepted_with_forwarded_ports_and_without_a_host():
     place = OwnPlace(host="0.0.0.0", needs_host=False)
     assert [place.refusal(headers) for headers in ({}, {"host": "10.0.0.1:9"}, {"host": "[::1]"})] == [None] * 3
     assert place.refusal({"origin": "http://evil.example"})

@@ -30,7 +30,7 @@ async def test_an_exception_of_a_step_is_raised():
         await in_turns(steps())
 
 
-async def test_steps_are_closed_where_the_caller_is_cancelled():
+async def test_steps_are_closed_if_the_caller_is_cancelled():
     closed = []
 
     def steps():
