@@ -18,7 +18,7 @@ import attrs
 
 from pipeline_broker.web.hosts import is_unspecified
 from pipeline_broker.web.messages import Answer, HttpRequest, refusal
-from pipeline_broker.web.strangers import OwnPlace
+from pipeline_broker.web.strangers import SameOriginCheck
 
 __all__ = ["Access"]
 
@@ -50,7 +50,7 @@ class Access:
         """The refusal, or the redirection that takes the token out of the address; None where the request may pass."""
         headers = request.headers
         # A server that binds all addresses is reached by each of them.
-        place = OwnPlace(host=self.host, port=self.port, any_address=is_unspecified(self.host))
+        place = SameOriginCheck(host=self.host, port=self.port, any_address=is_unspecified(self.host))
         reason = place.refusal(headers, is_page=is_page)
         if reason is not None:
             return _forbidden(reason)

@@ -35,7 +35,7 @@ from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.web.http_server import HttpLimits, HttpUnavailableError, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, StreamedAnswer
-from pipeline_broker.web.strangers import OwnPlace
+from pipeline_broker.web.strangers import SameOriginCheck
 from pipeline_broker.web.turns import Steps as TurnSteps
 from pipeline_broker.web.turns import in_turns
 from pipeline_broker.worker.work import BusyError, TookTooLongError, Work, WorkFailedError
@@ -306,7 +306,7 @@ def refused(request: HttpRequest, host: str) -> Answer | None:
     Args:
         host: that the server is bound to.
     """
-    reason = OwnPlace(host=host).refusal(request.headers)
+    reason = SameOriginCheck(host=host).refusal(request.headers)
     return None if reason is None else error_answer(RegistryError(403, reason))
 
 

@@ -16,13 +16,13 @@ import attrs
 
 from pipeline_broker.web.hosts import is_own_name, split_authority
 
-__all__ = ["OwnPlace"]
+__all__ = ["SameOriginCheck"]
 
 OWN_SITES = frozenset({"same-origin", "none"})
 
 
 @attrs.frozen(kw_only=True)
-class OwnPlace:
+class SameOriginCheck:
     """The address of a server, as browsers name it.
 
     Attributes:

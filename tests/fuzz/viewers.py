@@ -24,7 +24,7 @@ from pipeline_broker.telemetry.client_metrics_file import POINTS_MAX, _first
 from pipeline_broker.telemetry.pushed_metrics import MalformedMetricsError, read_metrics
 from pipeline_broker.web.http_server import HttpLimits, serve_connection
 from pipeline_broker.web.messages import BadRequestError, json_answer, json_steps, refusal
-from pipeline_broker.web.strangers import OwnPlace
+from pipeline_broker.web.strangers import SameOriginCheck
 from tests.dashboard.test_records import FakeLog
 from tests.fuzz.watchdog import FUZZED, ending, finished_in_turns, repeated, watched
 
@@ -32,7 +32,7 @@ POST = b"POST / HTTP/1.1\r\nHost: 127.0.0.1:80\r\n"
 LIMITS = HttpLimits(connections_max=1, response_seconds=10)
 EDGE_BYTES = 64 << 20
 RECORD = json.dumps({"a": {"a": [1, "a" * 100]}}).encode()
-PLACE = OwnPlace(host="127.0.0.1", port=80)
+PLACE = SameOriginCheck(host="127.0.0.1", port=80)
 HEAD_PARTS = (
     b"GET / HTTP/1.1\r\n",
     b"POST /api/changes/produce HTTP/1.1\r\n",

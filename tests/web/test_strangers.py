@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline_broker.web.strangers import OwnPlace
+from pipeline_broker.web.strangers import SameOriginCheck
 
-PLACE = OwnPlace(host="127.0.0.1", port=80, names=("broker.example",), any_address=False)
+PLACE = SameOriginCheck(host="127.0.0.1", port=80, names=("broker.example",), any_address=False)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,6 @@ def test_a_page_may_be_opened_from_a_link_but_not_by_another_name():
 
 
 def test_addresses_are_accepted_with_forwarded_ports_and_without_a_host():
-    place = OwnPlace(host="0.0.0.0", needs_host=False)
+    place = SameOriginCheck(host="0.0.0.0", needs_host=False)
     assert [place.refusal(headers) for headers in ({}, {"host": "10.0.0.1:9"}, {"host": "[::1]"})] == [None] * 3
     assert place.refusal({"origin": "http://evil.example"})
