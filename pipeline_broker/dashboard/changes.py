@@ -24,7 +24,7 @@ from pipeline_broker.dashboard.wishes import WishError
 from pipeline_broker.faults.commands import carry_out
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, json_answer, json_or_absent, refusal
+from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, json_answer, json_or_not_found, refusal
 from pipeline_broker.web.turns import in_turns
 from pipeline_broker.wire.error import ErrorCode
 
@@ -75,7 +75,7 @@ class Changes:
         response = await self._ask(wanted.request())
         rows = list(islice(wanted.rows(response), ROWS_MAX + 1))
         shown = {"rows": rows[:ROWS_MAX], "is_cut": len(rows) > ROWS_MAX, "reason": refusal_in([response]) or ""}
-        return await in_turns(json_or_absent(shown, name))
+        return await in_turns(json_or_not_found(shown, name))
 
     async def refusals(self, request: HttpRequest, argument: str) -> Answer:
         """Who was refused, for those who may see the users: no request of Kafka's tells it."""

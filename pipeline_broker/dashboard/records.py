@@ -30,7 +30,7 @@ from pipeline_broker.web.messages import (
     HttpRequest,
     SendEvent,
     event,
-    json_or_absent,
+    json_or_not_found,
     refusal,
 )
 from pipeline_broker.web.turns import in_turns
@@ -77,7 +77,7 @@ class Records:
         found = await read_page(reader, self._threads)
         if self._decoder is not None:
             await coded.decode(found.records, self._decoder)
-        return await in_turns(json_or_absent(found.as_json(), WHAT))
+        return await in_turns(json_or_not_found(found.as_json(), WHAT))
 
     async def follow(self, request: HttpRequest, topic: str) -> Answer | EventStream:
         """Those that are appended from now on."""

@@ -39,7 +39,7 @@ from pipeline_broker.web.http_server import (
     require_h11,
     serve_http,
 )
-from pipeline_broker.web.messages import Answer, BadRequestError, EventStream, HttpRequest, json_or_absent, refusal
+from pipeline_broker.web.messages import Answer, BadRequestError, EventStream, HttpRequest, json_or_not_found, refusal
 from pipeline_broker.web.shared_answers import SharedAnswers
 from pipeline_broker.web.turns import Steps, in_turns
 from stages.timeline import now_ns
@@ -219,7 +219,7 @@ class Dashboard:
         shown = self._views[route.name](request, route.argument)
         if isinstance(shown, Generator):
             shown = yield from shown
-        return (yield from json_or_absent(shown, ABSENT.get(route.name, route.name)))
+        return (yield from json_or_not_found(shown, ABSENT.get(route.name, route.name)))
 
     def _about(self) -> dict[str, Any]:
         mode, obstacle = self._server.mode, self._broker.logs.journal.room.obstacle

@@ -27,7 +27,7 @@ __all__ = [
     "event",
     "event_steps",
     "json_answer",
-    "json_or_absent",
+    "json_or_not_found",
     "json_steps",
     "refusal",
 ]
@@ -188,7 +188,7 @@ def json_steps(content: Any) -> Steps[bytes]:
     return b"".join(parts)
 
 
-def json_or_absent(content: Any, what: str) -> Steps[Answer]:
+def json_or_not_found(content: Any, what: str) -> Steps[Answer]:
     """Build a JSON answer in steps; an answer with status 404 if `content` is None.
 
     Args:
