@@ -64,7 +64,7 @@ def authorize_by_resource_type(call: Call, operation: AclOperation, resource_typ
     if authorizer is None:
         return True
     session = call.session
-    return authorizer.is_allowed_somewhere(session.principal, session.host, operation, resource_type)
+    return authorizer.is_allowed_by_resource_type(session.principal, session.host, operation, resource_type)
 
 
 def topics_allowed(call: Call, operation: AclOperation) -> Callable[[str], bool]:

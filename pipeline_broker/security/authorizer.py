@@ -154,7 +154,7 @@ class Authorizer:
                 finding = _Finding.ALLOWED
         return finding
 
-    def is_allowed_somewhere(
+    def is_allowed_by_resource_type(
         self, principal: KafkaPrincipal, host: str, operation: AclOperation, resource_type: ResourceType
     ) -> bool:
         """Return whether a principal may perform an operation on some resource of a type.

@@ -147,15 +147,15 @@ def test_an_operation_is_denied_everywhere_if_a_rule_covers_all_allowed_resource
         (prefix, prefix, False),
     ]:
         authorizer = Authorizer(acls_of(rule("t", ALLOW, pattern=allowed), rule("t", DENY, pattern=denied)))
-        assert authorizer.is_allowed_somewhere(ALICE, HOST, AclOperation.READ, TOPIC) == expected
+        assert authorizer.is_allowed_by_resource_type(ALICE, HOST, AclOperation.READ, TOPIC) == expected
 
 
 def test_a_denied_name_leaves_the_operation_allowed_on_other_names():
     writer = Authorizer(acls_of(rule(operation=AclOperation.WRITE)))
-    assert writer.is_allowed_somewhere(ALICE, HOST, AclOperation.WRITE, TOPIC)
-    assert not writer.is_allowed_somewhere(ALICE, HOST, AclOperation.READ, TOPIC)
+    assert writer.is_allowed_by_resource_type(ALICE, HOST, AclOperation.WRITE, TOPIC)
+    assert not writer.is_allowed_by_resource_type(ALICE, HOST, AclOperation.READ, TOPIC)
     other = Authorizer(acls_of(rule("t", DENY), rule("u")))
-    assert other.is_allowed_somewhere(ALICE, HOST, AclOperation.READ, TOPIC)
+    assert other.is_allowed_by_resource_type(ALICE, HOST, AclOperation.READ, TOPIC)
 
 
 @measured(conflict=0.02, denied_alone=0.01, allowed_alone=0.04)
@@ -199,7 +199,7 @@ def test_an_operation_is_allowed_somewhere_if_it_is_on_some_name(data, operation
     drawn("both", found == {ALLOW, DENY})
     drawn("allowed", expected)
     drawn("denied", not expected)
-    assert authorizer.is_allowed_somewhere(ALICE, HOST, operation, TOPIC) == expected
+    assert authorizer.is_allowed_by_resource_type(ALICE, HOST, operation, TOPIC) == expected
 
 
 @measured(allowed_before=0.05, taken_away=0.02)
@@ -226,7 +226,7 @@ def test_one_more_rule_that_denies_never_allows_more(data, operation, name):
 def test_without_rules_only_a_super_user_may_do_anything(rules, operation, name):
     authorizer = Authorizer(acls_of(*rules), ["User:root"])
     assert authorizer.is_allowed(KafkaPrincipal("User", "root"), HOST, operation, TOPIC, name)
-    assert authorizer.is_allowed_somewhere(KafkaPrincipal("User", "root"), HOST, operation, TOPIC)
+    assert authorizer.is_allowed_by_resource_type(KafkaPrincipal("User", "root"), HOST, operation, TOPIC)
     assert not Authorizer(Acls(), ["User:root"]).is_allowed(ALICE, HOST, operation, TOPIC, name)
 
 
@@ -312,7 +312,7 @@ LONG_FORMS = [
 def test_a_host_in_another_form_of_the_address_is_the_same_host(client, host, permission):
     authorizer = Authorizer(acls_of(rule(host=host, permission=permission)), allow_everyone=permission is DENY)
     assert authorizer.is_allowed(ALICE, client, AclOperation.READ, TOPIC, "t") is (permission is ALLOW)
-    assert authorizer.is_allowed_somewhere(ALICE, client, AclOperation.READ, TOPIC) is True
+    assert authorizer.is_allowed_by_resource_type(ALICE, client, AclOperation.READ, TOPIC) is True
 
 
 @pytest.mark.parametrize("client", ["::2", "0.0.0.1", "fe80::1%eth8", "fe80::1"])
