@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from pipeline_broker.web.hosts import LOOPBACK, read_place
+from pipeline_broker.web.hosts import LOOPBACK, parse_host_port
 
 __all__ = ["DashboardOptions"]
 
@@ -35,7 +35,7 @@ class DashboardOptions:
         cls, text: str, beside: str | None = None, principal: str | None = None, *, is_read_only: bool = False
     ) -> DashboardOptions:
         """`PORT` or `HOST:PORT`, and the other options; raises ValueError with one line."""
-        host, port = read_place(text)
+        host, port = parse_host_port(text)
         if principal is not None and not all(principal.partition(":")):
             raise ValueError(f"the principal must be TYPE:NAME, such as User:alice, not {principal!r}")
         return cls(port, host, beside, is_read_only, principal)

@@ -160,12 +160,12 @@ def _schema_registry(place: str | None) -> tuple[str, int] | None:
     if place is None:
         return None
     from pipeline_broker.node.schema_registry import check_installed  # noqa: PLC0415 - for those who asked
-    from pipeline_broker.web.hosts import read_place  # noqa: PLC0415 - see above
+    from pipeline_broker.web.hosts import parse_host_port  # noqa: PLC0415 - see above
     from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
 
     try:
         check_installed()
-        return read_place(place)
+        return parse_host_port(place)
     except HttpUnavailableError as error:
         raise StartError(str(error)) from None
     except ValueError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
-__all__ = ["LOOPBACK", "is_loopback", "is_own_name", "is_unspecified", "read_place", "split_authority"]
+__all__ = ["LOOPBACK", "is_loopback", "is_own_name", "is_unspecified", "parse_host_port", "split_authority"]
 
 HTTP_PORT = 80
 LOOPBACK = "127.0.0.1"
@@ -35,7 +35,7 @@ def is_unspecified(host: str) -> bool:
     return address is not None and address.is_unspecified
 
 
-def read_place(text: str) -> tuple[str, int]:
+def parse_host_port(text: str) -> tuple[str, int]:
     """Parse `PORT`, which means loopback, or `HOST:PORT`; raises ValueError with a message of one line."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else LOOPBACK

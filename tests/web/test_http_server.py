@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.steps import finished
 from pipeline_broker.web import http_requests
-from pipeline_broker.web.hosts import read_place
+from pipeline_broker.web.hosts import parse_host_port
 from pipeline_broker.web.http_requests import HEADER_BYTES_MAX, HEADER_LINES_MAX, REQUEST_SECONDS
 from pipeline_broker.web.http_server import (
     BODY_BYTES_MAX,
@@ -394,13 +394,13 @@ def test_a_server_may_take_larger_bodies_than_others():
     [("80", ("127.0.0.1", 80)), ("0.0.0.0:0", ("0.0.0.0", 0)), ("[::1]:65535", ("::1", 65535))],
 )
 def test_a_place_is_a_port_of_this_machine_or_of_an_address(text, place):
-    assert read_place(text) == place
+    assert parse_host_port(text) == place
 
 
 @pytest.mark.parametrize("text", ["", "x", ":80", "65536", "a:b", "1:"])
 def test_an_invalid_address_is_refused(text):
     with pytest.raises(ValueError, match="is not a PORT or HOST:PORT"):
-        read_place(text)
+        parse_host_port(text)
 
 
 def test_a_viewer_that_reads_no_further_is_given_up_at_the_first_event_that_it_does_not_read():
