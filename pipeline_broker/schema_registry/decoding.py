@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pipeline_broker.schema_registry.errors import RegistryError
-from pipeline_broker.schema_registry.formats import TEXT_CHARACTERS_MAX, Given, parsed
-from pipeline_broker.schema_registry.references import given
+from pipeline_broker.schema_registry.formats import TEXT_CHARACTERS_MAX, ResolvedSchema, parsed
+from pipeline_broker.schema_registry.references import resolve
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.schema_registry.values import SchemaType
 
@@ -44,7 +44,7 @@ class Coded(NamedTuple):
     """A payload and its schema."""
 
     schema_id: int
-    given: Given
+    resolved: ResolvedSchema
     content: bytes
 
 
@@ -59,13 +59,13 @@ def has_schema(content: bytes | None) -> bool:
 
 def coded(state: RegistryState, contents: Sequence[bytes]) -> list[Coded | None]:
     """Return payloads with their schemas; None for one without a known schema, or beyond the bounds."""
-    schemas: dict[int, Given | None] = {}
+    schemas: dict[int, ResolvedSchema | None] = {}
     found: list[Coded | None] = []
     size = characters = 0
     for content in contents:
         schema_id = int.from_bytes(content[1:HEAD_BYTES]) if has_schema(content) else -1
         if schema_id not in schemas:
-            its = schemas[schema_id] = _given(state, schema_id)
+            its = schemas[schema_id] = _resolve(state, schema_id)
             characters += 0 if its is None else its.text_characters
         its = schemas[schema_id] if characters <= SCHEMAS_CHARACTERS_MAX else None
         size += len(content)
@@ -74,10 +74,10 @@ def coded(state: RegistryState, contents: Sequence[bytes]) -> list[Coded | None]
     return found
 
 
-def _given(state: RegistryState, schema_id: int) -> Given | None:
+def _resolve(state: RegistryState, schema_id: int) -> ResolvedSchema | None:
     schema = state.schema(schema_id)
     try:
-        return None if schema is None else given(state, schema)
+        return None if schema is None else resolve(state, schema)
     except RegistryError:
         return None
 
@@ -92,7 +92,7 @@ def decode_all(contents: Sequence[Coded | None]) -> list[Decoded | None]:
             found.append(None)
             continue
         try:
-            parsed(each.given)
+            parsed(each.resolved)
         except RegistryError:
             unreadable.add(each.schema_id)
             found.append(None)
@@ -102,9 +102,9 @@ def decode_all(contents: Sequence[Coded | None]) -> list[Decoded | None]:
 
 
 def _decoded(coded: Coded) -> Decoded | None:
-    read = {SchemaType.AVRO: _avro, SchemaType.JSON: _json, SchemaType.PROTOBUF: _protobuf}[coded.given.schema.type]
+    read = {SchemaType.AVRO: _avro, SchemaType.JSON: _json, SchemaType.PROTOBUF: _protobuf}[coded.resolved.schema.type]
     try:
-        text = json.dumps(read(coded.given, coded.content), ensure_ascii=False, default=_text)
+        text = json.dumps(read(coded.resolved, coded.content), ensure_ascii=False, default=_text)
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - the libraries raise anything; an undecodable payload is shown as bytes
@@ -121,11 +121,11 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _json(_: Given, content: bytes) -> Any:
+def _json(_: ResolvedSchema, content: bytes) -> Any:
     return json.loads(content)
 
 
-def _avro(it: Given, content: bytes) -> Any:
+def _avro(it: ResolvedSchema, content: bytes) -> Any:
     import avro.io  # noqa: PLC0415 - an extra, only needed for Avro
 
     class BoundedReader(avro.io.DatumReader):
@@ -141,7 +141,7 @@ def _avro(it: Given, content: bytes) -> Any:
     return BoundedReader(schema, schema).read(avro.io.BinaryDecoder(io.BytesIO(content)))
 
 
-def _protobuf(it: Given, content: bytes) -> Any:
+def _protobuf(it: ResolvedSchema, content: bytes) -> Any:
     from google.protobuf import json_format, message_factory  # noqa: PLC0415 - an extra, only needed for Protobuf
 
     file = parsed(it)

@@ -26,8 +26,8 @@ __all__ = [
     "PRELOADED",
     "TEXT_CHARACTERS_MAX",
     "Dependencies",
-    "Given",
     "Recognized",
+    "ResolvedSchema",
     "canonical",
     "check_new",
     "compare",
@@ -67,7 +67,7 @@ Dependencies: TypeAlias = tuple[tuple[str, str], ...]
 
 
 @attrs.frozen
-class Given:
+class ResolvedSchema:
     """A schema and everything that it refers to."""
 
     schema: Schema
@@ -96,22 +96,25 @@ def _module(name: str) -> ModuleType:
 _remembered: OrderedDict[tuple[SchemaType, str, Dependencies], Any] = OrderedDict()  # least recently used first
 
 
-def parsed(given: Given) -> Any:
+def parsed(resolved: ResolvedSchema) -> Any:
     """Return a schema as an object of its language's library; raises RegistryError."""
-    key = given.schema.type, given.schema.text, given.dependencies
+    key = resolved.schema.type, resolved.schema.text, resolved.dependencies
     if key in _remembered:
         _remembered.move_to_end(key)
         return _remembered[key]
-    if given.text_characters > TEXT_CHARACTERS_MAX:
+    if resolved.text_characters > TEXT_CHARACTERS_MAX:
         raise RegistryError(
             42209,
-            f"The schema and its references have {given.text_characters} characters; {TEXT_CHARACTERS_MAX} are allowed",
+            f"The schema and its references have {resolved.text_characters} characters;"
+            f" {TEXT_CHARACTERS_MAX} are allowed",
         )
     # The libraries for Avro and JSON Schema recurse into a schema.
-    if given.schema.type is not SchemaType.PROTOBUF and nesting_estimate(given.schema.text) > NESTING_MAX:
+    if resolved.schema.type is not SchemaType.PROTOBUF and nesting_estimate(resolved.schema.text) > NESTING_MAX:
         raise invalid_schema(f"Invalid schema, details: it is nested deeper than {NESTING_MAX}")
     with _library_errors_refused():
-        found = _module(f"{given.schema.type.value.lower()}_schema").parse(given.schema.text, dict(given.dependencies))
+        found = _module(f"{resolved.schema.type.value.lower()}_schema").parse(
+            resolved.schema.text, dict(resolved.dependencies)
+        )
     _remember(key, found)
     return found
 
@@ -153,15 +156,15 @@ class Recognized(NamedTuple):
     identity: str
 
 
-def canonical(given: Given, is_normalized: bool) -> Recognized:
+def canonical(resolved: ResolvedSchema, is_normalized: bool) -> Recognized:
     """Return a schema in its stored form; raises RegistryError if it is invalid."""
-    found = parsed(given)
-    schema = given.schema
+    found = parsed(resolved)
+    schema = resolved.schema
     language = _module(f"{schema.type.value.lower()}_schema")
     with _library_errors_refused():
         match schema.type:
             case SchemaType.AVRO:
-                text = language.canonical(schema.text, dict(given.dependencies), is_normalized=is_normalized)
+                text = language.canonical(schema.text, dict(resolved.dependencies), is_normalized=is_normalized)
             case SchemaType.JSON:
                 text = language.canonical(schema.text, is_normalized=is_normalized)
             case SchemaType.PROTOBUF:
@@ -169,7 +172,7 @@ def canonical(given: Given, is_normalized: bool) -> Recognized:
     references = tuple(sorted(set(schema.references))) if is_normalized else schema.references
     kept = attrs.evolve(schema, text=text, references=references)
     (made,) = sketches(schema.type, (text,))
-    return Recognized(kept, made, identity(given))
+    return Recognized(kept, made, identity(resolved))
 
 
 def sketches(schema_type: SchemaType, texts: Sequence[str]) -> tuple[str, ...]:
@@ -187,25 +190,25 @@ def sketches(schema_type: SchemaType, texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def identity(given: Given) -> str:
+def identity(resolved: ResolvedSchema) -> str:
     """Return the identity of a schema; raises RegistryError if it is invalid."""
-    schema_type = given.schema.type
+    schema_type = resolved.schema.type
     language = _module(f"{schema_type.value.lower()}_schema")
     with _library_errors_refused():
         match schema_type:
             case SchemaType.AVRO:
-                content = language.identity(given.schema.text, dict(given.dependencies))
+                content = language.identity(resolved.schema.text, dict(resolved.dependencies))
             case SchemaType.JSON:
-                content = language.sketch(given.schema.text)
+                content = language.sketch(resolved.schema.text)
             case SchemaType.PROTOBUF:
-                content = language.identity(parsed(given))
+                content = language.identity(parsed(resolved))
     return _digest(schema_type, content)
 
 
-def registered_identity(given: Given) -> str | None:
+def registered_identity(resolved: ResolvedSchema) -> str | None:
     """Return the identity of a registered schema; None if it cannot be parsed."""
     try:
-        return identity(given)
+        return identity(resolved)
     except RegistryError:
         return None
 
@@ -215,27 +218,27 @@ def _digest(schema_type: SchemaType, content: str) -> str:
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
 
 
-def check_new(given: Given, expected: str) -> None:
+def check_new(resolved: ResolvedSchema, expected: str) -> None:
     """Apply the additional checks of a new schema.
 
     Args:
-        given: the schema in its stored form.
+        resolved: the schema in its stored form.
         expected: the identity of the schema that the client sent.
 
     Raises:
         RegistryError: a check failed.
     """
     with _library_errors_refused():
-        if given.schema.type is SchemaType.AVRO:
-            _module("avro_schema").check_new(given.schema.text, dict(given.dependencies))
-        elif given.schema.type is SchemaType.JSON:
-            _module("json_schema").check_new(parsed(given))
+        if resolved.schema.type is SchemaType.AVRO:
+            _module("avro_schema").check_new(resolved.schema.text, dict(resolved.dependencies))
+        elif resolved.schema.type is SchemaType.JSON:
+            _module("json_schema").check_new(parsed(resolved))
     # The registry generates source from a descriptor. It must compile to the same schema.
-    if given.schema.type is SchemaType.PROTOBUF and identity(given) != expected:
+    if resolved.schema.type is SchemaType.PROTOBUF and identity(resolved) != expected:
         raise invalid_schema("Invalid schema, details: its stored source is another schema")
 
 
-def reserved_differences(new: Given, before: RawJson | None) -> list[str]:
+def reserved_differences(new: ResolvedSchema, before: RawJson | None) -> list[str]:
     """Return how a schema breaks its own reserved fields, or those of the previous version.
 
     Args:
@@ -256,7 +259,7 @@ def reserved_differences(new: Given, before: RawJson | None) -> list[str]:
     return [_shown(each) for each in found[:DIFFERENCES_SHOWN_MAX]]
 
 
-def compare(new: Given, others: Sequence[tuple[Version, Given]], level: Level) -> list[str]:
+def compare(new: ResolvedSchema, others: Sequence[tuple[Version, ResolvedSchema]], level: Level) -> list[str]:
     """Return the differences from the first incompatible version; empty if the schema is compatible with all of them.
 
     Args:
@@ -285,7 +288,7 @@ def _shown(difference: str) -> str:
     return f"{{errorType: '{description.partition(' at ')[0]}', description: '{description}'}}"
 
 
-def incompatibilities(reader: Given, writer: Given) -> Sequence[str]:
+def incompatibilities(reader: ResolvedSchema, writer: ResolvedSchema) -> Sequence[str]:
     """Return why a reader with one schema cannot read data of another; empty if it can."""
     if reader.schema.type is not writer.schema.type:
         return [f"the type of the schema changed from {writer.schema.type} to {reader.schema.type}"]
@@ -296,8 +299,8 @@ def incompatibilities(reader: Given, writer: Given) -> Sequence[str]:
     return found
 
 
-def serialized(given: Given) -> str:
+def serialized(resolved: ResolvedSchema) -> str:
     """Return the descriptor of a Protobuf schema in base64; raises RegistryError."""
     with _library_errors_refused():
-        text: str = _module("protobuf_schema").serialized(parsed(given))
+        text: str = _module("protobuf_schema").serialized(parsed(resolved))
     return text

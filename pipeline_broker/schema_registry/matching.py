@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.formats import TEXT_CHARACTERS_MAX, Recognized, registered_identity, sketches
-from pipeline_broker.schema_registry.references import given
+from pipeline_broker.schema_registry.references import resolve
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.schema_registry.values import SchemaType, Version
 from pipeline_broker.worker.work import Work
@@ -121,7 +121,7 @@ def _identity(state: RegistryState, schema_id: int) -> Generator[Work | None, An
     if found is not None or schema is None:
         return found
     try:
-        it = given(state, schema)
+        it = resolve(state, schema)
     except RegistryError:
         return None
     found = (yield Work(registered_identity, (it,))) or NOT_A_SCHEMA

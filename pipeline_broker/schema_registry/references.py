@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
-from pipeline_broker.schema_registry.formats import Given
+from pipeline_broker.schema_registry.formats import ResolvedSchema
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.schema_registry.values import Reference, Schema
 
-__all__ = ["given"]
+__all__ = ["resolve"]
 
 DEPENDENCIES_MAX = 200
 """Schemas that one schema may need, directly or not."""
@@ -17,7 +17,7 @@ FOLLOWED_MAX = 2_000
 """References that are followed for one schema, in 2 ms."""
 
 
-def given(state: RegistryState, schema: Schema) -> Given:
+def resolve(state: RegistryState, schema: Schema) -> ResolvedSchema:
     """Return a schema with everything that it refers to.
 
     Raises:
@@ -25,7 +25,7 @@ def given(state: RegistryState, schema: Schema) -> Given:
     """
     collected = _References(state)
     collected.collect(schema.references)
-    return Given(schema, tuple(collected.found.items()))
+    return ResolvedSchema(schema, tuple(collected.found.items()))
 
 
 class _References:

@@ -17,8 +17,8 @@ from pipeline_broker.schema_registry.contracts import group_values, merged_metad
 from pipeline_broker.schema_registry.errors import RegistryError, incompatible, invalid_schema, not_permitted
 from pipeline_broker.schema_registry.formats import (
     TEXT_CHARACTERS_MAX,
-    Given,
     Recognized,
+    ResolvedSchema,
     canonical,
     check_new,
     compare,
@@ -27,7 +27,7 @@ from pipeline_broker.schema_registry.formats import (
 )
 from pipeline_broker.schema_registry.matching import is_same, same_in_subject, same_schema_id
 from pipeline_broker.schema_registry.records import Change, Config, VersionChange
-from pipeline_broker.schema_registry.references import given
+from pipeline_broker.schema_registry.references import resolve
 from pipeline_broker.schema_registry.state import LATEST, TEXT_BYTES_MAX, VERSIONS_MAX, RegistryState
 from pipeline_broker.schema_registry.values import Level, Mode, Schema, SchemaType, Version
 from pipeline_broker.worker.work import Work
@@ -107,7 +107,7 @@ def in_form(state: RegistryState, schema: Schema, form: str) -> Generator[Work |
     """Return the fields of a schema. The form `serialized` is a Protobuf descriptor; others mean the stored form."""
     fields = schema.as_json()
     if form == "serialized" and schema.type is SchemaType.PROTOBUF:
-        fields["schema"] = yield Work(serialized, (given(state, schema),))
+        fields["schema"] = yield Work(serialized, (resolve(state, schema),))
     return fields
 
 
@@ -145,7 +145,7 @@ def _recognized(
 ) -> Generator[Work | None, Any, Recognized]:
     if not wanted.schema.text.strip():
         raise invalid_schema("Empty schema")
-    recognized: Recognized = yield Work(canonical, (given(state, wanted.schema), is_normalized))
+    recognized: Recognized = yield Work(canonical, (resolve(state, wanted.schema), is_normalized))
     return recognized
 
 
@@ -199,7 +199,7 @@ def _with_contract(schema: Schema, latest: Schema | None, config: Config) -> Gen
 
 def _registered(state: RegistryState, subject: str, recognized: Recognized, wanted: Wanted) -> Steps:
     schema = recognized.schema
-    yield Work(check_new, (given(state, schema), recognized.identity))
+    yield Work(check_new, (resolve(state, schema), recognized.identity))
     found = yield from _compared(state, subject, state.versions(subject), schema)
     if found:
         raise incompatible(
@@ -251,18 +251,18 @@ def _compared(
     config, level = state.config_in_scope(subject), state.level(subject)
     if config.get("validateFields") is True:
         before = versions[-1].schema.metadata if versions else None
-        if found := (yield Work(reserved_differences, (given(state, schema), before))):
+        if found := (yield Work(reserved_differences, (resolve(state, schema), before))):
             return list(found)
     if level is Level.NONE:
         return []
     of_group = yield from _of_group(versions, schema, config.get("compatibilityGroup"))
     compared = list(reversed(of_group if level.is_transitive else of_group[-1:]))[:COMPARED_MAX]
-    new = given(state, schema)
-    some: list[tuple[Version, Given]] = []
+    new = resolve(state, schema)
+    some: list[tuple[Version, ResolvedSchema]] = []
     characters = 0
     for version in compared:
         yield None
-        old = given(state, version.schema)
+        old = resolve(state, version.schema)
         if some and (len(some) >= COMPARED_AT_ONCE_MAX or characters + old.text_characters > TEXT_CHARACTERS_MAX):
             if found := (yield Work(compare, (new, tuple(some), level))):
                 return list(found)
@@ -310,7 +310,7 @@ def compatibility(
     recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)
     schema = recognized.schema
     if not any(version.schema == schema for version in versions):
-        yield Work(check_new, (given(state, schema), recognized.identity))
+        yield Work(check_new, (resolve(state, schema), recognized.identity))
     found = yield from _compared(state, subject, versions, schema)
     answer: dict[str, Any] = {"is_compatible": not found}
     return Decision({**answer, "messages": found} if is_verbose else answer)

@@ -225,8 +225,10 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/der.py elements: without position + count > end in not 0 < count <= 4 or position + "
     "count > end": BEYOND,
     f"{SECURITY}/authorizer.py Authorizer._find: return _Finding.DENIED -> return None": "neither allows anything",
-    f"{SECURITY}/authorizer.py Authorizer.is_allowed_by_resource_type: without binding.permission is PermissionType.ALLOW in "
-    "binding.permission is PermissionType.ALLOW and (not _is_covered(binding, denied))": "what denies covers itself",
+    f"{SECURITY}/authorizer.py Authorizer.is_allowed_by_resource_type: without binding.permission is "
+    "PermissionType.ALLOW in binding.permission is PermissionType.ALLOW and (not _is_covered(binding, denied))": (
+        "what denies covers itself"
+    ),
     f"{SECURITY}/jaas.py _Reader.take: without match is None in match is None or kind not in kinds": (
         "where nothing matches the kind is None, which is none of the kinds"
     ),

@@ -21,13 +21,14 @@ from pathlib import Path
 from pipeline_broker.base.strict_json import RawJson
 from pipeline_broker.schema_registry import avro_schema
 from pipeline_broker.schema_registry.errors import RegistryError
-from pipeline_broker.schema_registry.formats import Given, incompatibilities, reserved_differences
+from pipeline_broker.schema_registry.formats import ResolvedSchema, incompatibilities, reserved_differences
 from pipeline_broker.schema_registry.values import Schema, SchemaType
 
 # Faults that Java accepts: such defaults, and a type that is defined again within itself
 # (docs/guides/schema-registry.md).
 STRICTER = re.compile(
-    r'Invalid default .* is not a value of the type .*("bytes"|"fixed"|"enum")|A type is defined twice with different contents'
+    r'Invalid default .* is not a value of the type .*("bytes"|"fixed"|"enum")'
+    r"|A type is defined twice with different contents"
 )
 
 
@@ -75,7 +76,7 @@ def given_of(row, which):
         metadata=None if metadata is None else RawJson(json.dumps(metadata)),
     )
     others = ((it["name"], it["dependency"]) for it in row.get(f"{which}_dependencies", ()))
-    return Given(schema, tuple((name, it if isinstance(it, str) else json.dumps(it)) for name, it in others))
+    return ResolvedSchema(schema, tuple((name, it if isinstance(it, str) else json.dumps(it)) for name, it in others))
 
 
 def avro(jars, count, draw):

@@ -18,7 +18,7 @@ from pipeline_broker.schema_registry.records import (
     read_change,
     read_changes,
 )
-from pipeline_broker.schema_registry.references import DEPENDENCIES_MAX, FOLLOWED_MAX, given
+from pipeline_broker.schema_registry.references import DEPENDENCIES_MAX, FOLLOWED_MAX, resolve
 from pipeline_broker.schema_registry.registration import Decision
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.schema_registry.values import Mode, Reference, Schema, SchemaType, Version
@@ -101,10 +101,10 @@ def test_references_are_followed_to_a_bounded_depth(registry, depth):
         registry.apply(version_of(f"s{number}", 1, number + 1, f'"{number}"', references))
     schema = Schema(SchemaType.AVRO, '"int"', (Reference("r0", "s0", 1),))
     if depth < DEPENDENCIES_MAX:
-        assert len(given(registry, schema).dependencies) == depth
+        assert len(resolve(registry, schema).dependencies) == depth
         return
     with pytest.raises(RegistryError, match="more than 200 others"):
-        given(registry, schema)
+        resolve(registry, schema)
 
 
 def test_references_that_many_schemas_have_are_followed_a_bounded_number_of_times(registry):
@@ -114,7 +114,7 @@ def test_references_that_many_schemas_have_are_followed_a_bounded_number_of_time
         registry.apply(version_of(f"s{number}", 1, number + 1, f'"{number}"', references))
     began = time.process_time()
     with pytest.raises(RegistryError, match=f"by more than {FOLLOWED_MAX} references"):
-        given(registry, Schema(SchemaType.AVRO, '"int"', (Reference("r0", "s0", 1),)))
+        resolve(registry, Schema(SchemaType.AVRO, '"int"', (Reference("r0", "s0", 1),)))
     assert time.process_time() - began < 0.05
 
 
@@ -166,7 +166,7 @@ def test_the_cache_of_schemas_is_bounded_by_their_texts(monkeypatch):
     monkeypatch.setattr(formats, "REMEMBERED_CHARACTERS_MAX", 300)
     for number in range(10):
         schema = Schema(SchemaType.JSON, json.dumps({"title": "x" * 100 + str(number)}))
-        formats.parsed(formats.Given(schema, ()))
+        formats.parsed(formats.ResolvedSchema(schema, ()))
         assert sum(map(formats._characters, formats._remembered)) <= 300
     assert 0 < len(formats._remembered) <= 2
 
