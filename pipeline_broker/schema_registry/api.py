@@ -1,7 +1,8 @@
 """The REST API of Confluent's schema registry: a table of paths and their operations.
 
-Paths, parameters and answers follow Confluent's "Schema Registry API Reference" (docs.confluent.io). Longer than most
-files: an operation takes a few lines, and the table holds all of them.
+Paths, parameters and answers follow Confluent's "Schema Registry API Reference" (docs.confluent.io).
+
+Longer than most files: an operation takes a few lines, and the table holds all of them.
 """
 
 from __future__ import annotations
@@ -492,7 +493,6 @@ def _element(content: Any) -> str:
 
 
 def error_answer(error: RegistryError | BadRequestError) -> Answer:
-    """Build the answer to a refused request, with Confluent's error code."""
     code, message = (error.code, error.message) if isinstance(error, RegistryError) else (400, str(error))
     body = dump({"error_code": code, "message": message}).encode(errors="replace")
     status = http.HTTPStatus(error.status if isinstance(error, RegistryError) else 400)

@@ -61,7 +61,7 @@ def read(content: Any, known: Mapping[str, Any], *, is_strict: bool) -> tuple[No
 
 
 def definitions_of(contents: Collection[Any]) -> Definitions:
-    """Return the named types of schemas, which are ordered so that each follows those that it refers to."""
+    """Return the named types of schemas. Each schema must follow those that it refers to."""
     found: Definitions = {}
     for content in contents:
         found |= read(content, found, is_strict=False)[1]
@@ -89,7 +89,6 @@ class _Reader:
         self.definitions: Definitions = {}
 
     def type(self, content: Any, space: str) -> Node:
-        """Return the node of a type within the namespace `space`."""
         if isinstance(content, str):
             return content if content in PRIMITIVES else self._reference(content, space)
         if isinstance(content, list):

@@ -97,7 +97,7 @@ def _plain(content: Any) -> Any:
 
 
 def canonical(text: str, dependencies: Mapping[str, str], *, is_normalized: bool) -> str:
-    """Return the stored form of a schema: without whitespace, and in the form of `avro_form` if it is normalized."""
+    """Return the stored form of a schema: without whitespace, and with `is_normalized` in the form of `avro_form`."""
     content = read_json(text)
     if is_normalized:
         known = definitions_of([read_json(dependency) for dependency in dependencies.values()])
@@ -107,7 +107,7 @@ def canonical(text: str, dependencies: Mapping[str, str], *, is_normalized: bool
 
 
 def sketch(text: str) -> str:
-    """Return a text that equal schemas share, whatever they refer to."""
+    """Return a text that equal schemas share, without resolving their references."""
     node, own = read(read_json(text), {}, is_strict=False)
     return dump(written(node, own), is_sorted=True)
 

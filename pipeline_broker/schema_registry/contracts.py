@@ -54,7 +54,7 @@ def _text(content: Mapping[str, Any]) -> Contract:
 
 
 def group_values(metadata: Sequence[Contract], group: str) -> tuple[str | None, ...]:
-    """Return the value of the property `group` in each metadata; None if it is missing."""
+    """Return the value of the property `group` in the metadata of each schema; None if it is missing."""
     return tuple(_property(each, group) for each in metadata)
 
 

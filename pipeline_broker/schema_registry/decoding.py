@@ -41,8 +41,6 @@ Decoded = tuple[int, str, int]
 
 
 class Coded(NamedTuple):
-    """A payload and its schema."""
-
     schema_id: int
     resolved: ResolvedSchema
     content: bytes
@@ -159,7 +157,7 @@ def _protobuf(it: ResolvedSchema, content: bytes) -> Any:
 def _indexes(content: bytes) -> tuple[list[int], bytes]:
     """Return the path to the message type in its file, and the rest of the payload.
 
-    Each index selects a message within the one before. No indexes stand for the first message.
+    Each index selects a message within the previous one. An empty path means the first message.
     """
     count, position = _varint(content, 0)
     if count > INDEXES_MAX:

@@ -93,7 +93,6 @@ def incompatible(message: str) -> RegistryError:
 
 
 def invalid_schema(message: str) -> RegistryError:
-    """Return the error for an invalid schema or an unknown schema type."""
     return RegistryError(42201, message)
 
 
@@ -103,5 +102,4 @@ def not_permitted(message: str) -> RegistryError:
 
 
 def reference_exists(subject: str, version: int) -> RegistryError:
-    """Return the error for a deletion of a version that other schemas refer to."""
     return RegistryError(42206, f"One or more references exist to the schema {{subject={subject},version={version}}}")

@@ -75,7 +75,6 @@ class ResolvedSchema:
 
     @property
     def text_characters(self) -> int:
-        """The length of the schema and its dependencies."""
         return len(self.schema.text) + sum(len(name) + len(text) for name, text in self.dependencies)
 
 

@@ -74,7 +74,6 @@ def values_of(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def values_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
-    """Return how `enum` or `const` narrows a schema."""
     if "enum" not in update and "const" not in update:
         return []
     if "enum" not in original and "const" not in original:
@@ -161,7 +160,6 @@ def pattern_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], pat
 
 
 def multiple_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], path: str) -> list[str]:
-    """Return how `multipleOf` narrows a schema."""
     before, after = original.get("multipleOf"), update.get("multipleOf")
     if after is None or after == before:
         return []
@@ -176,7 +174,6 @@ def multiple_narrowed(original: Mapping[str, Any], update: Mapping[str, Any], pa
 def unknown_changed(
     original: Mapping[str, Any], update: Mapping[str, Any], path: str, is_same: Callable[[Any, Any], bool]
 ) -> list[str]:
-    """Return the changes of keywords that are only compared as a whole."""
     found = [
         f"{_upper_case(name)}_CHANGED at {path}/{name}"
         for name in UNKNOWN

@@ -79,7 +79,6 @@ class References:
             waiting += [(inner, base) for inner in _inner(schema)]
 
     def _name(self, schema: Mapping[str, Any], base: str, ids: Sequence[str]) -> None:
-        """Register a schema by its own address, if it has one, and by its anchors."""
         if any(urldefrag(each)[0] for each in ids):
             self._resources.setdefault(base, schema)
         for anchor in (*(urldefrag(each)[1] for each in ids), schema.get("$anchor"), schema.get("$dynamicAnchor")):
@@ -144,7 +143,6 @@ class _Dialect(NamedTuple):
         return [text for keyword in self.keywords if isinstance(text := schema.get(keyword), str)]
 
     def address(self, schema: Any, base: str) -> str:
-        """Return the address of a schema that is part of one with the address `base`."""
         ids = self.ids(schema) if isinstance(schema, dict) else ()
         return next((urljoin(base, address) for each in ids if (address := urldefrag(each)[0])), base)
 

@@ -147,12 +147,12 @@ def _check_references(document: Document, by_name: frozenset[str] = frozenset())
 
 
 def canonical(text: str, *, is_normalized: bool) -> str:
-    """Return the stored form of a schema: without whitespace, and with sorted names if it is normalized."""
+    """Return the stored form of a schema: without whitespace, and with `is_normalized` with sorted names."""
     return dump(load(text), is_sorted=is_normalized)
 
 
 def sketch(text: str) -> str:
-    """Return a text that equal schemas share: the order of names does not matter."""
+    """Return a text that equal schemas share, in which names are sorted."""
     return dump(load(text), is_sorted=True)
 
 

@@ -84,7 +84,7 @@ class Simplification:
         return schema
 
     def _without_unevaluated(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Replace `unevaluated...` by `additional...` if no keyword applies a subschema to the same value."""
+        # If no keyword applies a subschema to the same value, `unevaluated...` means the same as `additional...`.
         if UNEVALUATED.isdisjoint(schema) or any(name in schema for name in IN_PLACE):
             return schema
         found = {name: value for name, value in schema.items() if name not in UNEVALUATED}

@@ -63,7 +63,6 @@ def clear_options(file: FileDescriptorProto) -> None:
 
 
 def _owners(found: Any) -> Iterator[Any]:
-    """Yield a descriptor and all descriptors within it that can have options."""
     if "options" in found.DESCRIPTOR.fields_by_name:
         yield found
     for field, value in found.ListFields():

@@ -205,8 +205,8 @@ def sketch(text: str) -> str:
 
 
 def _plain_text(file: FileDescriptorProto) -> str:
-    """Return the source of a descriptor without options, because the names of options need the imports."""
     plain = FileDescriptorProto.FromString(file.SerializeToString())
+    # The names of custom options need the imports, which a sketch does without.
     clear_options(plain)
     return text_of(plain)
 
@@ -221,7 +221,6 @@ def identity(parsed: ProtobufFile) -> str:
 
 
 def serialized(parsed: ProtobufFile) -> str:
-    """Return the descriptor in base64, which clients request with `format=serialized`."""
     return base64.b64encode(parsed.root.SerializeToString()).decode()
 
 

@@ -222,7 +222,6 @@ def _edition(file: FileDescriptorProto) -> str:
 
 
 def _visibility(owner: Any) -> str:
-    """Return the visibility of a type with a trailing space; only editions since 2024 have one."""
     name = owner.DESCRIPTOR.fields_by_name["visibility"].enum_type.values_by_number[owner.visibility].name
     return {"VISIBILITY_EXPORT": "export ", "VISIBILITY_LOCAL": "local "}.get(name, "")
 

@@ -52,12 +52,12 @@ Record = tuple[bytes, bytes | None]
 
 
 class UnreadableRecordError(Exception):
-    """A record is too large, or no registry wrote it."""
+    """A record of the topic is malformed or too large."""
 
 
 @attrs.frozen
 class VersionChange:
-    """The new state of a version; None if it is deleted permanently."""
+    """A change of a version of a subject; `version` is None if it is deleted permanently."""
 
     subject: str
     number: int
@@ -84,7 +84,9 @@ class SubjectDeleted:
 
 @attrs.frozen
 class ConfigChange:
-    """The new configuration of a subject, or the global one if `subject` is None; `config` is None if it is deleted."""
+    """A change of a configuration: the subject's, or the global one if `subject` is None. A `config` of None deletes
+    it.
+    """
 
     subject: str | None
     config: Config | None
@@ -96,7 +98,7 @@ class ConfigChange:
 
 @attrs.frozen
 class ModeChange:
-    """The new mode of a subject, or the global one if `subject` is None; `mode` is None if it is deleted."""
+    """A change of a mode: the subject's, or the global one if `subject` is None. A `mode` of None deletes it."""
 
     subject: str | None
     mode: Mode | None

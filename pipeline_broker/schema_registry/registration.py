@@ -126,7 +126,6 @@ class Wanted:
 
 
 def read_json(body: bytes) -> Any:
-    """Parse a JSON body; raises RegistryError."""
     try:
         return load(body)
     except InvalidJsonError as error:
@@ -214,7 +213,6 @@ def _registered(state: RegistryState, subject: str, recognized: Recognized, want
 
 
 def _imported(state: RegistryState, subject: str, recognized: Recognized, wanted: Wanted) -> Steps:
-    """Register a schema under the id that the client names. Only the mode IMPORT allows this."""
     if wanted.schema_id is None:
         raise not_permitted(f"Subject {subject} is in import mode. Name the id of the schema in the request.")
     if state.schema(wanted.schema_id) is not None and not (yield from is_same(state, wanted.schema_id, recognized)):
@@ -305,7 +303,6 @@ def compatibility(
     is_normalized: bool,
     is_verbose: bool,
 ) -> Steps:
-    """Return whether a schema is compatible with versions of a subject."""
     wanted = yield from _wanted(body)
     recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)
     schema = recognized.schema

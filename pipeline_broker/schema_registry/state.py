@@ -113,7 +113,6 @@ class RegistryState:
         self.revision += 1  # a decision between two steps saw only a part of the change
 
     def has_room(self, change: Change) -> bool:
-        """Return whether the bounds allow the change."""
         match change:
             case VersionChange(version=Version() as version):
                 before = self._subjects.get(change.subject, {}).get(change.number)
@@ -250,7 +249,6 @@ class RegistryState:
         }
 
     def level(self, subject: str) -> Level:
-        """Return the effective compatibility level of a subject."""
         return Level(str(self.config_in_scope(subject)["compatibilityLevel"]))
 
     def alias_target(self, subject: str) -> str:

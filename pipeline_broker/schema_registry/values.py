@@ -65,7 +65,6 @@ class Mode(enum.StrEnum):
 
     @property
     def is_read_only(self) -> bool:
-        """True if registration and deletion are forbidden."""
         return self in (Mode.READONLY, Mode.READONLY_OVERRIDE)
 
 
@@ -83,7 +82,6 @@ class Reference:
 
     @classmethod
     def read(cls, given: object) -> Reference:
-        """Read a reference from JSON; raises RegistryError."""
         if isinstance(given, Mapping):
             name, subject, version = given.get("name"), given.get("subject"), given.get("version")
             is_text = isinstance(name, str) and isinstance(subject, str) and len(name + subject) <= NAME_CHARACTERS_MAX
@@ -142,7 +140,6 @@ class Schema:
         )
 
     def has_same_contract(self, other: Schema) -> bool:
-        """Return whether another schema has the same type, metadata and rules."""
         return (self.type, self.metadata, self.rule_set) == (other.type, other.metadata, other.rule_set)
 
     def has_same_references(self, other: Schema) -> bool:

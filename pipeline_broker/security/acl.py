@@ -42,8 +42,6 @@ class ResourceType(enum.IntEnum):
 
 
 class PatternType(enum.IntEnum):
-    """The interpretation of a resource name."""
-
     UNKNOWN = 0
     ANY = 1
     MATCH = 2

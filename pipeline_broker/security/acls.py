@@ -55,7 +55,6 @@ class Acls(ReplayedWrites):
         return found
 
     def of_type(self, resource_type: ResourceType) -> list[AclBinding]:
-        """Return the rules for resources of a type."""
         return [binding for binding in self._bindings if binding.resource_type is resource_type]
 
     def __len__(self) -> int:
@@ -72,7 +71,6 @@ class Acls(ReplayedWrites):
         return Write("", tuple(StateRecord(_key(binding), record_value()) for binding in bindings))
 
     def remove(self, bindings: Sequence[AclBinding]) -> Write:
-        """Return the write that removes rules."""
         # A tombstone removes exactly one rule. Other rules of the resource stay in force (CVE-2024-27309 in Kafka).
         return Write("", tuple(StateRecord(_key(binding), None) for binding in bindings))
 

@@ -188,7 +188,6 @@ def _is_about_all(binding: AclBinding) -> bool:
 
 
 def _is_covered(allowed: AclBinding, denied: list[AclBinding]) -> bool:
-    """Return whether denying rules cover all resources of an allowing rule."""
     if _is_about_all(allowed):
         return False
     return any(

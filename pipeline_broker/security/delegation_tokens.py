@@ -57,7 +57,7 @@ RENEWERS_MAX = 100
 
 
 class TokenError(KafkaError):
-    """A request about tokens is refused with one of Kafka's codes."""
+    pass
 
 
 @attrs.frozen
@@ -86,7 +86,6 @@ class DelegationToken:
         return principal in {self.owner, self.requester, *self.renewers}
 
     def may_be_renewed_by(self, principal: KafkaPrincipal) -> bool:
-        """Return whether a principal may renew or expire the token."""
         return principal in {self.owner, *self.renewers}
 
     def has_expired(self, now_ms: int) -> bool:
@@ -234,7 +233,6 @@ class DelegationTokens(ReplayedWrites):
             raise TokenError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
 
     def _latest(self) -> list[DelegationToken]:
-        """Return the tokens with all pending changes applied."""
         return [token for token in self._pending.all_latest(self._tokens).values() if token is not None]
 
     def _named(self, secret: bytes) -> DelegationToken:

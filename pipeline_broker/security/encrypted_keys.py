@@ -56,7 +56,6 @@ def rounds_of(key: bytes, element: Element) -> int:
 
 
 def rounds_of_function(key: bytes, element: Element) -> int:
-    """Return the hash rounds of a key derivation function, like `rounds_of`."""
     function, parameters = algorithm(key, element)
     if function == SCRYPT:
         _check_scrypt(key, parameters)

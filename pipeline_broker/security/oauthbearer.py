@@ -82,7 +82,6 @@ class OAuthBearerServer(SaslServer):
 
 
 def _read(token: bytes) -> tuple[str, str]:
-    """Return the authorization id and the bearer token of the first message."""
     try:
         match = FIRST.fullmatch(token.decode())
     except UnicodeDecodeError:

@@ -65,7 +65,6 @@ class SaslOffer:
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """The names of the mechanisms, in the order of the setting."""
         return tuple(self.servers)
 
 
@@ -178,7 +177,6 @@ def _oauthbearer(settings: Mapping[str, str], clock_ms: Callable[[], int]) -> Ca
 
 
 def _mechanism_value(settings: Mapping[str, str], mechanism: str, name: str) -> str | None:
-    """Return a property of a mechanism, else the one for all mechanisms."""
     return settings.get(_own(mechanism, name), settings.get(name))
 
 

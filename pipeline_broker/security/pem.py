@@ -120,7 +120,6 @@ def read_trust_store(settings: Mapping[str, str]) -> str | None:
 
 
 def _read_java_store(settings: Mapping[str, str], prefix: str) -> StoreContent | None:
-    """Return the content of a PKCS #12 store; None if the settings do not name one."""
     kind = settings.get(f"{prefix}.type", "JKS").upper()
     location = settings.get(f"{prefix}.location")
     if not location or kind not in (PKCS12, "JKS"):
@@ -174,7 +173,6 @@ def _read_pem(path: Path, name: str) -> str:
 
 
 def _blocks(text: str, name: str, labels: frozenset[str]) -> list[str]:
-    """Return the blocks with these labels, each with standard line breaks."""
     blocks = []
     for label, content in _all_blocks(text):
         if label not in labels:

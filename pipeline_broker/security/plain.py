@@ -28,7 +28,6 @@ class PlainUsers:
         self._decoy = self._digest(secrets.token_hex())
 
     def accepts(self, name: str, password: str) -> bool:
-        """Return whether this is the user's password."""
         # An unknown user is compared with a random password, and digests have one length. So the time reveals neither
         # whether
         # the user exists nor anything about a password.
@@ -40,8 +39,6 @@ class PlainUsers:
 
 
 class PlainServer(SaslServer):
-    """One conversation, of a single token."""
-
     table: ClassVar[Mapping[Step, frozenset[Step]]] = {Step.FIRST: frozenset({Step.COMPLETE})}
 
     def __init__(self, users: PlainUsers) -> None:

@@ -48,7 +48,6 @@ class _Source:
         self.older: Refusal | None = None  # the sum over older rows
 
     def fold(self) -> None:
-        """Add the oldest row to the sum."""
         # Rows are folded in the order of their latest refusal, so this row has the latest time of the sum.
         _, row = self.rows.popitem(last=False)
         before = 0 if self.older is None else self.older.count
@@ -103,6 +102,5 @@ class Refusals:
             self.left_out += sum(row.count for row in oldest)
 
     def newest(self) -> list[Refusal]:
-        """Return the rows, newest first."""
         rows = [row for source in self._sources.values() for row in source]
         return sorted(rows, key=lambda row: row.last_ms, reverse=True)

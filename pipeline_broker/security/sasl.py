@@ -64,7 +64,6 @@ class SaslServer(ABC):
 
     @property
     def is_complete(self) -> bool:
-        """True if the client has authenticated."""
         return self._step is Step.COMPLETE
 
     def receive(self, token: bytes) -> bytes:

@@ -67,7 +67,6 @@ class ScramMechanism:
 
     @property
     def hash_size(self) -> int:
-        """Size of its keys in bytes."""
         return hashlib.new(self.hash_name).digest_size
 
 
@@ -93,7 +92,6 @@ class ScramCredential:
 
     @classmethod
     def of(cls, mechanism: ScramMechanism, salt: bytes, iterations: int, salted: bytes) -> ScramCredential:
-        """Return the credential of a salted password."""
         client_key = hmac.digest(salted, b"Client Key", mechanism.hash_name)
         server_key = hmac.digest(salted, b"Server Key", mechanism.hash_name)
         return cls(salt, hashlib.new(mechanism.hash_name, client_key).digest(), server_key, iterations)
@@ -108,16 +106,13 @@ class TokenLogin(Protocol):
     """The login of a delegation token; implemented in `delegation_tokens`."""
 
     @property
-    def credential(self) -> ScramCredential:
-        """The credential that the client must prove."""
+    def credential(self) -> ScramCredential: ...
 
     @property
-    def owner(self) -> KafkaPrincipal:
-        """The principal for which the token acts."""
+    def owner(self) -> KafkaPrincipal: ...
 
     @property
-    def expires_ms(self) -> int:
-        """Expiry of the token, milliseconds since the epoch."""
+    def expires_ms(self) -> int: ...
 
 
 class ScramServer(SaslServer):

@@ -67,8 +67,6 @@ class Deletion:
 
 @attrs.frozen(repr=False)
 class Upsertion:
-    """A request to set a credential."""
-
     user: str
     mechanism: int
     iterations: int
@@ -130,7 +128,6 @@ class ScramUsers(ReplayedWrites):
         return self._derived("salt", mechanism, user, salt_bytes), iterations
 
     def users(self) -> list[str]:
-        """Return the names of all users, sorted."""
         return sorted({user for user, _ in self._credentials})
 
     def iterations(self, user: str) -> list[tuple[ScramMechanism, int]]:

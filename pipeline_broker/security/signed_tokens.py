@@ -207,7 +207,6 @@ class TokenValidator:
         return BearerToken(name.strip(), int(expires_seconds * 1000))
 
     def _verified(self, token: str) -> Mapping[str, Any]:
-        """Return the claims of a token after verifying its signature."""
         import jwt  # noqa: PLC0415 - an extra
 
         try:

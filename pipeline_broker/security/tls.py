@@ -57,7 +57,6 @@ class TlsContexts:
         self._loaded = _load(self._settings)
 
     def context(self) -> ssl.SSLContext:
-        """Return the context for a new connection."""
         return self._loaded.context
 
     def reload(self, settings: Mapping[str, str] | None = None) -> None:

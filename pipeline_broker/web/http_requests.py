@@ -141,7 +141,6 @@ async def _receive_body(
 async def _receive_chunks(
     stream: trio.abc.ReceiveStream, connection: h11.Connection, _request: HttpRequest, bytes_max: int, kept: Kept
 ) -> bytes | None:
-    """Return a chunked body; None if the client closed early."""
     chunks = _Chunks(connection, bytes_max, kept)
     while not await in_turns(chunks.take()):
         data = bytes(await stream.receive_some(RECEIVE_BYTES))

@@ -104,7 +104,6 @@ class HttpRequest:
         return cls(method=method.decode("ascii"), path=decoded, query=dict(fields), headers=joined, segments=segments)
 
     def json(self) -> Any:
-        """Return the body as JSON; raises BadRequestError."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):

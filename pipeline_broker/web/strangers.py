@@ -23,7 +23,7 @@ OWN_SITES = frozenset({"same-origin", "none"})
 
 @attrs.frozen(kw_only=True)
 class SameOriginCheck:
-    """The address of a server, as browsers name it.
+    """The check for one server, whose names and address it knows.
 
     Attributes:
         host: the host that the server is bound to.
