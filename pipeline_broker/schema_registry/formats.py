@@ -44,6 +44,8 @@ TEXT_CHARACTERS_MAX = 1 << 20
 """Characters of a schema and everything that it refers to."""
 # Texts of all cached schemas. A parsed schema takes up to 40 times the memory of its text.
 REMEMBERED_CHARACTERS_MAX = 2 << 20
+# A schema that does not fit into the cache would be parsed again for each comparison.
+assert TEXT_CHARACTERS_MAX <= REMEMBERED_CHARACTERS_MAX
 REMEMBERED_MAX = 64
 # Of an old schema, or of one difference, in an error.
 SHOWN_CHARACTERS_MAX = 4_000
@@ -213,6 +215,7 @@ def registered_identity(resolved: ResolvedSchema) -> str | None:
 
 
 def _digest(schema_type: SchemaType, content: str) -> str:
+    # The type is part of the digest, because a text may be valid in two languages.
     data = f"{schema_type} {content}".encode(errors="surrogatepass")
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
 

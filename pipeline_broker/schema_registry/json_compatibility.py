@@ -180,6 +180,7 @@ class _Comparison:
         found = []
         for name in update.get("required", []):
             schema = self._update.resolved(properties.get(name, {}))
+            # Confluent allows a new required property with a default, although validators do not apply defaults.
             if name in before or (isinstance(schema, dict) and "default" in schema):
                 continue
             is_new = name not in original.get("properties", {}) and original.get("additionalProperties", True) is False

@@ -62,6 +62,7 @@ def _same(state: RegistryState, wanted: Recognized, ids: Collection[int] | None)
     yield from _sketch(state, schema.type, ids)
     found = set()
     compiled = 0
+    # Latest first: beyond the bounds, the oldest schemas are left out.
     for schema_id in reversed(state.schemas.alike(wanted.sketch)[-ALIKE_MAX:]):
         other = state.schema(schema_id)
         if other is None or (ids is not None and schema_id not in ids) or not other.has_same_contract(schema):

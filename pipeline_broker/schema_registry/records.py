@@ -84,9 +84,7 @@ class SubjectDeleted:
 
 @attrs.frozen
 class ConfigChange:
-    """A change of a configuration: the subject's, or the global one if `subject` is None. A `config` of None deletes
-    it.
-    """
+    """A change of a configuration, the global one if `subject` is None. A `config` of None deletes it."""
 
     subject: str | None
     config: Config | None
@@ -98,7 +96,7 @@ class ConfigChange:
 
 @attrs.frozen
 class ModeChange:
-    """A change of a mode: the subject's, or the global one if `subject` is None. A `mode` of None deletes it."""
+    """A change of a mode, the global one if `subject` is None. A `mode` of None deletes it."""
 
     subject: str | None
     mode: Mode | None
@@ -133,6 +131,7 @@ def read_changes(batch: bytes, first_offset: int) -> tuple[list[tuple[int, Chang
     for record in iterate_records(batch, header, size_max=BATCH_BYTES_MAX):
         if record.offset < first_offset:
             continue
+        # A batch may decompress to far more than the worker process should return at once.
         if size > CHANGES_BYTES_MAX:
             return found, record.offset
         try:
@@ -183,6 +182,7 @@ def _version(value: Mapping[str, Any]) -> Version:
 
 
 def _number(value: Any) -> int:
+    # Confluent's registry stores ids and versions as int32.
     number = int(value)
     if not 0 <= number < 2**31:
         raise ValueError(f"{number} is not an id or a version")
@@ -190,6 +190,7 @@ def _number(value: Any) -> int:
 
 
 def _config(value: Mapping[str, Any]) -> Config:
+    # Raises ValueError for an unknown level, so that the record is reported and not applied.
     if "compatibilityLevel" in value:
         Level(value["compatibilityLevel"])
     return {name: kept_setting(content) for name, content in value.items() if name != "subject"}

@@ -205,6 +205,7 @@ def _registered(state: RegistryState, subject: str, recognized: Recognized, want
             f'Schema being registered is incompatible with an earlier schema for subject "{subject}",'
             f" details: [{', '.join(found)}]"
         )
+    # An equal schema of another subject keeps its id, so that all subjects share it.
     schema_id = (yield from same_schema_id(state, recognized)) or state.next_id
     number = state.next_number(subject)
     if wanted.number not in (None, number, LATEST):
@@ -254,6 +255,7 @@ def _compared(
     if level is Level.NONE:
         return []
     of_group = yield from _of_group(versions, schema, config.get("compatibilityGroup"))
+    # Latest first: the error names the latest incompatible version.
     compared = list(reversed(of_group if level.is_transitive else of_group[-1:]))[:COMPARED_MAX]
     new = resolve(state, schema)
     some: list[tuple[Version, ResolvedSchema]] = []
@@ -261,6 +263,7 @@ def _compared(
     for version in compared:
         yield None
         old = resolve(state, version.schema)
+        # Pieces of work stay small, because the worker process has a time limit for each.
         if some and (len(some) >= COMPARED_AT_ONCE_MAX or characters + old.text_characters > TEXT_CHARACTERS_MAX):
             if found := (yield Work(compare, (new, tuple(some), level))):
                 return list(found)
@@ -306,6 +309,7 @@ def compatibility(
     wanted = yield from _wanted(body)
     recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)
     schema = recognized.schema
+    # A registered schema is exempt from the checks of a new one.
     if not any(version.schema == schema for version in versions):
         yield Work(check_new, (resolve(state, schema), recognized.identity))
     found = yield from _compared(state, subject, versions, schema)

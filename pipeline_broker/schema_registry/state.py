@@ -105,6 +105,8 @@ class RegistryState:
     def _delete_softly(self, change: SubjectDeleted) -> Generator[None, None, None]:
         for version in self.versions(change.subject):
             if version.number <= change.number:
+                # `_count` treats live and deleted versions differently, so the version is subtracted as live and added
+                # as deleted.
                 self._count(version, -1)
                 deleted = Version(version.subject, version.number, version.schema_id, version.schema, is_deleted=True)
                 self._subjects[change.subject][version.number] = deleted
@@ -116,6 +118,7 @@ class RegistryState:
         match change:
             case VersionChange(version=Version() as version):
                 before = self._subjects.get(change.subject, {}).get(change.number)
+                # Its text is counted already.
                 if before is not None and before.schema == version.schema:
                     return True
                 return (
@@ -151,6 +154,7 @@ class RegistryState:
                 self._schemas.set(after.schema_id, after.schema)
         if not versions:
             del self._subjects[change.subject]
+        # The new version is counted first: it may use the same schema.
         if before is not None and not self._uses[before.schema_id]:
             self._forget(before.schema_id)
 
@@ -164,6 +168,7 @@ class RegistryState:
         self._live[version.subject] += sign
         if not self._live[version.subject]:
             del self._live[version.subject]
+        # Only live versions protect the schemas that they refer to.
         for reference in set(version.schema.references):
             referrers = self._referrers.setdefault((reference.subject, reference.version), Counter())
             referrers[version.schema_id] += sign

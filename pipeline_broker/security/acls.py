@@ -98,6 +98,7 @@ class Acls(ReplayedWrites):
         self._bindings.discard(binding)
         index = self._index(binding)
         index.discard(binding)
+        # Empty entries would accumulate with names that clients choose.
         if not index and binding.pattern_type is PatternType.LITERAL:
             del self._literal[binding.resource_type, binding.resource_name]
         elif not index:

@@ -151,6 +151,7 @@ class Authorizer:
             if client.is_subject_of(binding) and _fits(binding, operation):
                 if binding.permission is PermissionType.DENY:
                     return _Finding.DENIED
+                # Not final: a later rule may deny.
                 finding = _Finding.ALLOWED
         return finding
 
@@ -171,6 +172,7 @@ class Authorizer:
         rules = [
             binding
             for binding in of_type
+            # Implied operations do not count here, as in Kafka.
             if client.is_subject_of(binding) and binding.operation in (AclOperation.ALL, operation)
         ]
         denied = [binding for binding in rules if binding.permission is PermissionType.DENY]
@@ -188,6 +190,7 @@ def _is_about_all(binding: AclBinding) -> bool:
 
 
 def _is_covered(allowed: AclBinding, denied: list[AclBinding]) -> bool:
+    # The caller has checked that no denying rule is about all resources.
     if _is_about_all(allowed):
         return False
     return any(

@@ -137,9 +137,11 @@ class DelegationTokens(ReplayedWrites):
         if not self.is_enabled or token is None or token.has_expired(now_ms):
             return None
         credentials = self._credentials.setdefault(token_id, {})
+        # Cached: a login would otherwise compute ITERATIONS_MIN hashes on the event loop.
         credential = credentials.get(mechanism.name)
         if credential is None:
             secret = self.secret(token_id)
+            # Derived from the secret, so that the salt is the same after a restart.
             salt = hashlib.sha256(secret + mechanism.name.encode()).digest()
             password = salted_password(mechanism, base64.b64encode(secret).decode(), salt, ITERATIONS_MIN)
             credential = credentials[mechanism.name] = ScramCredential.of(mechanism, salt, ITERATIONS_MIN, password)
@@ -181,6 +183,7 @@ class DelegationTokens(ReplayedWrites):
         """
         self._check_enabled()
         renewers = tuple(renewers)
+        # Pending tokens count, or a client that pipelines its requests would exceed the bound.
         requested = (token for token in self._latest() if token.requester == requester)
         if len(renewers) > RENEWERS_MAX or sum(not token.has_expired(now_ms) for token in requested) >= TOKENS_MAX:
             raise TokenError(ErrorCode.POLICY_VIOLATION)

@@ -58,6 +58,7 @@ def parse_jaas(text: str, expected_module: str) -> JaasEntry:
     options: dict[str, str] = {}
     while (name := reader.take("the name of an option or ;", "word", ";")) != ";":
         reader.take("=", "=")
+        # The error shows a position, because the name may be part of a secret.
         if name in options:
             raise ConfigError(f"the option before character {reader.position} is repeated; remove one of the two")
         options[name] = reader.take("a value", "word", "quoted")

@@ -62,6 +62,7 @@ class OAuthBearerServer(SaslServer):
         self._reason = ""
 
     def answer(self, step: Step, token: bytes) -> tuple[Step, bytes]:
+        # RFC 7628: after the error text the client sends one \x01, and then authentication fails.
         if step is Step.REFUSED:
             text = REFUSAL if token == ACKNOWLEDGEMENT else None
             raise AuthenticationFailedError(self._reason, text)

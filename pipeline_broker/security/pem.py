@@ -104,6 +104,7 @@ def read_trust_store(settings: Mapping[str, str]) -> str | None:
         ConfigError: they cannot be used.
     """
     location, inline = settings.get("ssl.truststore.location"), settings.get("ssl.truststore.certificates")
+    # `ssl.client.auth` decides whether a trust store is needed.
     if not location and not inline:
         return None
     store = _read_java_store(settings, "ssl.truststore")

@@ -60,6 +60,7 @@ class PlainServer(SaslServer):
             raise _failure("Authentication failed: password not specified")
         if not self._users.accepts(name, password):
             raise _failure("Authentication failed: Invalid username or password")
+        # Only after the password, so that the answer does not reveal whether the user exists (CVE-2017-12610 in Kafka).
         if authorization_id not in {"", name}:
             raise _failure(
                 "Authentication failed: Client requested an authorization id that is different from username"

@@ -87,6 +87,7 @@ class PrincipalMapping:
         work_left = MATCH_WORK_MAX
         for rule in self._rules:
             if rule.pattern is not None:
+                # Charged before matching, because the name comes from the client.
                 work_left -= rule.pattern.work(distinguished_name)
                 if work_left < 0:
                     return None

@@ -86,6 +86,7 @@ class Refusals:
         name = name[:TEXT_CHARS_MAX]
         rows = self._sources.setdefault(source, _Source()).rows
         self._sources.move_to_end(source)
+        # Removed and set again, so that the row becomes the newest.
         before = rows.pop((kind, name), None)
         rows[kind, name] = Refusal(
             kind=kind,

@@ -185,12 +185,14 @@ class ScramServer(SaslServer):
         # The whole nonce, not only its end: CVE-2024-56128 in Kafka.
         if not hmac.compare_digest(match["nonce"], self._nonce):
             raise AuthenticationFailedError("the final message has another nonce")
+        # The client repeats its first header, which reveals a changed authorization id or channel binding.
         if _from_base64(match["binding"]) != self._header:
             raise AuthenticationFailedError("the final message has another channel binding")
         hash_name, credential = self._mechanism.hash_name, self._credential
         message = (self._said + match["without_proof"]).encode()
         signature = hmac.digest(credential.stored_key, message, hash_name)
         proof = _from_base64(match["proof"])
+        # `zip` below must not cut a short proof.
         if len(proof) != len(signature):
             raise AuthenticationFailedError("the proof has the wrong size")
         client_key = bytes(left ^ right for left, right in zip(proof, signature, strict=True))

@@ -124,6 +124,7 @@ class ScramUsers(ReplayedWrites):
     def parameters(self, mechanism: ScramMechanism, user: str) -> tuple[bytes, int]:
         """Return the salt and the iterations of a user without a record."""
         shapes = self._shapes.get(mechanism.name)
+        # Most users have this shape, so an unknown one does not stand out.
         salt_bytes, iterations = shapes.most_common(1)[0][0] if shapes else (_SALT_BYTES, ITERATIONS_MIN)
         return self._derived("salt", mechanism, user, salt_bytes), iterations
 
@@ -218,6 +219,7 @@ class ScramUsers(ReplayedWrites):
         self._pending.settle(name)
 
     def _derived(self, label: str, mechanism: ScramMechanism, user: str, size_bytes: int) -> bytes:
+        # JSON separates the parts unambiguously.
         text = json.dumps([label, mechanism.name, user]).encode()
         return hashlib.shake_256(self._decoy_key + text).digest(size_bytes)
 

@@ -118,6 +118,7 @@ class KeyFile:
 
     def _read(self) -> None:
         data, status = read_bounded(self._path, FILE_BYTES_MAX)
+        # Set before parsing, so that a damaged file is not read again for each token.
         self._stamp = _stamp_of(status)
         self._keys = _read_keys(data)
 
@@ -214,11 +215,13 @@ class TokenValidator:
         except (jwt.PyJWTError, ValueError, RecursionError):
             raise InvalidTokenError("it is not a signed token") from None
         key_id, algorithm = header.get("kid"), header.get("alg")
+        # Not every version of PyJWT refuses unknown mandatory extensions (`crit`).
         if not isinstance(key_id, str) or "crit" in header:
             raise InvalidTokenError("it has no kid, or has mandatory extensions")
         key = self._keys.find(key_id)
         if key is None:
             raise InvalidTokenError("its kid is unknown")
+        # The key decides: with the token's choice an HMAC could be made with the public key.
         if algorithm not in key.algorithms:
             raise InvalidTokenError("its algorithm does not match its key")
         try:
@@ -235,6 +238,7 @@ class TokenValidator:
         expires = _number(claims, "exp")
         if expires is None or _number(claims, "iat") is None:
             raise InvalidTokenError("it lacks the time of issue (iat) or of expiry (exp)")
+        # The skew tolerates clocks that differ from the identity provider's.
         if now - skew >= expires:
             raise InvalidTokenError("it has expired")
         for name in ("iat", "nbf"):
@@ -258,6 +262,7 @@ def _number(claims: Mapping[str, Any], name: str) -> float | None:
     value = claims.get(name)
     if value is None:
         return None
+    # In Python `True` is an int.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= EXPIRY_SECONDS_MAX:
         raise InvalidTokenError(f"its {name} is not a time")
     return float(value)

@@ -99,6 +99,7 @@ def _load(settings: Mapping[str, str]) -> _Loaded:
     store = read_key_store(settings)
     trusted = read_trust_store(settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # A client could otherwise repeat the expensive handshake on one connection.
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     _set_versions_and_suites(context, settings)
     _load_key(context, store)
@@ -125,6 +126,7 @@ def _set_versions_and_suites(context: ssl.SSLContext, settings: Mapping[str, str
     suites = _items(settings.get("ssl.cipher.suites", ""))
     if suites:
         of_tls_12 = openssl_names(suites)
+        # A version without a listed suite is disabled.
         if of_tls_12:
             context.set_ciphers(":".join(of_tls_12))
         else:
@@ -138,6 +140,7 @@ def _set_versions_and_suites(context: ssl.SSLContext, settings: Mapping[str, str
 
 def _load_key(context: ssl.SSLContext, store: KeyStore) -> None:
     try:
+        # OpenSSL's wrapper in Python only accepts file names.
         with _short_lived_file((store.key + "".join(store.chain)).encode()) as path:
             # Without a password argument OpenSSL would ask for one at the terminal.
             context.load_cert_chain(path, password=lambda: store.password)

@@ -130,6 +130,7 @@ async def _receive_body(
         data = await stream.receive_some(min(BODY_RECEIVE_BYTES, size - len(body)))
         if not data:
             return None
+        # Charge what has arrived, not the declared size: a client may declare much and send nothing.
         kept.resize(HEADER_BYTES_MAX + len(body) + len(data))
         body += data
         pieces_left -= 1
@@ -169,6 +170,7 @@ class _Chunks:
             self._kept.resize(HEADER_BYTES_MAX + len(self.body))
             if len(self.body) > self._bytes_max:
                 raise _too_large(self._bytes_max)
+            # Each chunk counts, and each receive below.
             self._pieces_left -= 1
             if not self._pieces_left:
                 raise _too_small()

@@ -132,6 +132,7 @@ async def serve_http(
     async def handle(stream: trio.SocketStream) -> None:
         with trio.CancelScope() as scope:
             slot = slots.take(scope.cancel)
+            # All connections are streams of events.
             if slot is None:
                 await trio.aclose_forcefully(stream)
                 return
@@ -216,6 +217,7 @@ async def _send(
     """Send an answer. Slices of its body are not copied, because many clients may share it."""
     body = memoryview(answer.body if has_body else b"")
     try:
+        # A slow client keeps the whole body in memory until it has read it.
         kept.resize(HEADER_BYTES_MAX + len(body))
     except OverBudgetError as error:
         answer = refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, f"the answer is too large: {error}")
@@ -249,6 +251,7 @@ async def _send_pieces(
     with trio.move_on_after(piece_seconds) as patience:
         await stream.send_all(connection.send(head))
         while (piece := await in_turns(_next_piece(pieces))) is not None:
+            # The time limit is for each piece, because a long list may take long in total.
             patience.deadline = trio.current_time() + piece_seconds
             await stream.send_all(connection.send(h11.Data(data=piece)))
         if has_body:

@@ -64,6 +64,7 @@ class SharedAnswers:
     def _keep(self, key: Hashable, answer: Answer) -> None:
         try:
             kept = self._edges.keep(self, len(answer.body), functools.partial(self._drop, key))
+        # The answer is sent, but not shared.
         except OverBudgetError:
             return
         self._kept[key] = trio.current_time(), answer, kept

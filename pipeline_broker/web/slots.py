@@ -53,6 +53,7 @@ class Slots:
             victim = min(self._taken, key=lambda slot: slot.stage)  # the oldest one of the lowest stage
             if victim.stage is Stage.STREAMING:
                 return None
+            # Free the slot now: the victim's task ends later.
             self.release(victim)
             victim.close()
         slot = Slot(close)
