@@ -110,7 +110,7 @@ def parsed(resolved: ResolvedSchema) -> Any:
             f" {TEXT_CHARACTERS_MAX} are allowed",
         )
     # The libraries for Avro and JSON Schema recurse into a schema.
-    if resolved.schema.type is not SchemaType.PROTOBUF and nesting_estimate(resolved.schema.text) > NESTING_MAX:
+    if resolved.schema.type is not SchemaType.PROTOBUF and nesting(resolved.schema.text) > NESTING_MAX:
         raise invalid_schema(f"Invalid schema, details: it is nested deeper than {NESTING_MAX}")
     with _library_errors_refused():
         found = _module(f"{resolved.schema.type.value.lower()}_schema").parse(
