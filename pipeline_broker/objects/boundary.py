@@ -1,8 +1,7 @@
-"""The boundary of a log in its store: read, raised, and what lies in front of it deleted.
+"""The boundary of a fenced log: reading it, raising it, and deleting the slots before it.
 
-Rules of this file: the store is settled (`settled_store`), so a call returns when what it did is known. The boundary is
-durable before anything is deleted on its account. Anybody may call at any time, an owner that was fenced too: a
-boundary never goes back, and what one of them has freed no other one needs.
+Any broker may call these functions at any time, a fenced owner too: a boundary never decreases, and no broker needs a
+slot that another one has freed. Stores are settled (`settled_store`).
 """
 
 from pipeline_broker.objects.fenced_log import Boundary, Place, boundary_name, place_of, slot_name
@@ -16,17 +15,21 @@ START = Place(0, 0)
 
 
 def read_boundary(store: ObjectStore, log: str) -> Boundary:
-    """Where a log begins; raises BrokenLogError where its object is damaged."""
+    """Return the boundary of a log.
+
+    Raises:
+        BrokenLogError: its object is damaged.
+    """
     return _read(store, log)[0]
 
 
 def raise_boundary(store: ObjectStore, log: str, place: Place) -> Boundary:
-    """Have a log begin at this place, unless it does so at a later one; returns what holds then.
+    """Raise the boundary of a log to `place` and return the stored boundary; never lower it.
 
     Args:
-        place: all data in front of it is confirmed, and needed by nobody.
+        place: all data before it is confirmed and no longer needed.
     """
-    while True:  # as often as another one raises it meanwhile
+    while True:  # until no other broker raises it between the read and the write
         boundary, tag = _read(store, log)
         raised = boundary.raised_to(place)
         try:
@@ -40,21 +43,22 @@ def raise_boundary(store: ObjectStore, log: str, place: Place) -> Boundary:
 
 
 def trim(store: ObjectStore, log: str, boundary: Boundary, freed_to: Place = START) -> int:
-    """Delete what a stored boundary frees; returns how many objects that were.
+    """Delete the slots that a stored boundary frees, and return how many objects that were.
 
-    What was written behind a fence, by an owner that did not know of it yet, goes too.
+    Slots that a fenced owner wrote after the fence are deleted, too.
 
     Args:
-        freed_to: in front of it nothing needs to be looked for, because it was deleted before: fences alone are there.
+        boundary: as stored. If it were not durable, a takeover after a crash would miss the deleted slots.
+        freed_to: before this place only fences are left, so the listing starts here.
     """
     freed = []
     before = slot_name(log, freed_to)[:-1]  # see `list_places`
     for name, size_bytes in list_all(store, f"{log}/", before):
         place = place_of(log, name)
         if place is None:
-            continue  # a stranger's, or the lease
+            continue  # the lease, or an object of another program
         if place >= boundary.place:
-            break  # they are in order
+            break  # names are listed in the order of places
         if boundary.frees(place, is_fence=size_bytes == FENCE_SIZE):
             freed.append(name)
     delete_all(store, freed)

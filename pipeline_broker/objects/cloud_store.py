@@ -1,13 +1,10 @@
-"""Objects in a bucket of Amazon S3, of Azure or of Google, or of a server that speaks S3's protocol, through obstore.
+"""Object stores of Amazon S3, Azure, Google Cloud and servers that speak S3's protocol, through obstore.
 
-Rules of this file: each method is one request, sent once; a deletion at Google is one for each object. obstore would
-repeat it by itself and then report the answer to the copy, so its retries are off. A writing with a condition is one
-PUT: obstore has no conditions for parts. Errors are judged by their class only, because what a store says beside the
-status code differs from one to the next. A status that is no answer to the condition, a timeout or a broken connection
-leave such a writing unsure, whatever the reason.
+Each method sends one request, once; only deletions at Google take one request per object. Errors are mapped by their
+class alone, because the texts differ from store to store. A conditional write is `Unsure` after a timeout, a broken
+connection, or a status that does not answer the condition.
 
-To S3 the body is hashed for the signature only where TLS does not protect it: that takes a millisecond for each MiB.
-A tag is what the cloud compares when an object is replaced: the ETag, or with Google the number of its generation.
+A tag is the value that the cloud compares in a conditional replace: the ETag, or the generation at Google.
 """
 
 import contextlib
@@ -46,21 +43,22 @@ __all__ = ["Cloud", "CloudStore"]
 Cloud: TypeAlias = Literal["s3", "az", "gs"]
 Bucket: TypeAlias = S3Store | AzureStore | GCSStore
 
+# obstore cannot cancel a request, so these limits bound the time for which a caller waits.
 CONNECT_SECONDS_MAX = 3
 REQUEST_SECONDS_MAX = 30  # 8 MiB at 0.3 MB/s
 UPLOAD_PARTS_AT_ONCE = 4
 _SYSTEM = re.compile(r'\bmessage: "([^"]*)"')
-REASON_LENGTH_MAX = 300  # of what a store says; some answer with a page
+REASON_LENGTH_MAX = 300  # characters of a store's message; some stores answer with an HTML page
 
 
 class CloudStore:
-    """See ObjectStore. Credentials, region and endpoint come from the environment, as for other tools.
+    """A bucket, or a container of Azure. obstore takes credentials, region and endpoint from the environment.
 
     Args:
-        bucket: its name; with Azure that of the container.
-        prefix: in front of all names, with a `/` at the end; empty for the whole bucket.
-        is_encrypted: the way to the store is TLS.
-        cloud: whose protocol.
+        bucket: the name of the bucket or container.
+        prefix: a prefix for all names, ending with `/`; empty for the whole bucket.
+        is_encrypted: the connection uses TLS.
+        cloud: the protocol.
 
     Raises:
         ValueError: the environment does not say how to reach the store.
@@ -75,7 +73,7 @@ class CloudStore:
             "timeout": timedelta(seconds=REQUEST_SECONDS_MAX),
         }
         try:
-            self._store = _opened(bucket, client, cloud, is_encrypted=is_encrypted)
+            self._store = _open_bucket(bucket, client, cloud, is_encrypted=is_encrypted)
         except BaseError as error:
             raise ValueError(_reason(error)) from error
 
@@ -85,7 +83,7 @@ class CloudStore:
     def replace(self, name: str, parts: Sequence[Buffer], tag: str) -> str:
         try:
             return self._put(name, parts, {"version": tag} if self._tag == "version" else {"e_tag": tag})
-        except Exists as error:  # the condition is another, its failure the same
+        except Exists as error:  # obstore raises the same errors for both conditions
             raise Changed(str(error)) from error
 
     def read(self, name: str, start: int, size_bytes: int) -> Part:
@@ -97,15 +95,16 @@ class CloudStore:
 
     def list(self, prefix: str, after: str = "") -> Sequence[Listed]:
         start = len(self._prefix)
-        # Below a prefix nothing sorts before it: a store need not skip what was not asked for.
+        # Names below a prefix sort after the prefix. So an `after` before it skips nothing, and is not sent.
         offset = self._prefix + after if after > prefix else None
-        with _asked(prefix):
-            # A prefix without parts is not one to obstore.
+        with _translated_errors(prefix):
+            # obstore takes None, not "", for no prefix.
             found = obstore.list(
                 self._store, self._prefix + checked_prefix(prefix) or None, offset=offset, chunk_size=LIST_MAX
             )
             for chunk in found:
                 page = [Listed(each["path"][start:], each["size"]) for each in chunk]
+                # An empty page would mean the end of the list, so a chunk of other programs' objects is skipped.
                 if own := [each for each in page if is_object_name(each.name)]:
                     return own
         return []
@@ -115,16 +114,16 @@ class CloudStore:
         if not names:
             return
         try:
-            with _asked(names[0]):
+            with _translated_errors(names[0]):
                 obstore.delete(self._store, [self._path(name) for name in names])
         except Missing:
-            # Google has no request for several: at the first that is not there obstore leaves out the others.
+            # Google has no bulk delete: obstore stops at the first missing object and leaves the others.
             for name in names:
-                with _asked(name), contextlib.suppress(FileNotFoundError):
+                with _translated_errors(name), contextlib.suppress(FileNotFoundError):
                     obstore.delete(self._store, self._path(name))
 
     def upload(self, name: str, parts: Sequence[Buffer]) -> None:
-        with _asked(name):
+        with _translated_errors(name):
             content = b"".join(parts)
             obstore.put(
                 self._store,
@@ -138,29 +137,30 @@ class CloudStore:
     def _put(self, name: str, parts: Sequence[Buffer], condition: "PutMode") -> str:
         path = self._path(name)
         try:
+            # One PUT: obstore cannot put a condition on a multipart upload.
             put = obstore.put(self._store, path, b"".join(parts), mode=condition, use_multipart=False)
-            return _known_tag(put[self._tag])
+            return _required_tag(put[self._tag])
         except (AlreadyExistsError, PreconditionError) as error:
             raise Exists(_reason(error)) from error
-        except (BaseError, OSError) as error:  # also that there is no such object, or no such bucket
+        except (BaseError, OSError) as error:  # includes a missing object and a missing bucket
             raise Unsure(_reason(error)) from error
 
-    def _read(self, name: str, options: "GetOptions", place: Callable[[int], tuple[int, int]]) -> Part:
-        """What the options ask for; `place` says from where to where that is in an object of some size."""
+    def _read(self, name: str, options: "GetOptions", to_range: Callable[[int], tuple[int, int]]) -> Part:
         path = self._path(name)
-        with _asked(name):
+        with _translated_errors(name):
             try:
                 return self._part(obstore.get(self._store, path, options=options))
             except BaseError:
-                # To S3 it is an error to ask for no byte of an object, to some also to ask for more than there are.
+                # S3 rejects a range without bytes, and some stores one that ends after the object. Ask for the size,
+                # then for a range that fits.
                 head = obstore.head(self._store, path)
-                start, end = place(head["size"])
+                start, end = to_range(head["size"])
                 if start == end:
-                    return Part(b"", start, end, _known_tag(head[self._tag]))
+                    return Part(b"", start, end, _required_tag(head[self._tag]))
                 return self._part(obstore.get(self._store, path, options={"range": (start, end)}))
 
     def _part(self, found: "GetResult") -> Part:
-        tag = _known_tag(found.meta[self._tag])
+        tag = _required_tag(found.meta[self._tag])
         return Part(memoryview(_body(found)), found.range[0], found.meta["size"], tag)
 
     def _path(self, name: str) -> str:
@@ -168,20 +168,18 @@ class CloudStore:
 
 
 def _body(found: "GetResult") -> bytes:
-    """The bytes of the range that the answer declares; a store that sends more is cut off."""
     declared = found.range[1] - found.range[0]
     pieces, left = [], declared
     for piece in found.stream(min_chunk_size=declared + 1):
         pieces.append(bytes(piece))
         left -= len(piece)
         if left < 0:
-            raise Unavailable(f"the store sends more than the {declared} bytes that it declared")
+            raise Unavailable(f"the store sent more than the {declared} bytes that it declared")
     return b"".join(pieces)
 
 
 @contextlib.contextmanager
-def _asked(name: str) -> Iterator[None]:
-    """The errors of what may be asked again."""
+def _translated_errors(name: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
@@ -190,23 +188,24 @@ def _asked(name: str) -> Iterator[None]:
         raise Unavailable(_reason(error)) from error
 
 
-def _opened(bucket: str, client: "ClientConfig", cloud: Cloud, *, is_encrypted: bool) -> Bucket:
+def _open_bucket(bucket: str, client: "ClientConfig", cloud: Cloud, *, is_encrypted: bool) -> Bucket:
+    # obstore would report the answer to the repeated request: `Exists`, after the first copy has created the object.
     retries: RetryConfig = {"max_retries": 0}
     if cloud == "az":
         return AzureStore(bucket, client_options=client, retry_config=retries)
     if cloud == "gs":
         return GCSStore(bucket, client_options=client, retry_config=retries)
+    # Hashing the body for the signature costs 1 ms per MiB. TLS protects the body already.
     return S3Store(bucket, unsigned_payload=is_encrypted, client_options=client, retry_config=retries)
 
 
-def _known_tag(tag: str | None) -> str:
+def _required_tag(tag: str | None) -> str:
     if tag is None:
-        raise Unsure("the store names no tag (ETag, generation) of what it stored")
+        raise Unsure("the store answered without the tag (ETag, generation) of the object")
     return tag
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in one line: the text, and of the values behind it the word of the system, if there is one."""
     text, _, values = str(error).partition("Debug source:")
-    said = _SYSTEM.search(values)
-    return " ".join(text.split())[:REASON_LENGTH_MAX] + (f": {said[1]}" if said else "")
+    system = _SYSTEM.search(values)  # the message of the operating system, such as "connection refused"
+    return " ".join(text.split())[:REASON_LENGTH_MAX] + (f": {system[1]}" if system else "")

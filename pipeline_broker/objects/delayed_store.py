@@ -1,4 +1,4 @@
-"""A store that is as far away as a bucket is: for experiments with one in memory or in a directory."""
+"""An object store with added latency, to measure with a local store as if it were a remote bucket."""
 
 import time
 from collections.abc import Callable
@@ -13,12 +13,12 @@ _Answer = TypeVar("_Answer")
 
 
 class DelayedStore(StoreAround):
-    """See ObjectStore; each request takes so much longer, however many are under way.
+    """A store that delays every request. Concurrent requests are delayed independently.
 
     Args:
-        store: answers.
-        seconds: a request waits before it is sent.
-        wait: waits so many seconds.
+        store: answers the requests.
+        seconds: the delay before each request.
+        wait: blocks for the given number of seconds.
     """
 
     def __init__(self, store: ObjectStore, seconds: float, wait: Callable[[float], None] = time.sleep) -> None:

@@ -1,18 +1,18 @@
-"""Objects in a directory that processes of one machine share.
+"""An object store in a directory that processes of one machine share.
 
-Rules of this file: an object is a file whose content is followed by the tag of this writing, 16 random bytes. It is
-written and synced under a name of its own; `create` then links it, which fails where the name is taken, and `replace`
-compares and renames under a lock of the object's own directory. A name is durable when its directory was synced.
-Between link and sync other processes can see an object that a power cut may take back, so a store that shows one to its
-caller syncs the directory first, once for each tag. What is being deleted is gone for others at once, for good when
-`delete` has returned.
+An object is a file: the content, then the tag of this write, 16 random bytes. A process writes and syncs it under a
+name of its own. `create` then links it to the object's name. `replace` compares the tag and renames the file, under a
+lock of the object's directory.
 
-A sync of a directory that failed is never tried again: nothing in that directory is known to be durable from then on,
-and this store does not use it any more. What killed processes left half written goes when the next one opens the store.
+A name is durable once its directory is synced. Between link and sync, other processes see an object that a power cut
+may take back. So a store syncs the directory before it returns such an object to its caller, once per tag. Deleted
+objects disappear for other processes at once, and for good once `delete` has returned.
 
     <dir>/+lock      held while an object of this directory is replaced
-    +writing/<id>/   a process writes here; the lock in it is held as long as it lives
+    +writing/<id>/   files that one process writes; it holds the lock in it until it ends
     <name>           the objects; no part of a name begins with '+'
+
+When a store is opened, it removes unfinished files of killed processes.
 """
 
 import contextlib
@@ -47,25 +47,25 @@ from pipeline_broker.objects.store import (
 __all__ = ["DirectoryStore"]
 
 TAG_BYTES = 16
-TAGS_DURABLE_MAX = 65_536  # remembered, so that a file that is read often costs no sync of its directory
+TAGS_DURABLE_MAX = 65_536  # remembered tags of durable objects; reading one of these costs no sync
 LOCK_WAIT_SECONDS_MAX = 0.5
 LOCK_PAUSE_SECONDS = 0.005
 LOCK, WRITING = "+lock", "+writing"
-_WRITTEN = re.compile("[0-9]{1,18}")  # an object that is being written
-_OWN = re.compile("[0-9a-f]{16}")  # a directory that a process writes in
+_WRITTEN = re.compile("[0-9]{1,18}")  # files being written
+_OWN = re.compile("[0-9a-f]{16}")  # directories of writing processes
 
 
 class DirectoryStore:
-    """See ObjectStore.
+    """A store in a directory. A directory whose sync failed is not used again (see `_sync_names`).
 
     Args:
         files: the file system.
-        directory: where the objects are; made when it is not there.
-        pause: waits so many seconds for another process that replaces an object.
-        read_only: nothing will be written, nor made durable before it is shown; the directory is there.
+        directory: holds the objects; created if it is missing.
+        pause: blocks for a number of seconds while another process replaces an object.
+        read_only: write and sync nothing; the directory must exist.
 
     Raises:
-        OSError: the directory cannot be made or written to, or is not there.
+        OSError: the directory is missing, or cannot be created or written to.
     """
 
     def __init__(
@@ -93,10 +93,11 @@ class DirectoryStore:
         files.sync_directory(directory.parent)
         files.make_directory(directory / WRITING)
         self._remove_leftovers()
-        self._own, self._own_lock = self._take_own()
+        self._own_directory, self._own_directory_lock = self._lock_own_directory()
 
     def create(self, name: str, parts: Sequence[Buffer]) -> str:
         with self._written(name, parts) as (written, target, tag):
+            # link(2) fails if the name is taken; rename(2) would overwrite another process's object.
             try:
                 self._files.link(written, target)
             except FileExistsError:
@@ -107,7 +108,9 @@ class DirectoryStore:
 
     def replace(self, name: str, parts: Sequence[Buffer], tag: str) -> str:
         with self._written(name, parts) as (written, target, new_tag):
-            with self._locked(target.parent):  # short: a process that is stopped in it keeps all others out
+            # A process that is stopped while it holds this lock blocks all others. So the content is written and
+            # synced before it, and the directory is synced after it.
+            with self._locked(target.parent):
                 try:
                     is_as_read = _tag(self._open(name)).hex() == tag
                 except FileNotFoundError:
@@ -127,11 +130,11 @@ class DirectoryStore:
         return self._read(name, lambda size: (max(0, size - size_bytes), size_bytes))
 
     def list(self, prefix: str, after: str = "") -> Sequence[Listed]:
-        with _passing():
+        with _translated_errors():
             page: list[Listed] = []
             unsynced: dict[Path, list[bytes]] = {}
             for name in self._walk(checked_prefix(prefix), after):
-                # One that was deleted meanwhile is left out, and so is a stranger's file. A reader misses one of ours.
+                # Files deleted since the listing, and files that are not objects, are left out.
                 with contextlib.suppress(FileNotFoundError, PermissionError, UnfitFileError):
                     file = self._open(name)
                     page.append(Listed(name, file.size_bytes() - TAG_BYTES))
@@ -147,7 +150,7 @@ class DirectoryStore:
 
     def delete(self, names: Sequence[str]) -> None:
         assert len(names) <= DELETE_MAX
-        with _passing():
+        with _translated_errors():
             paths = [self._path(name) for name in names]
             for path in paths:
                 with contextlib.suppress(FileNotFoundError):
@@ -161,8 +164,8 @@ class DirectoryStore:
             self._sync_names(target.parent, Unavailable)
         self._remember(tag)
 
-    def _take_own(self) -> tuple[Path, Lock]:
-        """Make and lock a directory to write in; one that was made but not locked yet is a leftover to others."""
+    def _lock_own_directory(self) -> tuple[Path, Lock]:
+        # Another process may remove the directory between its creation and its lock: then try the next name.
         while True:
             own = self._directory / WRITING / os.urandom(8).hex()
             self._files.make_directory(own)
@@ -172,10 +175,9 @@ class DirectoryStore:
                     return own, lock
 
     def _remove_leftovers(self) -> None:
-        """Remove what processes that are gone were writing: their lock can be had."""
         writing = self._directory / WRITING
         for name in filter(_OWN.fullmatch, self._files.list_directories(writing)):
-            with contextlib.suppress(DirectoryLocked, OSError):  # what cannot be removed is in nobody's way
+            with contextlib.suppress(DirectoryLocked, OSError):  # leftovers do no harm, so errors are ignored
                 lock = self._files.lock(writing / name / LOCK)
                 for left in self._files.list_directory(writing / name):
                     if left == LOCK or _WRITTEN.fullmatch(left):
@@ -185,14 +187,14 @@ class DirectoryStore:
 
     @contextlib.contextmanager
     def _written(self, name: str, parts: Sequence[Buffer]) -> Iterator[tuple[Path, Path, bytes]]:
-        """A durable file with this content, which has no name of an object, and is gone with the block.
+        """Write the content to a durable file, yield its path, and remove that name at the end.
 
-        An OSError in the block is one of a call that has changed nothing.
+        The block must not raise OSError after it has changed something: it becomes `Unavailable`.
         """
         target = self._path(name)
-        written = self._own / str(next(self._numbers))
+        written = self._own_directory / str(next(self._numbers))
         tag = os.urandom(TAG_BYTES)
-        with _passing():
+        with _translated_errors():
             self._make_directories(target.parent)
             try:
                 file = self._files.open(written, create=True)
@@ -204,10 +206,10 @@ class DirectoryStore:
                     self._files.unlink(written)
 
     def _make_directories(self, directory: Path) -> None:
-        """Make a directory and those between it and the store's, durably; also those that others made just now."""
         if directory in self._known_directories:
             return
         self._make_directories(directory.parent)
+        # Sync also if the directory existed: another process may have created it and not synced the parent yet.
         self._files.make_directory(directory)
         self._sync_names(directory.parent, Unavailable)
         with self._state:
@@ -215,7 +217,6 @@ class DirectoryStore:
 
     @contextlib.contextmanager
     def _locked(self, directory: Path) -> Iterator[Lock]:
-        """Have others replace nothing in a directory: what a stopped process was replacing keeps none from the rest."""
         waited = 0.0
         while True:
             try:
@@ -223,7 +224,9 @@ class DirectoryStore:
                 break
             except DirectoryLocked:
                 if waited >= LOCK_WAIT_SECONDS_MAX:
-                    raise Unavailable("another process is replacing an object for too long") from None
+                    raise Unavailable(
+                        f"another process has held the lock of {directory} for {LOCK_WAIT_SECONDS_MAX:g} s"
+                    ) from None
             self._pause(LOCK_PAUSE_SECONDS)
             waited += LOCK_PAUSE_SECONDS
         try:
@@ -231,44 +234,42 @@ class DirectoryStore:
         finally:
             lock.release()
 
-    def _read(self, name: str, place: Callable[[int], tuple[int, int]]) -> Part:
-        with _passing():
+    def _read(self, name: str, to_range: Callable[[int], tuple[int, int]]) -> Part:
+        with _translated_errors():
             try:
                 file = self._open(name)
             except FileNotFoundError:
                 raise Missing(name) from None
-            self._see(name, _tag(file))
+            self._make_durable(name, _tag(file))
             size = file.size_bytes() - TAG_BYTES
-            start, size_bytes = place(size)
+            start, size_bytes = to_range(size)
             return Part(file.read(min(size_bytes, size - start), start), start, size, _tag(file).hex())
 
     def _open(self, name: str) -> File:
-        """An object; raises UnfitFileError for a stranger's file that is too short for one, or something else."""
         path = self._path(name)
         file = self._files.open(path)
         if file.size_bytes() < TAG_BYTES:
             raise UnfitFileError(errno.EINVAL, "it is too short for an object", str(path))
         return file
 
-    def _see(self, name: str, tag: bytes) -> None:
-        """Have the name of an object survive a power cut, before it is shown."""
+    def _make_durable(self, name: str, tag: bytes) -> None:
         if tag not in self._durable:
             self._sync_names(self._path(name).parent, Unavailable)
             self._remember(tag)
 
     def _sync_seen(self, path: Path) -> None:
-        """Make durable that a name is taken, before a caller acts on it."""
         self._sync_names(path.parent, Unavailable)
 
     def _sync_names(self, directory: Path, error: type[Unavailable | Unsure]) -> None:
         if self._is_read_only:
             return
+        # After a failed fsync(2) the kernel may have dropped the dirty pages, and a later success proves nothing.
         if directory in self._failed_directories:
-            raise error(f"a sync of {directory} has failed: it is not used any more")
+            raise error(f"{directory} is not used any more, because a sync of it failed: restart the broker")
         try:
             self._files.sync_directory(directory)
         except FileNotFoundError:
-            return  # where there is no directory, there is no name in it
+            return  # a missing directory has no names to sync
         except SyncError as failure:
             with self._state:
                 self._failed_directories.add(directory)
@@ -284,14 +285,13 @@ class DirectoryStore:
         return tag.hex()
 
     def _walk(self, prefix: str, after: str) -> Iterator[str]:
-        """The names below a prefix behind one, in order."""
         directory = self._directory / prefix
         try:
             inner = set(self._files.list_directories(directory))
             found = self._files.list_directory(directory)
         except FileNotFoundError:
             return
-        # As text: what is in `a/` comes behind `a-` and `a.`. What no object is called is a stranger's.
+        # Directories are sorted with their `/`, because names sort as text: `a/x` sorts after `a-` and `a.`.
         paths = (f"{prefix}{name}/" if name in inner else prefix + name for name in found)
         wanted = (path for path in paths if path > after or (path.endswith("/") and after.startswith(path)))
         for path in sorted(path for path in wanted if is_object_name(path.rstrip("/"))):
@@ -309,8 +309,8 @@ def _tag(file: File) -> bytes:
 
 
 @contextlib.contextmanager
-def _passing() -> Iterator[None]:
-    """What the system refuses has changed nothing, and may be tried again."""
+def _translated_errors() -> Iterator[None]:
+    """Turn an OSError of a call that changed nothing into an error of the store."""
     try:
         yield
     except UnfitFileError as error:

@@ -1,8 +1,4 @@
-"""Fencing carried out: what a `Fencer` wants, done in a store.
-
-Rules of this file: the store is settled (`settled_store`); where that gives up, a step may be made again. Each try has
-a nonce of its own, by which it knows its fences.
-"""
+"""Takeovers of fenced logs: the I/O for the decisions of a `Fencer`."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -23,20 +19,19 @@ from pipeline_broker.objects.store import Exists, Missing, ObjectStore, ObjectSt
 
 __all__ = ["Fencing", "Ownership", "TakeoverError", "list_places", "take_over"]
 
-TRIES_MAX = 20
-"""A try that is lost has met another fencer, or an owner that raised the boundary meanwhile."""
+TRIES_MAX = 20  # each lost try has met another fencer, or an owner that raised the boundary
 
 
 class TakeoverError(Exception):
-    """Others take the log over again and again."""
+    """The takeover failed because other brokers kept taking the log over."""
 
 
 class Ownership(NamedTuple):
-    """What the owner of a generation has won.
+    """The result of a takeover.
 
     Attributes:
-        fence: where the generation before it ends.
-        nonce: of its fence, and of what it writes.
+        fence: the end of the previous generation.
+        nonce: identifies the fence and everything that this owner writes.
     """
 
     fence: Place
@@ -44,44 +39,48 @@ class Ownership(NamedTuple):
 
     @property
     def first(self) -> Place:
-        """Where its own generation begins."""
+        """The first place of the owner's generation."""
         return Place(self.fence.generation + 1, self.fence.slot + 1)
 
 
 def take_over(store: ObjectStore, log: str, node: int, new_nonce: Callable[[], bytes]) -> Ownership:
-    """End the generation of a log that is alive, and own the next one.
+    """End the live generation of a log, and own the next one.
 
     Args:
         store: settled.
         log: its name.
-        node: of the broker that wants to go on with it.
-        new_nonce: 16 bytes that no other call gives, in any process.
+        node: node id of the broker that takes over.
+        new_nonce: returns 16 bytes that no other call returns, in any process.
 
     Raises:
-        TakeoverError: it lost every try.
+        TakeoverError: all tries were lost.
         BrokenLogError: the boundary of the log is damaged, or an object in it is not a slot.
     """
     for _ in range(TRIES_MAX):
+        # A nonce per try: a fence of an earlier, lost try must count as another fencer's.
         nonce = new_nonce()
         fencing = Fencing(store, log, node, nonce)
         fencer = fencing.run()
         if fencer.step is Step.WON:
             fencing.remove_stop()
             return Ownership(fencer.place, nonce)
-    raise TakeoverError(f"other brokers take over {log} again and again")
+    raise TakeoverError(
+        f"cannot take over {log}: other brokers took it over {TRIES_MAX} times at the same time. "
+        "Stop the other brokers with this store and node.id."
+    )
 
 
 class Fencing:
-    """One try to end the generation of a log that is alive.
+    """One attempt to end the live generation of a log.
 
     Args:
         store: settled.
         log: its name.
-        node: of the broker that wants to go on with it.
-        nonce: of this try alone, 16 bytes.
+        node: node id of the broker that takes over.
+        nonce: 16 bytes, of this attempt alone.
 
     Attributes:
-        fencer: how far it has come.
+        fencer: the state of the attempt.
     """
 
     def __init__(self, store: ObjectStore, log: str, node: int, nonce: bytes) -> None:
@@ -90,13 +89,13 @@ class Fencing:
         self._store, self._log, self._node, self._nonce = store, log, node, nonce
 
     def run(self) -> Fencer:
-        """Go on until it has won or lost; see `Fencer.successor`."""
+        """Step until the attempt is won or lost, and return the final state."""
         while self.fencer.step not in {Step.WON, Step.LOST}:
             self.step()
         return self.fencer
 
     def step(self) -> None:
-        """Do the one thing that comes next; may be called again when the store gave up."""
+        """Do the next step; may be repeated if the store gave up."""
         fencer = self.fencer
         if fencer.step in {Step.READ_BOUNDARY, Step.READ_AGAIN}:
             self.fencer = fencer.read(read_boundary(self._store, self._log))
@@ -110,35 +109,36 @@ class Fencing:
                 self._stop = fencer.wanted
 
     def remove_stop(self) -> None:
-        """Delete the own stop, which is behind the fence that won: the lowest one counts, and that stays."""
-        assert self.fencer.step is Step.WON, "asked before"
+        """Delete the fencer's own stop. It lies after the fence that won, and only the lowest one counts."""
+        assert self.fencer.step is Step.WON, "before that the stop may count"
         if self._stop is not None and self._stop != self.fencer.place:
-            with suppress(ObjectStoreError):  # it does no harm
+            with suppress(ObjectStoreError):  # a stop that stays does no harm
                 self._store.delete([slot_name(self._log, self._stop)])
 
     def _create(self, place: Place) -> Found | None:
-        """What is at a place after a try to create a fence there; None where that was deleted meanwhile."""
+        """Try to create a fence; return the object that is there now, or None if it was deleted before it was read."""
         name = slot_name(self._log, place)
         header = SlotHeader(SlotKind.FENCE, self._node, *place, self._nonce)
         try:
             self._store.create(name, encode_slot(header, ()).parts)
         except Exists:
             try:
-                there = read_header(self._store.read(name, 0, HEADER_SIZE).data)
+                existing = read_header(self._store.read(name, 0, HEADER_SIZE).data)
             except Missing:
                 return None
             except DamagedSlotError as error:
                 raise BrokenLogError(
-                    f"the object {name} is not a slot: {error}; move it away if it is not ours"
+                    f"the object {name} is not a slot: {error}. Move it away if another program wrote it"
                 ) from None
-            return Found.FENCE if there.kind is SlotKind.FENCE else Found.DATA
+            return Found.FENCE if existing.kind is SlotKind.FENCE else Found.DATA
         return Found.OWN
 
 
 def list_places(store: ObjectStore, log: str, first: Place) -> Mapping[Place, bool]:
-    """Which places of a log hold something, from one on, and whether that is a fence."""
+    """List the places of a log starting at `first`, each with True for a fence."""
     listing: dict[Place, bool] = {}
-    before = slot_name(log, first)[:-1]  # sorts in front of the name, and of at most nine earlier ones
+    # Without its last digit the name sorts before the wanted one, and before at most nine earlier slots.
+    before = slot_name(log, first)[:-1]
     for name, size_bytes in list_all(store, f"{log}/", before):
         place = place_of(log, name)
         if place is not None and place >= first:

@@ -1,9 +1,7 @@
-"""An object store whose callers need not wait for it any more when the process ends.
+"""An object store whose callers stop waiting for requests when the broker closes.
 
-Rules of this file: a client of a cloud waits up to half a minute for a request that nothing answers, and cannot be
-stopped meanwhile. So each request is carried out in a thread of this file, and its caller waits for that, or for
-`interrupt`. What was under way then may still be done. The threads are daemons, as many as there were requests at once,
-and end with that, or with the store.
+A cloud client waits up to half a minute for an answer and cannot be cancelled. So daemon threads of this module send
+the requests, and callers wait for the answer or for `interrupt`.
 """
 
 import queue
@@ -17,15 +15,13 @@ from pipeline_broker.objects.store_around import Operation, StoreAround, StoreRe
 
 __all__ = ["InterruptibleStore"]
 
+# An interrupted request of these leaves the caller unsure. All others may be repeated, whether they were done or not.
 CONDITIONAL = frozenset({Operation.CREATE, Operation.REPLACE})
-"""Whether one of these was done can be told by what is there; the others may simply be asked again."""
 
 _Answer = TypeVar("_Answer")
 
 
-class _Waiting:
-    """What one caller waits for."""
-
+class _PendingRequest:
     def __init__(self, send: Callable[[], Any]) -> None:
         self.send = send
         self.ended = threading.Event()
@@ -33,64 +29,66 @@ class _Waiting:
         self.error: BaseException | None = None
         self.is_answered = False
 
-    def carry_out(self) -> None:
+    def run(self) -> None:
         try:
             self.answer = self.send()
-        except BaseException as error:  # noqa: BLE001 - it is its caller's
+        except BaseException as error:  # noqa: BLE001 - `ask` raises it in the caller's thread
             self.error = error
         self.is_answered = True
         self.ended.set()
 
 
 class InterruptibleStore(StoreAround):
-    """See ObjectStore.
+    """A store whose waiting callers can be released. It uses as many daemon threads as there were concurrent requests.
 
     Args:
-        store: sends.
+        store: answers the requests.
     """
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)
         self._lock = threading.Lock()
         self._is_interrupted = False
-        self._under_way: set[_Waiting] = set()
+        self._in_flight: set[_PendingRequest] = set()
         self._threads = 0
-        self._requests: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_PendingRequest | None] = queue.SimpleQueue()
         weakref.finalize(self, self._requests.put, None)
 
     def interrupt(self) -> None:
-        """Have all that wait, and all that ask from here on, be told that nothing is known."""
+        """Release all waiting callers, and reject all later requests. A request that was sent may still be applied."""
         with self._lock:
             self._is_interrupted = True
-            under_way = tuple(self._under_way)
-        for request in under_way:
+            in_flight = tuple(self._in_flight)
+        for request in in_flight:
             request.ended.set()
         self._requests.put(None)
 
     def ask(self, request: StoreRequest, send: Callable[[], _Answer]) -> _Answer:
-        waiting = _Waiting(send)
+        pending = _PendingRequest(send)
         with self._lock:
             if self._is_interrupted:
-                raise Interrupted("the broker ends, and asks the store no more")
-            self._under_way.add(waiting)
-            if len(self._under_way) > self._threads:
+                raise Interrupted("the broker is closing and sends no more requests to the store")
+            self._in_flight.add(pending)
+            if len(self._in_flight) > self._threads:
                 self._threads += 1
                 threading.Thread(target=_run, args=(self._requests,), name="object-store", daemon=True).start()
-        self._requests.put(waiting)
-        waiting.ended.wait()
+        self._requests.put(pending)
+        pending.ended.wait()
         with self._lock:
-            self._under_way.discard(waiting)
-        if not waiting.is_answered:
+            self._in_flight.discard(pending)
+        if not pending.is_answered:
             unknown = Unsure if request.operation in CONDITIONAL else Interrupted
-            raise unknown("the broker ended before the store answered")
-        if waiting.error is not None:
-            raise waiting.error
-        answer: _Answer = waiting.answer
+            raise unknown("the broker closed before the store answered")
+        if pending.error is not None:
+            raise pending.error
+        answer: _Answer = pending.answer
         return answer
 
 
-def _run(requests: "queue.SimpleQueue[_Waiting | None]") -> None:
+def _run(requests: "queue.SimpleQueue[_PendingRequest | None]") -> None:
     while (request := requests.get()) is not None:
-        request.carry_out()
-        del request  # it refers to the store, whose end ends this
-    requests.put(None)  # for the next thread
+        request.run()
+        # The request refers to the store. While the thread waits for the next one, a reference would keep the store
+        # alive, and its finalizer would never end the threads.
+        del request
+    requests.put(None)  # one None ends all threads: each passes it on

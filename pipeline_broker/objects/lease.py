@@ -1,13 +1,14 @@
-"""The lease of a log, by which others see that its owner lives, and how long one of them has seen no life.
+"""Leases: how the owner of a log shows other brokers that it is alive, and how a standby measures its silence.
 
-Rules of this file: values only, no I/O; a caller says what time it is, on its own monotonic clock. A lease decides who
-is suspected, never what is true: who owns a log is decided by its fences (`fenced_log`). So a wrong clock, a store that
-stands still or a lease that is lost cost a takeover that was not needed, and no record.
+Values only: no I/O. Callers pass in times of their own monotonic clock. A lease only decides when a takeover is tried.
+Fences decide who owns the log (`fenced_log`). So a wrong clock, a hanging store or a lost lease can cost an unnecessary
+takeover, but no record.
 
-    <log>/lease   replaced where it is the one that was read; of several who claim a lease that they saw, one succeeds
+    <log>/lease   replaced only if unchanged since it was read: of several brokers that claim the same lease, one
+    succeeds
 
-An owner renews it. Its content says only whose it is and a number that rises, and never comes back. A log whose lease
-shows the same content for a whole session has an owner that is gone, one that ended in order has given it back.
+The owner renews the lease, which holds the owner's nonce and a rising counter, so no content repeats. If the content
+stays the same for a whole session, the owner is presumed dead. An owner that shuts down cleanly gives the lease back.
 """
 
 import struct
@@ -18,11 +19,13 @@ from pipeline_broker.records.checksum import crc32c
 __all__ = ["LEASE_BYTES_MAX", "Lease", "LeaseTimes", "Sight", "Watch", "lease_name"]
 
 LEASE_BYTES_MAX = 64
-"""Longer than any lease: all of an object that is none is not needed."""
-LOOK_SECONDS = 0.5
-LOOKS_PER_SESSION = 12
+"""Limit for reading a lease, longer than any valid one."""
+POLL_SECONDS = 0.5
+POLLS_PER_SESSION = 12
+# Between two polls at most 1/3 of a session counts as silence. So after both machines stood still (a suspended host),
+# a live owner has the other two thirds to renew its lease. A standby that gets hardly any CPU still claims the lease
+# after three polls; it used to start over forever.
 GAPS_PER_SESSION = 3
-"""Between two looks such a share of a session counts at most, however long the looker was away."""
 RENEWALS_PER_SESSION_MIN = 3
 SESSION_SECONDS_MIN = 1.0
 RENEW_SECONDS_MIN = 0.1
@@ -33,36 +36,38 @@ _SUM = struct.Struct("<I")
 
 
 def lease_name(log: str) -> str:
-    """The name of the object that shows that the owner of a log lives."""
     return f"{log}/lease"
 
 
 class LeaseTimes(NamedTuple):
-    """How often an owner shows that it lives, and how long one that does not is waited for; in seconds."""
+    """Renewal interval of a lease, and the silence after which a standby may claim it."""
 
     renew_seconds: float
     session_seconds: float
 
     @classmethod
     def of(cls, heartbeat_ms: int, session_ms: int) -> "LeaseTimes":
-        """Those of settings; a session has several renewals, also where the settings are others."""
+        """Return the times for two settings in milliseconds.
+
+        They are raised to minimums, and a session always has at least `RENEWALS_PER_SESSION_MIN` renewals.
+        """
         session_seconds = max(session_ms / 1000, SESSION_SECONDS_MIN)
         heartbeat_seconds = max(heartbeat_ms / 1000, RENEW_SECONDS_MIN)
         return cls(min(heartbeat_seconds, session_seconds / RENEWALS_PER_SESSION_MIN), session_seconds)
 
     @property
     def look_seconds(self) -> float:
-        """How long one who watches the lease waits between two looks."""
-        return min(LOOK_SECONDS, self.session_seconds / LOOKS_PER_SESSION)
+        """Interval at which a standby reads the lease."""
+        return min(POLL_SECONDS, self.session_seconds / POLLS_PER_SESSION)
 
 
 class Lease(NamedTuple):
-    """What an owner says.
+    """The content of a lease.
 
     Attributes:
-        nonce: of its life, 16 bytes.
-        counter: one more at each writing.
-        is_free: it has ended in order, and anybody may go on.
+        nonce: 16 bytes that identify this run of the owner.
+        counter: increases with each write.
+        is_free: the owner has shut down cleanly, and any broker may take over.
     """
 
     nonce: bytes
@@ -70,21 +75,23 @@ class Lease(NamedTuple):
     is_free: bool = False
 
     def renewed(self) -> "Lease":
-        """What the owner says next."""
+        """Return the lease that the owner writes next."""
         return self._replace(counter=self.counter + 1)
 
     def given_back(self) -> "Lease":
-        """What the owner says last."""
+        """Return the lease that the owner writes at shutdown."""
         return self._replace(counter=self.counter + 1, is_free=True)
 
     def encode(self) -> bytes:
-        """Its object."""
         data = _LEASE.pack(_MAGIC, *self)
         return data + _SUM.pack(crc32c(data))
 
     @classmethod
     def decode(cls, data: bytes) -> "Lease | None":
-        """What an object says; None where it is no lease, which is waited for as one that is not renewed."""
+        """Decode the content of a lease object; None if it is not a lease.
+
+        A standby treats such an object like a lease that is never renewed.
+        """
         fields, checksum = data[: _LEASE.size], data[_LEASE.size :]
         if len(fields) < _LEASE.size or checksum != _SUM.pack(crc32c(fields)):
             return None
@@ -93,11 +100,11 @@ class Lease(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What a look at a lease has found.
+    """A lease object as read from the store.
 
     Attributes:
-        content: of its object; empty where there is none.
-        tag: of this content, to replace it; None where there is none.
+        content: empty if the object is missing.
+        tag: the tag for replacing it; None if it is missing.
     """
 
     content: bytes = b""
@@ -105,25 +112,26 @@ class Sight(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """Whether the owner has ended in order."""
+        """True if the owner has shut down cleanly."""
         lease = Lease.decode(self.content)
         return lease is not None and lease.is_free
 
 
 class Watch(NamedTuple):
-    """Life that has been looked for, by one who looks again and again.
+    """Observations of a lease by a standby that reads it again and again.
 
-    It counts from when the answer came that showed the content first, to when the last look was begun: so what takes
-    long on the way, or was asked for before the looker itself was stopped, counts for nobody's death. Of the time
-    between two looks only a share of a session counts: an owner that stood still with the looker has the rest to show
-    its life. A looker that is hardly let run goes on all the same, after as many looks as there are shares.
+    Silence is measured from the answer that first showed the content to the start of the latest read. So a slow answer,
+    or
+    a read that began before the standby itself was suspended, never counts as silence of the owner. Of the time between
+    two
+    reads, at most a third of a session counts (`GAPS_PER_SESSION`).
 
     Attributes:
-        session_seconds: how long a content must stand still.
-        sight: what was seen last; None in front of the first look.
-        since: when its content was seen first.
-        away_seconds: what does not count of the time since then.
-        asked_at, answered_at: of the last look.
+        session_seconds: the silence after which the lease may be claimed.
+        sight: the latest reading; None before the first.
+        since: time of the first answer with this content.
+        away_seconds: the part of the time since then that does not count.
+        asked_at, answered_at: start and end of the latest read.
     """
 
     session_seconds: float
@@ -134,11 +142,12 @@ class Watch(NamedTuple):
     answered_at: float = 0.0
 
     def see(self, sight: Sight, asked_at: float, answered_at: float) -> "Watch":
-        """Take note of a look.
+        """Add a reading.
 
         Args:
-            asked_at: when it was begun, on a monotonic clock, in seconds.
-            answered_at: when it had ended.
+            sight: the lease as read.
+            asked_at: start of the read on a monotonic clock, in seconds.
+            answered_at: end of the read.
         """
         since, away_seconds = answered_at, 0.0
         if self.sight is not None and sight.content == self.sight.content:
@@ -147,9 +156,9 @@ class Watch(NamedTuple):
         return Watch(self.session_seconds, sight, since, away_seconds, asked_at, answered_at)
 
     def miss(self, failed_at: float) -> "Watch":
-        """Take note of a look that the store did not answer.
+        """Record a read that failed at `failed_at`.
 
-        Where that lasts the next look begins anew, because the owner had no chance to show its life.
+        If reads fail for long, the next one starts a new measurement: the owner could not renew its lease either.
         """
         is_brief = failed_at - self.answered_at < self._counted_seconds_max
         return self if is_brief else Watch(self.session_seconds)
@@ -160,12 +169,12 @@ class Watch(NamedTuple):
 
     @property
     def still_seconds(self) -> float:
-        """For how long the same content has been seen, counted or not."""
+        """Time for which the content has not changed, including the part that does not count."""
         return self.asked_at - self.since
 
     @property
     def claimable(self) -> Sight | None:
-        """The sight of a lease that may be claimed now: given back, or not renewed for a whole session."""
+        """The latest reading if the lease may be claimed now: it was given back, or not renewed for a whole session."""
         if self.sight is None:
             return None
         is_still = self.still_seconds - self.away_seconds >= self.session_seconds

@@ -1,10 +1,4 @@
-"""A lease read, claimed, and kept for as long as a log is owned.
-
-Rules of this file: a thread keeps the lease, also while its owner reads what it took over. An owner whose lease another
-one has claimed goes on, because it is the fence that ends it; should no fence come, it claims the lease again when that
-stands still, as a standby would. A store that does not answer is waited for: one that refuses what a start claims is
-asked again, because its owner is the one that the fence has made it.
-"""
+"""The keeper of a lease: a thread that renews it for as long as this broker owns the log."""
 
 import threading
 import time
@@ -17,20 +11,21 @@ from pipeline_broker.objects.store import Changed, Exists, Missing, ObjectStore,
 
 __all__ = ["LeaseKeeper", "LeaseState", "claim_lease", "read_lease", "take_lease"]
 
-CLOSE_SECONDS_MAX = 1.0
-"""How long an end waits for the lease to be given back."""
+CLOSE_SECONDS_MAX = 1.0  # limit for giving the lease back at shutdown
 CLAIMS_MAX = 20
 
 
 class LeaseState(NamedTuple):
-    """How a lease stands.
+    """The state of a lease, as its keeper knows it.
 
     Attributes:
-        is_held: it is the owner's own, as far as the owner knows.
-        age_seconds: since it was asked for last, and granted.
-        is_current: it is held, and no standby can have claimed it yet; or the store has refused a request that was sent
-            less than a session ago, so that nobody can be known to have done so: then an owner serves on with what it
-            has, as a leader of Kafka's does that has lost its controller. One that is another's never is.
+        is_held: the lease is this owner's, as far as it knows.
+        age_seconds: time since the last granted request was sent.
+        is_current: no standby can have claimed the lease yet, or the store has refused a request sent less than a
+            session
+            ago, so no standby can be known to have claimed it. The owner then keeps serving, like a Kafka leader that
+            has
+            lost its controller. Always False for a lease that is another broker's.
     """
 
     is_held: bool
@@ -39,7 +34,11 @@ class LeaseState(NamedTuple):
 
 
 def read_lease(store: ObjectStore, log: str) -> Sight:
-    """A look at the lease of a log; raises ObjectStoreError where the store does not answer."""
+    """Read the lease of a log.
+
+    Raises:
+        ObjectStoreError: the store does not answer.
+    """
     try:
         part = store.read(lease_name(log), 0, LEASE_BYTES_MAX)
     except Missing:
@@ -48,10 +47,13 @@ def read_lease(store: ObjectStore, log: str) -> Sight:
 
 
 def claim_lease(store: ObjectStore, log: str, lease: Lease, sight: Sight) -> str | None:
-    """Replace a lease that was seen; returns the tag of the own one, None where another one was faster.
+    """Replace a lease that was read; return the new tag, or None if another broker was faster.
 
     Args:
         store: settled.
+        log: its name.
+        lease: the new content.
+        sight: the lease as it was read.
 
     Raises:
         ObjectStoreError: the store does not answer.
@@ -64,7 +66,7 @@ def claim_lease(store: ObjectStore, log: str, lease: Lease, sight: Sight) -> str
 
 
 def take_lease(store: ObjectStore, log: str, lease: Lease) -> str | None:
-    """Claim a lease from any owner; None where others are always faster; otherwise as `claim_lease`."""
+    """Claim the lease from whichever broker has it; return the new tag, or None if others are faster each time."""
     for _ in range(CLAIMS_MAX):
         tag = claim_lease(store, log, lease, read_lease(store, log))
         if tag is not None:
@@ -73,16 +75,22 @@ def take_lease(store: ObjectStore, log: str, lease: Lease) -> str | None:
 
 
 class LeaseKeeper:
-    """Keeps a lease from the beginning on, in a thread of its own, until it is closed.
+    """A thread that keeps a lease from construction until `close`.
+
+    The thread also runs while the owner still reads the log that it took over. An owner whose lease was claimed
+    continues,
+    because only a fence ends it. If no fence appears, it claims the lease again once that stands still, like a standby.
+    While the store does not answer, the keeper repeats its request.
 
     Args:
         store: not settled.
-        log: whose lease it is.
-        lease: that was written last.
-        tag: of that; None where the store refused it, and the lease is still to be claimed from whoever has it.
-        times: how often it is renewed, and when that of another one may be claimed.
-        asked_at: by `time.monotonic`, when the store was asked for it; a process that stands still meanwhile gets the
-            answer when the lease is another one's already.
+        log: its name.
+        lease: the lease that was written last.
+        tag: its tag; None if the store refused the claim at startup. Then the keeper claims the lease from whichever
+            broker has it: the fence has already made this broker the owner.
+        times: renewal interval, and the silence after which another broker's lease may be claimed.
+        asked_at: time.monotonic() when the lease was requested. The age counts from the request, not the answer: a
+            suspended process may get the answer after another broker has claimed the lease.
     """
 
     def __init__(
@@ -92,7 +100,8 @@ class LeaseKeeper:
         self._is_anothers = False
         self._stopping = threading.Event()
         self._gives_back = True
-        self._asked_at = self._tried_at = self._refused_at = asked_at  # granted, sent last, refused
+        # Send times of the last granted request, of the last request, and of the last refused one.
+        self._asked_at = self._tried_at = self._refused_at = asked_at
         self._unsettled = store
         self._pause_until_stopped = pause_until(self._stopping)
         self._store = SettledStore(store, self._pause)
@@ -100,23 +109,23 @@ class LeaseKeeper:
         self._thread.start()
 
     def state(self) -> LeaseState:
-        """How it stands; any thread may ask."""
+        """Return the state of the lease. Thread-safe."""
         is_held, now = self._tag is not None, time.monotonic()
         is_current = not self._is_anothers and now - max(self._asked_at, self._refused_at) < self._times.session_seconds
         return LeaseState(is_held, now - self._asked_at, is_current)
 
     def close(self, *, gives_back: bool) -> None:
-        """End; waits a second at most.
+        """End the thread; waits for at most a second.
 
         Args:
-            gives_back: the log is not written any more, and a standby may go on with it at once.
+            gives_back: the log is no longer written, and a standby may take over at once.
         """
         self._gives_back = gives_back
         self._stopping.set()
         self._thread.join(CLOSE_SECONDS_MAX)
 
     def _pause(self, seconds: float, error: ObjectStoreError) -> None:
-        """Also of a look at a lease that is another's, which makes nothing current."""
+        # Failed reads of another broker's lease count here, too. `is_current` is False then in any case.
         self._refused_at = self._tried_at
         self._pause_until_stopped(min(seconds, self._times.renew_seconds), error)
         self._tried_at = time.monotonic()
@@ -127,10 +136,11 @@ class LeaseKeeper:
         tag = claim_lease(self._store, self._log, self._lease, sight)
         self._is_anothers = tag is None
         self._tag = tag
-        self._asked_at = asked_at  # an earlier try than the last one may be that which the store has done
+        # The time of the first try, not of the last: any of the repeated requests may be the one that was applied.
+        self._asked_at = asked_at
 
     def _run(self) -> None:
-        with suppress(ObjectStoreError):  # the store gives up only when this is closed
+        with suppress(ObjectStoreError):  # the settled store gives up only after `close`
             while self._tag is None and not self._stopping.is_set():
                 self._claim(read_lease(self._store, self._log))
             while not self._stopping.is_set():
@@ -143,15 +153,15 @@ class LeaseKeeper:
                 claim_lease(self._unsettled, self._log, self._lease.given_back(), Sight(tag=self._tag))
 
     def _renew(self) -> None:
-        """Until another one has the lease; at once behind an outage, because it counts from when it was asked for."""
         while self._tag is not None:
+            # Negative after an outage, because the interval counts from the last request: then the lease is renewed at
+            # once.
             due_in_seconds = self._asked_at + self._times.renew_seconds - time.monotonic()
             if self._stopping.wait(max(0.0, due_in_seconds)):
                 return
             self._claim(Sight(tag=self._tag))
 
     def _claim_when_still(self) -> None:
-        """Until this one has it again."""
         watch = Watch(self._times.session_seconds)
         while not self._stopping.wait(self._times.look_seconds):
             asked_at = time.monotonic()

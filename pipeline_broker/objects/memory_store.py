@@ -1,8 +1,4 @@
-"""Objects in the memory of this process: for brokers that keep nothing, and for tests.
-
-Rules of this file: one lock for everything, so a store is linearizable as a whole; contents are copied when they come,
-and never changed, so that they are given out as they are.
-"""
+"""An object store in the memory of this process, for brokers without persistence, and for tests."""
 
 import bisect
 import threading
@@ -25,7 +21,12 @@ __all__ = ["MemoryStore"]
 
 
 class MemoryStore:
-    """See ObjectStore; it is never `Unavailable` and always sure."""
+    """A store that always answers: it never raises `Unavailable` or `Unsure`.
+
+    One lock guards everything, so the store as a whole is linearizable. Contents are copied on write and never changed,
+    so
+    reads return them without a copy.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,7 +61,7 @@ class MemoryStore:
     def list(self, prefix: str, after: str = "") -> Sequence[Listed]:
         checked_prefix(prefix)
         with self._lock:
-            # Nothing sorts between a prefix and what is below it, but what is `after` the prefix may be far behind.
+            # Names below a prefix are neighbours in `_names`. So one slice holds the page.
             first = max(bisect.bisect_left(self._names, prefix), bisect.bisect_right(self._names, after))
             page = [name for name in self._names[first : first + LIST_MAX] if name.startswith(prefix)]
             return [Listed(name, len(self._objects[name][0])) for name in page]

@@ -1,14 +1,13 @@
-"""From the address of a store to the store.
+"""Opens the object store at a URL.
 
-    s3://BUCKET/PREFIX   a bucket; the environment says how it is reached: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
-                         AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ALLOW_HTTP
-    az://CONTAINER/PREFIX   of Azure: AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY
-    gs://BUCKET/PREFIX      of Google: GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SERVICE_ACCOUNT
-    file:///DIR          a directory of this machine
-    memory://            the memory of this process, a new store for each opening
+    s3://BUCKET/PREFIX      Amazon S3 or compatible: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+                            AWS_REGION, AWS_ALLOW_HTTP
+    az://CONTAINER/PREFIX   Azure: AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY
+    gs://BUCKET/PREFIX      Google Cloud: GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SERVICE_ACCOUNT
+    file:///DIR             a directory of this machine
+    memory://               the memory of this process, a new store each time
 
-Rules of this file: what is wrong with an address, or with what an address needs, is a `StoreRefused` with one line. A
-store that opens may still not answer, or not keep conditions: `check` finds that out.
+The environment variables named above say how a bucket is reached.
 """
 
 import os
@@ -25,7 +24,7 @@ __all__ = ["StoreRefused", "open_store"]
 
 
 class _Cloud(NamedTuple):
-    """Whose protocol, and the variables that say where another server is and that it may be reached without TLS."""
+    """A protocol, with the variables for another endpoint and for allowing connections without TLS."""
 
     name: Literal["s3", "az", "gs"]
     endpoint: str
@@ -40,52 +39,53 @@ ENDPOINTS = {
 
 
 class StoreRefused(Exception):
-    """A store that cannot be used, with the reason in one line."""
+    """A store that cannot be used; the text is one line."""
 
 
 def open_store(url: str, files: FileSystem, *, read_only: bool = False) -> ObjectStore:
-    """The store at an address.
+    """Open the store at a URL, without checking that it answers or honours conditions (see `check`).
 
     Args:
-        url: see the rules of the file.
-        files: the file system of `file://`.
+        url: see the module.
+        files: the file system for `file://`.
         read_only: nothing will be written.
 
     Raises:
-        StoreRefused: the address is none, or what it leads to cannot be used.
+        StoreRefused: the URL is invalid, or its store cannot be opened.
     """
     address = urlsplit(url)
     if address.query or address.fragment:
-        raise StoreRefused(f"{url}: the address of a store has no '?' and no '#'")
+        raise StoreRefused(f"{url}: the address of a store must not contain '?' or '#'")
     if address.scheme in ENDPOINTS:
         return _open_bucket(url, address.scheme, address.netloc, address.path.strip("/"))
     if address.scheme == "file":
         if address.netloc or not address.path.startswith("/"):
-            raise StoreRefused(f"{url}: a directory is given as file:///DIR, with its whole path")
+            raise StoreRefused(f"{url}: name a directory as file:///DIR, with its absolute path")
         try:
             return DirectoryStore(files, Path(unquote(address.path)), read_only=read_only)
         except OSError as error:
             raise StoreRefused(f"{url}: {error}") from error
     if address.scheme == "memory":
         if address.netloc or address.path.strip("/"):
-            raise StoreRefused(f"{url}: the store in memory has no name: memory://")
+            raise StoreRefused(f"{url}: the store in memory has no name. Use memory://")
         return MemoryStore()
     raise StoreRefused(
-        f"{url}: a store is s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX, file:///DIR or memory://"
+        f"{url}: unknown kind of store. Use s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX, file:///DIR"
+        " or memory://"
     )
 
 
 def _open_bucket(url: str, scheme: str, bucket: str, prefix: str) -> ObjectStore:
     if not bucket:
-        raise StoreRefused(f"{url}: a bucket is missing: {scheme}://BUCKET/PREFIX")
+        raise StoreRefused(f"{url}: the bucket is missing. Use {scheme}://BUCKET/PREFIX")
     try:
-        from pipeline_broker.objects.cloud_store import CloudStore  # noqa: PLC0415 - only buckets need obstore
+        from pipeline_broker.objects.cloud_store import CloudStore  # noqa: PLC0415 - obstore is optional
     except ImportError:
-        raise StoreRefused(f"{url}: this needs obstore: pip install 'pipeline-broker[objects]'") from None
+        raise StoreRefused(f"{url}: buckets need obstore. Run: pip install 'pipeline-broker[objects]'") from None
     cloud = ENDPOINTS[scheme]
     is_encrypted = not os.environ.get(cloud.endpoint, "").startswith("http://")
     if not is_encrypted and os.environ.get(cloud.allow_http, "").lower() not in {"true", "1"}:
-        raise StoreRefused(f"{url}: {cloud.endpoint} is not encrypted; {cloud.allow_http}=true allows that")
+        raise StoreRefused(f"{url}: {cloud.endpoint} is not encrypted. Set {cloud.allow_http}=true to allow that")
     try:
         return CloudStore(bucket, f"{prefix}/" if prefix else "", is_encrypted=is_encrypted, cloud=cloud.name)
     except ValueError as error:

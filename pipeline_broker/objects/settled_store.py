@@ -1,26 +1,25 @@
-"""An object store that knows what became of its writes, around one that may be unsure.
+"""An object store that retries until it knows the result of each request.
 
-Rules of this file: it sends again until it knows. What a writing has met is never judged by its error, but by looking
-at the object, because an answer may be lost after the store has done it, and a client or a store may repeat a request
-by itself: then `Exists` and `Changed` are about the caller's own object. An object is the caller's own when it begins
-with the same bytes and is as long. So these bytes must be unlike those of every other writing of the name: callers put
-a nonce of their life and a place or a counter into the first `HEAD_BYTES`.
+The error of a write never decides, because an answer may be lost after the store has applied the request, and an HTTP
+client or a store may repeat a request by itself. Then `Exists` and `Changed` are about the caller's own object. So the
+store reads the object, and compares its first `HEAD_BYTES` bytes and its size. Callers must make these bytes unique
+among all writes of the name: they put a nonce of the process and a slot or a counter there.
 
-    sent        answer                        the object then             settled as
+    sent        answer                        the object then             result
     create      ok                                                        stored
     create      Unavailable                                               sent again
     create      Exists, Unsure                own                         stored
-                                              none                        sent again
+                                              missing                     sent again
                                               another                     Exists
     replace     ok                                                        stored
     replace     Unavailable                                               sent again
     replace     Changed, Unsure               own                         stored
-                                              as before (the tag's)       sent again
-                                              another, or none            Changed
+                                              unchanged (the old tag)     sent again
+                                              another, or missing         Changed
     all others  Unavailable                                               sent again
 
-Sending again is safe: an earlier copy that is applied late meets the condition of the later one, or the other way
-round. Between two tries it waits from 50 ms to 2 s; how long in all, the caller's `pause` decides.
+Sending again is safe: if an earlier copy is applied late, the condition of one of the copies fails. The pause between
+two tries grows from 50 ms to 2 s. The caller's `Pause` decides when to give up.
 """
 
 import threading
@@ -45,6 +44,7 @@ from pipeline_broker.objects.store import (
 __all__ = ["HEAD_BYTES", "PAUSE_SECONDS_MIN", "Pause", "SettledStore", "pause_briefly", "pause_until"]
 
 HEAD_BYTES = 64
+"""Start of a content that must differ from every other content written under the name."""
 PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.05, 2.0
 BRIEF_SECONDS_MAX = 1.0
 
@@ -55,11 +55,11 @@ class Pause(Protocol):
     """Waits between two tries, or gives up."""
 
     def __call__(self, seconds: float, error: ObjectStoreError) -> None:
-        """Wait so long, or raise the error that the last try has met to give up; called from any thread."""
+        """Wait for `seconds`, or raise `error`, the error of the last try, to give up. Called from any thread."""
 
 
 def pause_until(stopping: threading.Event) -> Pause:
-    """Go on until the event is set, also in the middle of a wait."""
+    """Return a pause that retries until the event is set; setting it also ends a wait."""
 
     def pause(seconds: float, error: ObjectStoreError) -> None:
         if stopping.wait(seconds):
@@ -69,23 +69,22 @@ def pause_until(stopping: threading.Event) -> Pause:
 
 
 def pause_briefly(seconds: float, error: ObjectStoreError) -> None:
-    """Give up after five tries, which is when a second and a half was waited; for those who can do without.
-
-    Where the broker ends they do without at once: a further try would not be sent.
-    """
+    """Give up after five tries, 1.5 s of pauses; for callers that can do without the answer."""
+    # A closing broker sends nothing more, so after `Interrupted` another try is useless.
     if seconds > BRIEF_SECONDS_MAX or isinstance(error, Interrupted):
         raise error
     time.sleep(seconds)
 
 
 class SettledStore:
-    """See ObjectStore: `Unavailable` and `Unsure` are raised only when `pause` gives up.
+    """A store that raises `Unavailable` and `Unsure` only when `pause` gives up.
 
-    `Exists` and `Changed` then are about another's object. An own one that was replaced or deleted by another before it
-    could be looked at counts as never written.
+    `Exists` and `Changed` are then about another writer's object. The caller's own object, if another writer replaced
+    or
+    deleted it before it could be read, counts as never written.
 
     Args:
-        store: sends.
+        store: answers the requests.
         pause: called between two tries.
     """
 
@@ -94,8 +93,8 @@ class SettledStore:
         self._pause = pause
 
     def create(self, name: str, parts: Sequence[Buffer]) -> str:
-        tries = _Tries(self._pause)
-        own = _Own(parts)
+        backoff = _Backoff(self._pause)
+        own = _OwnContent(parts)
         while True:
             try:
                 return self._store.create(name, parts)
@@ -103,16 +102,16 @@ class SettledStore:
                 met: ObjectStoreError = error
             except (Exists, Unsure) as error:
                 met = error
-                found = self._look(name)
+                found = self._read_head(name)
                 if found is not None:
-                    if own.is_in(found):
+                    if own.matches(found):
                         return found.tag
                     raise Exists(name) from None
-            tries.wait(met)
+            backoff.wait(met)
 
     def replace(self, name: str, parts: Sequence[Buffer], tag: str) -> str:
-        tries = _Tries(self._pause)
-        own = _Own(parts)
+        backoff = _Backoff(self._pause)
+        own = _OwnContent(parts)
         while True:
             try:
                 return self._store.replace(name, parts, tag)
@@ -120,47 +119,44 @@ class SettledStore:
                 met: ObjectStoreError = error
             except (Changed, Unsure) as error:
                 met = error
-                found = self._look(name)
-                if found is not None and own.is_in(found):
+                found = self._read_head(name)
+                if found is not None and own.matches(found):
                     return found.tag
                 if found is None or found.tag != tag:
                     raise Changed(name) from None
-            tries.wait(met)
+            backoff.wait(met)
 
     def read(self, name: str, start: int, size_bytes: int) -> Part:
-        return self._repeated(lambda: self._store.read(name, start, size_bytes))
+        return self._retried(lambda: self._store.read(name, start, size_bytes))
 
     def read_end(self, name: str, size_bytes: int) -> Part:
-        return self._repeated(lambda: self._store.read_end(name, size_bytes))
+        return self._retried(lambda: self._store.read_end(name, size_bytes))
 
     def list(self, prefix: str, after: str = "") -> Sequence[Listed]:
-        return self._repeated(lambda: self._store.list(prefix, after))
+        return self._retried(lambda: self._store.list(prefix, after))
 
     def delete(self, names: Sequence[str]) -> None:
-        self._repeated(lambda: self._store.delete(names))
+        self._retried(lambda: self._store.delete(names))
 
     def upload(self, name: str, parts: Sequence[Buffer]) -> None:
-        self._repeated(lambda: self._store.upload(name, parts))
+        self._retried(lambda: self._store.upload(name, parts))
 
-    def _look(self, name: str) -> Part | None:
-        """The head of an object, None where there is none."""
+    def _read_head(self, name: str) -> Part | None:
         try:
             return self.read(name, 0, HEAD_BYTES)
         except Missing:
             return None
 
-    def _repeated(self, send: Callable[[], _Answer]) -> _Answer:
-        tries = _Tries(self._pause)
+    def _retried(self, send: Callable[[], _Answer]) -> _Answer:
+        backoff = _Backoff(self._pause)
         while True:
             try:
                 return send()
             except Unavailable as error:
-                tries.wait(error)
+                backoff.wait(error)
 
 
-class _Own:
-    """How the caller's own object begins, and how long it is."""
-
+class _OwnContent:
     def __init__(self, parts: Sequence[Buffer]) -> None:
         self._size_bytes = sum(map(len, parts))
         head = b""
@@ -170,13 +166,11 @@ class _Own:
                 break
         self._head = head
 
-    def is_in(self, found: Part) -> bool:
+    def matches(self, found: Part) -> bool:
         return found.size_bytes == self._size_bytes and found.data == self._head
 
 
-class _Tries:
-    """The waits of one call, each twice as long as the last."""
-
+class _Backoff:
     def __init__(self, pause: Pause) -> None:
         self._pause = pause
         self._seconds = PAUSE_SECONDS_MIN

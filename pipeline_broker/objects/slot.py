@@ -1,21 +1,21 @@
-"""Slot objects: bytes <-> entries that became durable together.
+"""The format of slot objects: the entries of one commit, with an index at the end.
 
-Rules of this file: no I/O, and no knowledge of what an entry is. An entry has a key, under which it is grouped, and a
-head, which the index repeats: whoever takes a log over learns what it needs from the end of an object. A checksum
-covers every byte, and every length is held against what is left before it is used. What a checksum covers is not
-trusted before the checksum was compared.
+No I/O, and no knowledge of the entries. Every byte is covered by a checksum, and nothing is used before its checksum
+was compared. Every length is compared with the remaining bytes.
 
 Layout (little-endian):
 
     header 48   magic 4, version 1, kind 1, zeros 2, node 4, generation 8, slot 8, nonce 16, CRC-32C 4 (of these)
     body        the entries, grouped by key, within a group in the order of the commit
     index       per group: key length 2, entry count 4, bytes 4, CRC-32C 4 (of these bytes), the key;
-                then per entry of it: place in the commit 4, bytes 4, head length 2, the head
+                then per entry of it: position in the commit 4, bytes 4, head length 2, the head
     trailer 64  the header without its checksum 44, index bytes 4, group count 4, entry count 4,
                 CRC-32C 4 (of the index and the trailer so far), magic 4
 
-The trailer repeats the header because a takeover reads only the end of an object, and must know whose it is. The first
-bytes of an object are its writer's alone: they hold the nonce of one life of a process.
+An entry has a key, by which it is grouped, and a head, which the index repeats. So a takeover reads only the end of
+each
+object. The trailer repeats the header for the same reason: the reader must know who wrote the object. The header is
+unique to its writer, because it holds the nonce of one run of a process (see `settled_store`).
 """
 
 import enum
@@ -52,7 +52,7 @@ VERSION = 1
 NONCE_SIZE = 16
 KEY_SIZE_MAX = HEAD_SIZE_MAX = (1 << 16) - 1
 OBJECT_SIZE_MAX = (1 << 32) - 1
-JOIN_BELOW_BYTES = 64 << 10  # smaller parts are copied into one buffer, larger ones are sent from where they are
+JOIN_BELOW_BYTES = 64 << 10  # entries below this size are copied into one buffer, larger ones are sent uncopied
 
 _IDENTITY = struct.Struct("<4sBB2xiQQ16s")
 _SUM = struct.Struct("<I")
@@ -63,31 +63,31 @@ _ENTRY = struct.Struct("<IIH")
 HEADER_SIZE = _IDENTITY.size + _SUM.size
 TRAILER_SIZE = _IDENTITY.size + _COUNTS.size + _SUM.size + len(END_MAGIC)
 FENCE_SIZE = HEADER_SIZE + TRAILER_SIZE
-"""A fence has no entries, data always has: so a listing, which has sizes, tells one from the other."""
+"""Size of a fence in bytes. Data always has entries, so the sizes in a listing tell fences from data."""
 
 
 class DamagedSlotError(Exception):
-    """Bytes that are not those of a slot object as it was made."""
+    """Bytes that are not an intact slot object."""
 
 
 class SlotKind(enum.IntEnum):
-    """What an object in a slot says."""
+    """The kind of a slot object."""
 
     DATA = 1
-    """Entries of a commit."""
+    """The entries of a commit."""
     FENCE = 2
-    """Its generation ends in front of it, or was to end there."""
+    """The end of a generation, or an attempt to end it there."""
     SNAPSHOT = 3
-    """Entries that make all earlier ones unnecessary."""
+    """Entries that replace all earlier ones."""
 
 
 class SlotHeader(NamedTuple):
-    """Whose slot it is.
+    """The identity of a slot object.
 
     Attributes:
-        node: the broker that made it.
+        node: node id of the broker that wrote it.
         generation, slot: its place in the log.
-        nonce: drawn by the process that made it: tells its own objects from those of an earlier life.
+        nonce: drawn by the process that wrote it; tells its objects from those of earlier runs.
     """
 
     kind: SlotKind
@@ -98,13 +98,13 @@ class SlotHeader(NamedTuple):
 
 
 class SlotEntry(NamedTuple):
-    """What goes into a slot.
+    """An entry to write.
 
     Attributes:
-        key: what it is grouped by.
-        head: what the index repeats of it.
-        parts: its bytes.
-        size_bytes: of all its parts.
+        key: entries are grouped by it.
+        head: bytes that the index repeats.
+        parts: the bytes of the entry.
+        size_bytes: total size of `parts`.
     """
 
     key: bytes
@@ -114,12 +114,12 @@ class SlotEntry(NamedTuple):
 
 
 class EncodedSlot(NamedTuple):
-    """An object to be stored.
+    """A slot object to store.
 
     Attributes:
-        parts: its bytes, in as few buffers as copying only small ones allows.
-        size_bytes: of all of them.
-        positions: where each entry begins, in the order in which they were given.
+        parts: its bytes; small entries are joined.
+        size_bytes: total size of `parts`.
+        positions: start of each entry in the object, in the order given to `encode_slot`.
     """
 
     parts: list[Buffer]
@@ -128,11 +128,11 @@ class EncodedSlot(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """What the index says of an entry.
+    """An entry in the index.
 
     Attributes:
-        place: in the commit, from 0.
-        position, size_bytes: where its bytes are in the object.
+        place: number of the entry in the commit, starting at 0.
+        position, size_bytes: the range of its bytes in the object.
     """
 
     place: int
@@ -146,7 +146,7 @@ class Group(NamedTuple):
     """The entries of one key.
 
     Attributes:
-        position, size_bytes: where their bytes are in the object, one behind the other.
+        position, size_bytes: the range of their bytes in the object.
         checksum: CRC-32C of these bytes.
     """
 
@@ -157,12 +157,12 @@ class Group(NamedTuple):
 
 
 class SlotIndex(NamedTuple):
-    """What the end of an object says.
+    """The decoded end of a slot object.
 
     Attributes:
         entries: in the order of the commit.
         groups: in the order of the object.
-        object_size: how long the whole object must be.
+        object_size: size that the whole object must have.
     """
 
     header: SlotHeader
@@ -172,8 +172,9 @@ class SlotIndex(NamedTuple):
 
 
 def encode_slot(header: SlotHeader, entries: Sequence[SlotEntry]) -> EncodedSlot:
-    """The object of a commit; of a fence, where there are no entries."""
-    assert bool(entries) != (header.kind is SlotKind.FENCE), "a fence has no entries, and all else has some"
+    """Encode the object of a commit; of a fence if `entries` is empty."""
+    # FENCE_SIZE tells fences from data, so only a fence may be empty.
+    assert bool(entries) != (header.kind is SlotKind.FENCE), "a fence has no entries, every other slot has some"
     identity = _IDENTITY.pack(MAGIC, VERSION, header.kind, header.node, header.generation, header.slot, header.nonce)
     by_key: dict[bytes, list[int]] = {}
     for place, entry in enumerate(entries):
@@ -216,7 +217,11 @@ def _add_joined(parts: list[Buffer], small: list[Buffer]) -> None:
 
 
 def read_header(head: Buffer) -> SlotHeader:
-    """Whose object begins with these bytes; raises DamagedSlotError."""
+    """Decode the header at the start of an object.
+
+    Raises:
+        DamagedSlotError: it is not an intact header.
+    """
     if len(head) < HEADER_SIZE:
         raise DamagedSlotError("it is shorter than the header of a slot")
     identity = bytes(head[: _IDENTITY.size])
@@ -228,29 +233,39 @@ def read_header(head: Buffer) -> SlotHeader:
 def _header_of(identity: bytes) -> SlotHeader:
     magic, version, kind, node, generation, slot, nonce = _IDENTITY.unpack(identity)
     if magic != MAGIC:
-        raise DamagedSlotError("it is no slot")
+        raise DamagedSlotError("it is not a slot")
     if version != VERSION or kind not in tuple(SlotKind):
-        raise DamagedSlotError(f"version {version}, kind {kind}: it was made by another version")
+        raise DamagedSlotError(f"another version of the broker wrote it: version {version}, kind {kind}")
     return SlotHeader(SlotKind(kind), node, generation, slot, nonce)
 
 
 def tail_size(tail: Buffer) -> int:
-    """How many bytes from the end on `read_index` needs, told by the last ones of an object.
+    """Return the number of bytes at the end of an object that `read_index` needs.
+
+    Args:
+        tail: the last bytes of the object, at least `TRAILER_SIZE`.
 
     Raises:
-        DamagedSlotError: there are fewer than a trailer has, or these are none.
+        DamagedSlotError: they are too few, or not the end of a slot.
     """
     if len(tail) < TRAILER_SIZE or tail[-len(END_MAGIC) :] != END_MAGIC:
-        raise DamagedSlotError("it does not end as a slot does")
+        raise DamagedSlotError("it does not end like a slot")
     index_size: int = _COUNTS.unpack_from(tail, len(tail) - TRAILER_SIZE + _IDENTITY.size)[0]
     return index_size + TRAILER_SIZE
 
 
 def read_index(tail: Buffer) -> SlotIndex:
-    """What an object holds, told by its end: at least `tail_size` bytes; raises DamagedSlotError."""
+    """Decode the index at the end of an object.
+
+    Args:
+        tail: the last bytes of the object, at least `tail_size`.
+
+    Raises:
+        DamagedSlotError: it is not an intact index.
+    """
     size = tail_size(tail)
     if size > len(tail):
-        raise DamagedSlotError("its index is longer than what is there")
+        raise DamagedSlotError("its index is longer than the bytes that were read")
     tail = bytes(tail[len(tail) - size :])
     checked = size - len(END_MAGIC) - _SUM.size
     if _SUM.unpack_from(tail, checked)[0] != crc32c(memoryview(tail)[:checked]):
@@ -264,12 +279,12 @@ def read_index(tail: Buffer) -> SlotIndex:
         raise DamagedSlotError("its index is shorter than its entries need") from None
     entries.sort()
     if [entry.place for entry in entries] != list(range(entry_count)):
-        raise DamagedSlotError("its index does not have every entry once")
+        raise DamagedSlotError("its index does not name every entry exactly once")
     return SlotIndex(header, entries, groups, end + size)
 
 
 def _index_of(index: bytes, size: int, group_count: int) -> tuple[list[IndexEntry], list[Group], int]:
-    """Entries, groups, and where the body ends; struct.error where the index does."""
+    """Return the entries, the groups and the end of the body; raises struct.error if the index is cut off."""
     entries: list[IndexEntry] = []
     groups: list[Group] = []
     at, position = 0, HEADER_SIZE
@@ -291,7 +306,7 @@ def _index_of(index: bytes, size: int, group_count: int) -> tuple[list[IndexEntr
         if position != end:
             raise DamagedSlotError("its entries do not fill their group")
     if at != size:
-        raise DamagedSlotError("bytes are left behind its index")
+        raise DamagedSlotError("bytes are left after its index")
     return entries, groups, position
 
 
@@ -302,12 +317,16 @@ def check_group(group: Group, data: Buffer) -> None:
 
 
 def read_slot(data: Buffer) -> SlotIndex:
-    """What a whole object holds, every byte of which was looked at; raises DamagedSlotError."""
+    """Decode a whole object and verify every byte.
+
+    Raises:
+        DamagedSlotError: it is not an intact slot.
+    """
     header, index = read_header(data), read_index(data)
     if header != index.header:
-        raise DamagedSlotError("its end belongs to another object than its beginning")
+        raise DamagedSlotError("its beginning and its end belong to different objects")
     if index.object_size != len(data):
-        raise DamagedSlotError(f"it has {len(data)} bytes in place of {index.object_size}")
+        raise DamagedSlotError(f"it has {len(data)} bytes instead of {index.object_size}")
     view = memoryview(data)
     for group in index.groups:
         check_group(group, view[group.position : group.position + group.size_bytes])

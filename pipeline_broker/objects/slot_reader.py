@@ -1,9 +1,7 @@
-"""Slots read by who goes on with a log, or serves from it: ranges of objects, several at once, in order.
+"""Reads the slots of a log, several at once, in order: for takeovers, and for serving consumers.
 
-Rules of this file: the store is settled (`settled_store`). At most `in_flight_max` objects are asked for or held ahead
-of the one that is used. What is in memory is not asked for; this process has made or checked it. What should be
-there and is not, or is not what was written, is a BrokenLogError: it was confirmed, so to go on without it would lose
-what was acknowledged.
+A confirmed slot that is missing or damaged raises BrokenLogError, because continuing without it would lose
+acknowledged records.
 """
 
 from collections import deque
@@ -20,18 +18,17 @@ from pipeline_broker.objects.store import Missing, ObjectStore, Part
 __all__ = ["ReadSlot", "SlotReader"]
 
 IN_FLIGHT_MAX = 16
-TAIL_BYTES = 64 << 10
-"""Asked for of the end of an object: the index of most."""
+TAIL_BYTES = 64 << 10  # holds the index of most slots, so reading it takes one request
+# Size of the first read of a whole object. More is read only if the end of the object proves that it is a slot of this
+# size: a foreign object must not use up the memory.
 FIRST_READ_BYTES = 8 << 20
-"""Asked for of a whole object; memory is spent on more of it only when its end is that of a slot of this length."""
-INDEX_BYTES_MAX = 512 << 20
-"""Two million entries with their heads have a third of it."""
+INDEX_BYTES_MAX = 512 << 20  # an index of two million entries with their heads takes a third of this
 
 _Read = TypeVar("_Read")
 
 
 class ReadSlot(NamedTuple):
-    """A whole slot, all of whose checksums match, or did when it came to memory."""
+    """A whole slot with valid checksums, or one from memory, whose data checksums were valid when it was kept."""
 
     place: Place
     data: Buffer
@@ -44,8 +41,8 @@ class SlotReader:
     Args:
         store: settled.
         log: its name.
-        in_flight_max: objects that are read at once.
-        kept: the whole object of a slot, where that is in memory.
+        in_flight_max: limit of the objects that are being read, or read and not consumed yet.
+        kept: returns the whole object of a slot if it is in memory, else None.
     """
 
     def __init__(
@@ -58,20 +55,34 @@ class SlotReader:
         self._store, self._log, self._in_flight_max, self._kept = store, log, in_flight_max, kept
 
     def whole(self, places: Iterable[Place]) -> Iterator[ReadSlot]:
-        """Whole slots, in the given order; raises BrokenLogError."""
+        """Yield whole slots in the given order.
+
+        Raises:
+            BrokenLogError: a slot is missing or damaged.
+        """
         with_kept = ((place, self._kept(place)) for place in places)
         for is_kept, run in groupby(with_kept, lambda each: each[1] is not None):
-            if is_kept:  # no thread, and no checksum of much: after each of these a busy interpreter is waited for
+            # Kept slots need no thread and no checksum of their data. Both release the GIL, and getting it back takes
+            # long in a busy interpreter.
+            if is_kept:
                 yield from (self._parsed(place, data, read_index) for place, data in run if data is not None)
             else:
                 yield from self._in_order(self._read_whole, (place for place, _ in run))
 
     def indexes(self, places: Iterable[Place]) -> Iterator[SlotIndex]:
-        """What the ends of slots say, in the given order; raises BrokenLogError."""
+        """Yield the indexes of slots in the given order.
+
+        Raises:
+            BrokenLogError: a slot is missing or damaged.
+        """
         return self._in_order(self._read_index, places)
 
     def range(self, place: Place, position: int, size_bytes: int) -> Buffer:
-        """Bytes of one slot, unchecked; raises BrokenLogError where there are not so many."""
+        """Read bytes of one slot, without verifying them.
+
+        Raises:
+            BrokenLogError: the slot is missing, or too short.
+        """
         try:
             data = self._store.read(slot_name(self._log, place), position, size_bytes).data
         except Missing:
@@ -109,13 +120,13 @@ class SlotReader:
         except (Missing, DamagedSlotError) as error:
             raise self._broken(place, error) from None
         if index.object_size != tail.size_bytes:
-            raise self._broken(place, f"it has {tail.size_bytes} bytes in place of {index.object_size}")
+            raise self._broken(place, f"it has {tail.size_bytes} bytes instead of {index.object_size}")
         self._check_place(place, index.header)
         return index
 
     def _check_place(self, place: Place, header: SlotHeader) -> None:
         if (header.generation, header.slot) != place:
-            raise self._broken(place, f"it is that of generation {header.generation}, slot {header.slot}")
+            raise self._broken(place, f"its header names generation {header.generation}, slot {header.slot}")
 
     def _broken(self, place: Place, reason: object) -> BrokenLogError:
         return BrokenLogError(f"{slot_name(self._log, place)} is broken: {reason}")

@@ -1,9 +1,4 @@
-"""Slots written by the owner of a generation: several PUTs at once, confirmed in order.
-
-Rules of this file: it has no threads; `begin`, `put` and `wait` are called by those of the caller, each slot by one of
-them. The store is settled (`settled_store`): a PUT is repeated until it is known what became of it, so an outage of the
-store is an obstacle and no failure. One lock guards one value, `Writer`, which decides; no PUT is made under it.
-"""
+"""Writes the slots of a generation: several PUTs at once, confirmed in order."""
 
 import threading
 from collections.abc import Sequence
@@ -18,18 +13,22 @@ __all__ = ["FencedError", "SlotWriter", "WriterStopped"]
 
 
 class WriterStopped(Exception):
-    """The owner gives the log up: it is not known whether what was not confirmed is stored."""
+    """The owner stopped writing. Slots that are not confirmed may be stored or not."""
 
 
 class SlotWriter:
-    """See the rules of the file.
+    """Writes slots as the owner of a generation. Thread-safe; each slot belongs to one thread of the caller.
+
+    The settled store repeats a PUT until its result is known. So an outage of the store delays commits and fails none.
+    One
+    lock guards one value, `Writer`, which decides everything. No PUT is made while the lock is held.
 
     Args:
         store: settled.
         log: its name.
-        node: of the broker that owns it.
-        nonce: of the fence that made it the owner, 16 bytes.
-        writer: begins where the generation does.
+        node: node id of the broker that owns it.
+        nonce: 16 bytes, of the fence that made this broker the owner.
+        writer: the state at the start of the generation.
     """
 
     def __init__(self, store: ObjectStore, log: str, node: int, nonce: bytes, writer: Writer) -> None:
@@ -40,14 +39,15 @@ class SlotWriter:
 
     @property
     def writer(self) -> Writer:
-        """How far it has come; any thread may look."""
+        """The current state; any thread may read it."""
         return self._writer
 
     def begin(self, kind: SlotKind = SlotKind.DATA) -> SlotHeader:
-        """Take the next slot, which must be put then; waits while too many are not confirmed.
+        """Take the next slot, which the caller must `put`. Blocks while too many slots are not confirmed.
 
         Raises:
-            FencedError, WriterStopped: there is no next slot.
+            FencedError: another broker owns the log.
+            WriterStopped: `stop` was called.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._writer.may_begin or self._writer.is_over or self._is_stopped)
@@ -57,10 +57,10 @@ class SlotWriter:
         return SlotHeader(kind, self._node, *place, self._nonce)
 
     def put(self, header: SlotHeader, parts: Sequence[Buffer]) -> None:
-        """Store the object of a slot that was begun, or learn that another one's is there.
+        """Store the object of a slot that was begun, or learn that another broker's object is there.
 
         Raises:
-            ObjectStoreError: the store gave up; the same may be put again.
+            ObjectStoreError: the store gave up; the same object may be put again.
         """
         try:
             self._store.create(slot_name(self._log, Place(header.generation, header.slot)), parts)
@@ -72,18 +72,18 @@ class SlotWriter:
             self._changed.notify_all()
 
     def wait(self, slot: int) -> None:
-        """Return when a slot and all in front of it are stored.
+        """Wait until a slot and all slots before it are stored.
 
         Raises:
             FencedError: they never will be.
-            WriterStopped: that is not known, and not waited for any more.
+            WriterStopped: `stop` was called before the result was known.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._is_decided(slot) or self._is_stopped)
             self._refuse(slot)
 
     def stop(self) -> None:
-        """Nothing is begun and waited for any more; what is confirmed stays so."""
+        """Reject all later slots, and release the waiting threads. Confirmed slots stay confirmed."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
@@ -97,4 +97,4 @@ class SlotWriter:
         if self._writer.is_lost(slot):
             raise FencedError(f"another broker took over as generation {self._writer.generation + 1}")
         if self._is_stopped:
-            raise WriterStopped("the log is given up")
+            raise WriterStopped("this broker has stopped writing the log")

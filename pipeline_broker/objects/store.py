@@ -1,16 +1,19 @@
-"""Named objects in a bucket: the interface that memory, a directory and a cloud's store share.
+"""The interface of object stores: named objects with conditional writes, shared by memory, directories and buckets.
 
-Rules of this room: it knows nothing of Kafka and nothing of Trio. Every method waits until the store has answered, so
-it is called from threads, from any number at once. A store is linearizable for each name: what a call has answered is
-seen by every call that begins afterwards, from any process, and so it is for `list`.
+Stores are linearizable for each name, and so is `list`: calls that begin after an answer see its effect, from any
+process.
 
-Rules of this file: a method sends its request once and repeats nothing. What is known of a failed request is in the
-error: `Exists`, `Changed` and `Missing` say how things were when the store looked; after `Unavailable` a `create` or
-`replace` was not applied and never will be; after `Unsure` it may have been applied, may be later, or never. A client
-may repeat what it sends without saying so, and a store may answer a conflict as `Exists`, so `Exists` and `Changed`
-prove only that *some* object is there: it may be the caller's own. Who must know looks at it, as `settled_store` does.
+A method sends its request once and never retries. Its error says what is known about the request:
 
-Names are parts of letters, digits, `.`, `_`, `-` with `/` in between, and sort as text.
+* `Exists`, `Changed`, `Missing`: the store refused the request because of the object that it found.
+* `Unavailable`: a `create` or `replace` was not applied and never will be.
+* `Unsure`: it may have been applied, may be applied later, or never.
+
+An HTTP client may repeat a request without telling, and a store may answer a conflict as `Exists`. So `Exists` and
+`Changed` only prove that *some* object is there, perhaps the caller's own. A caller that must know reads the object,
+as `settled_store` does.
+
+Names consist of parts of letters, digits, `.`, `_` and `-`, with `/` between them. They sort as text.
 """
 
 import re
@@ -20,56 +23,56 @@ from typing import NamedTuple, Protocol
 from pipeline_broker.files.file_system import Buffer
 
 LIST_MAX = 1000
-"""Names in an answer to `list`."""
+"""Largest number of names that `list` returns."""
 DELETE_MAX = 1000
-"""Names in a call of `delete`."""
+"""Largest number of names in a call of `delete`; S3's DeleteObjects accepts no more."""
 UPLOAD_PART_BYTES = 8 << 20
-"""A longer content is uploaded in parts of so many bytes, each with a request of its own."""
-NAME_BYTES_MAX = 512  # S3 allows 1,024, and the prefix of a store stands in front
+"""Size of the parts of a multipart upload; a longer content costs one request per part."""
+NAME_BYTES_MAX = 512  # S3 allows 1,024, which must also hold the prefix of the store
 
 _NAME = re.compile(r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)*")
 
 
 class ObjectStoreError(Exception):
-    """A request to an object store that did not do what it was sent for."""
+    """A request to an object store that failed."""
 
 
 class Exists(ObjectStoreError):
-    """`create` met an object of this name; whose it is, and whether this call made it, is not said."""
+    """An object already has the name given to `create`; this call itself may have made it."""
 
 
 class Changed(ObjectStoreError):
-    """`replace` met another content than that of the tag, or none; whether this call made it is not said."""
+    """`replace` found no object, or another content than the tag's; this call itself may have written it."""
 
 
 class Missing(ObjectStoreError):
-    """No object has this name."""
+    pass
 
 
 class NotAnObject(ObjectStoreError):
-    """Something that no store writes has the name of an object: a person must move it away."""
+    """A file that the store did not write has the name of an object; the operator must move it away."""
 
 
 class Unavailable(ObjectStoreError):
-    """The store did not do it and will not do it later; the same request may succeed at another time."""
+    """The store did not apply the request and will not do so later; retrying may succeed."""
 
 
 class Interrupted(Unavailable):
-    """The store was not asked, or its answer is not waited for, because the broker ends: no further request is sent."""
+    """The broker is closing: the request was not sent, or its answer is not awaited. Later requests fail, too."""
 
 
 class Unsure(ObjectStoreError):
-    """Whether the object was written is not known; it may also be written after this was raised."""
+    """The object may have been written, or may be written later."""
 
 
 class Part(NamedTuple):
-    """What was read of an object.
+    """A range of bytes read from an object.
 
     Attributes:
         data: the bytes.
-        start: the position of the first of them in the object, in bytes; its size when there are none.
-        size_bytes: how long the whole object is.
-        tag: names this content of the object, for `replace`.
+        start: the position of `data` in the object; the size of the object if `data` is empty.
+        size_bytes: the size of the whole object.
+        tag: identifies this content of the object, for `replace`.
     """
 
     data: Buffer
@@ -79,103 +82,104 @@ class Part(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """An object in a listing, with the length of it in bytes."""
-
     name: str
     size_bytes: int
 
 
 class ObjectStore(Protocol):
-    """Objects that are written as a whole and read in parts."""
+    """Objects that are written as a whole and read in ranges."""
 
     def create(self, name: str, parts: Sequence[Buffer]) -> str:
-        """Write a new object, the parts one behind the other, durably when this returns; returns its tag.
+        """Write a new object from `parts`, concatenated, and return its tag. The object is durable on return.
 
-        At most one `create` of a name ever succeeds while its object is not deleted. An object is never seen in part.
+        At most one `create` of a name succeeds until its object is deleted. Readers never see part of an object.
 
         Raises:
-            Exists: there is an object of this name, perhaps this call's own.
+            Exists: an object has this name, perhaps this call's own.
             Unavailable: it was not written.
-            Unsure: it may have been written, or be written later.
+            Unsure: it may have been written, or may be written later.
         """
 
     def replace(self, name: str, parts: Sequence[Buffer], tag: str) -> str:
-        """Write an object anew if its content is still that of the tag, durably when this returns; returns the new tag.
+        """Overwrite an object if its content still has the tag, durably, and return the new tag.
 
-        A tag may be a hash of the content: who must tell one content from an equal earlier one writes none twice.
+        A tag may be a hash of the content. So a caller that relies on it never writes the same content twice.
 
         Raises:
-            Changed: the content is another, perhaps this call's own, or there is no such object.
+            Changed: the content differs, perhaps because of this call itself, or the object is missing.
             Unavailable: it was not written.
-            Unsure: it may have been written, or be written later.
+            Unsure: it may have been written, or may be written later.
         """
 
     def read(self, name: str, start: int, size_bytes: int) -> Part:
-        """Up to so many bytes from a position on; fewer only at the end of the object, none from there on.
+        """Read up to `size_bytes` bytes starting at `start`; fewer only at the end of the object.
 
         Raises:
-            Missing: there is no such object.
-            Unavailable: the store gave no answer.
+            Missing: no object has this name.
+            Unavailable: the store did not answer.
         """
 
     def read_end(self, name: str, size_bytes: int) -> Part:
-        """The last so many bytes of an object, all of it when it is shorter; at least one byte is asked for.
+        """Read the last `size_bytes` (at least 1) bytes of an object, or all of a shorter one.
 
         Raises:
-            Missing: there is no such object.
-            Unavailable: the store gave no answer.
+            Missing: no object has this name.
+            Unavailable: the store did not answer.
         """
 
     def list(self, prefix: str, after: str = "") -> Sequence[Listed]:
-        """Some of the objects below a prefix whose names sort behind `after`: the next ones in order, no gap.
+        """List objects below a prefix with names that sort after `after`: the next ones in order, without a gap.
 
-        How many is up to the store, at most `LIST_MAX`; none only when there are no more (see `list_all`).
+        The store chooses their number, at most `LIST_MAX`. An empty answer means that no more exist (see `list_all`).
 
         Args:
-            prefix: whole parts of names with a `/` at the end; empty for the whole store.
-            after: a name, which need not exist; empty for the first ones.
+            prefix: whole parts of names, ending with `/`; empty for the whole store.
+            after: a name, which need not exist; empty to start with the first object.
 
         Raises:
-            Unavailable: the store gave no answer.
+            Unavailable: the store did not answer.
         """
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete objects, at most `DELETE_MAX`, durably when this returns; those that are not there are no error.
+        """Delete up to `DELETE_MAX` objects, durably; missing ones are ignored.
 
         Raises:
-            Unavailable: some may be deleted already, or be deleted later.
+            Unavailable: some may be deleted already, or may be deleted later.
         """
 
     def upload(self, name: str, parts: Sequence[Buffer]) -> None:
-        """Write an object of any size, without a condition, durably when this returns.
+        """Write an object of any size, durably and unconditionally.
 
-        The caller has chosen a name that no other content ever has, so that the same call may be repeated.
+        The caller chooses a name that no other content ever has, so repeating the call is safe.
 
         Raises:
-            Unavailable: it may be there or not, or come later; never in part.
+            Unavailable: it may exist, may appear later, or never; readers never see part of it.
         """
 
 
 def list_all(store: ObjectStore, prefix: str, after: str = "") -> Iterator[Listed]:
-    """All objects below a prefix behind a name, in order; an object that comes or goes meanwhile may be in it or not.
+    """Yield all objects below a prefix with names that sort after `after`, in order.
+
+    An object that is written or deleted during the iteration may be included or not.
 
     Raises:
-        Unavailable: as `ObjectStore.list`, at any step.
+        Unavailable: the store did not answer, or not in order.
     """
     while page := store.list(prefix, after):
+        # Without this check a store that ignores `after` would make the loop endless.
         if page[-1].name <= after:
             raise Unavailable(
-                f"the store does not list {prefix!r} in order: after {after!r} it names {page[-1].name!r}"
+                f"the store does not list {prefix!r} in order: {page[-1].name!r} does not sort after {after!r}"
             )
         yield from page
         after = page[-1].name
 
 
 def delete_all(store: ObjectStore, names: Iterable[str]) -> None:
-    """Delete any number of objects, in the given order of names.
+    """Delete any number of objects, in the order of `names`.
 
     Raises:
-        Unavailable: as `ObjectStore.delete`.
+        Unavailable: some may be deleted already, or may be deleted later.
     """
     pending = list(names)
     for start in range(0, len(pending), DELETE_MAX):
@@ -183,27 +187,29 @@ def delete_all(store: ObjectStore, names: Iterable[str]) -> None:
 
 
 def is_object_name(name: str) -> bool:
-    """Return whether an object of ours may have this name; others in the same store belong to strangers."""
+    """Return whether this broker could have chosen the name. Other programs own all other objects of the store."""
     return len(name) <= NAME_BYTES_MAX and _NAME.fullmatch(name) is not None
 
 
 def checked_name(name: str) -> str:
-    """The name, if an object may have it.
+    """Return the name if an object may have it.
 
     Raises:
-        ValueError: it may not.
+        ValueError: it contains other characters, or is longer than `NAME_BYTES_MAX`.
     """
     if not is_object_name(name):
-        raise ValueError(f"{name!r} is no name of an object: parts of letters, digits, '.', '_', '-' with '/' between")
+        raise ValueError(
+            f"{name!r} is not a name of an object: use letters, digits, '.', '_' and '-', with '/' between the parts"
+        )
     return name
 
 
 def checked_prefix(prefix: str) -> str:
-    """The prefix, if objects can be listed below it: it is empty, or a name with a `/` at its end.
+    """Return the prefix if it is empty, or a name with a `/` at its end.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is neither.
     """
     if prefix and not (prefix.endswith("/") and checked_name(prefix[:-1])):
-        raise ValueError(f"{prefix!r} is no prefix of names: it has to end with '/'")
+        raise ValueError(f"{prefix!r} is not a prefix of names: it must end with '/'")
     return prefix

@@ -1,8 +1,4 @@
-"""A store of objects around another one, that does something to each request.
-
-Rules of this file: a request is sent to the inner store at most once, as `store.ObjectStore` says; what is done to it
-beside that is in `ask`, the one method that a class of its own overrides.
-"""
+"""A wrapper around an object store, the base of stores that delay, count or interrupt requests."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -17,7 +13,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Operation(StrEnum):
-    """What a store is asked for: the methods of `ObjectStore`."""
+    """The methods of `ObjectStore`."""
 
     CREATE = "create"
     REPLACE = "replace"
@@ -32,8 +28,8 @@ class StoreRequest(NamedTuple):
     """One request to a store.
 
     Attributes:
-        name: of the object, the first one of several; of `list` the prefix.
-        sent_bytes: of the content that is written.
+        name: of the object, or the first one of a `delete`; the prefix of a `list`.
+        sent_bytes: size of the content that is written.
     """
 
     operation: Operation
@@ -42,21 +38,21 @@ class StoreRequest(NamedTuple):
 
 
 class StoreAround:
-    """See ObjectStore, and the rules of the file.
+    """A store that passes each request through `ask`, the one method that subclasses override.
 
     Args:
-        store: the inner one.
+        store: the wrapped store.
     """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def ask(self, request: StoreRequest, send: Callable[[], _Answer]) -> _Answer:
-        """Send a request, or not; called in the caller's thread.
+        """Send a request, at most once, or raise an error of `store` instead. Called in the caller's thread.
 
         Args:
-            request: what it is.
-            send: to the inner store.
+            request: describes it.
+            send: sends it to the wrapped store and returns the answer.
         """
         del request
         return send()

@@ -1,9 +1,4 @@
-"""What a broker has asked its store for, counted: requests by what became of them, bytes, times, retries, outages.
-
-Rules of this file: counts only grow. Any thread adds and any reads; a request costs one short hold of a lock. A request
-is a retry when the one before it of the same operation and name got no answer. An outage begins with the
-first request that got no answer, and ends with the next one that gets one, whatever both were for.
-"""
+"""Counters of a broker's requests to its object store: outcomes, bytes, durations, retries, outages."""
 
 import threading
 import time
@@ -26,20 +21,19 @@ KINDS: Mapping[Operation, str] = {
     Operation.LIST: "list",
     Operation.DELETE: "delete",
 }
-"""What a bill calls an operation."""
+"""The kind under which a provider bills each operation."""
 BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-FAILED_MAX = 4096
-"""Requests that are remembered as failed, so that the next of the same kind and name counts as a retry."""
+"""Upper bounds of the histogram buckets."""
+FAILED_MAX = 4096  # remembered failed requests; the next request of the same operation and name counts as a retry
 
 
 @attrs.frozen
 class Times:
-    """How long the requests of a kind took.
+    """A histogram of the durations of one kind of request.
 
     Attributes:
-        counts: how many took at most so long as the bound in `BOUNDS_SECONDS`, and longer than the one before; the last
-            are those that took longer than all bounds.
-        total_seconds: of all.
+        counts: requests in each bucket of `BOUNDS_SECONDS`, not cumulative; the last one counts those above all bounds.
+        total_seconds: the sum of all durations.
     """
 
     counts: tuple[int, ...]
@@ -48,16 +42,16 @@ class Times:
 
 @attrs.frozen
 class StoreTotals:
-    """The figures at a moment.
+    """The counters at one moment.
 
     Attributes:
-        requests: by what was asked for and what became of it; as a bill counts them.
-        sent_bytes, received_bytes: of contents.
-        times: by `KINDS`; of requests that got an answer.
-        retries: see the rules of the file.
-        outage_seconds: over all outages, the present one included.
-        is_out: the last request got no answer.
-        reason: of the last one that got none; empty before the first.
+        requests: number of requests by operation and outcome, as a provider bills them.
+        sent_bytes, received_bytes: sizes of contents.
+        times: histograms by kind (`KINDS`), of requests that the store answered.
+        retries: requests after a failed one of the same operation and name.
+        outage_seconds: total length of all outages, including a current one.
+        is_out: the store did not answer the last request.
+        reason: the error of the last request without an answer; empty before the first.
     """
 
     requests: Mapping[tuple[Operation, Outcome], int]
@@ -70,19 +64,23 @@ class StoreTotals:
     reason: str
 
     def of_kind(self, kind: str) -> int:
-        """Requests that a bill has under this name."""
+        """Return the number of billed requests of a kind (`KINDS`)."""
         return sum(count for (operation, _), count in self.requests.items() if KINDS[operation] == kind)
 
     def with_outcome(self, outcome: Outcome) -> int:
-        """Requests that ended so."""
+        """Return the number of requests with an outcome."""
         return sum(count for (_, found), count in self.requests.items() if found is outcome)
 
 
 class StoreFigures:
-    """See the rules of the file.
+    """Counters that only grow. Thread-safe; a request costs one short hold of a lock.
+
+    An outage begins with the first request that gets no answer. It ends with the next request that gets one, whatever
+    its
+    operation.
 
     Args:
-        clock_ns: that of the requests.
+        clock_ns: the clock of the requests.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
@@ -98,7 +96,6 @@ class StoreFigures:
         self._reason = ""
 
     def add(self, request: EndedRequest) -> None:
-        """Take note of a request that ended."""
         operation, outcome = request.operation, request.outcome
         key = (operation, request.name)
         with self._lock:
@@ -129,7 +126,6 @@ class StoreFigures:
             self._out_since_ns = None
 
     def totals(self) -> StoreTotals:
-        """How things stand."""
         with self._lock:
             since_ns = self._out_since_ns
             lasting_ns = 0 if since_ns is None else max(0, self._clock_ns() - since_ns)

@@ -1,8 +1,4 @@
-"""A store whose requests are told to an observer when they have ended.
-
-Rules of this file: it changes nothing. An observer is called by the thread that has asked, and must be quick and for
-any thread.
-"""
+"""An object store that reports each finished request to an observer."""
 
 import time
 from collections.abc import Callable
@@ -27,7 +23,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Outcome(StrEnum):
-    """What became of a request: done, or the error of `store.py`; `failed` is any other."""
+    """The result of a request: done, the matching error of `store`, or `failed` for any other error."""
 
     DONE = "done"
     EXISTS = "exists"
@@ -39,7 +35,7 @@ class Outcome(StrEnum):
 
     @property
     def is_answer(self) -> bool:
-        """Whether the store has said how things are."""
+        """True if the store answered the request."""
         return self in _ANSWERS
 
 
@@ -54,13 +50,13 @@ _OUTCOMES: dict[type[BaseException], Outcome] = {
 
 
 class EndedRequest(NamedTuple):
-    """A request with what became of it.
+    """A finished request.
 
     Attributes:
         operation, name, sent_bytes: see StoreRequest.
-        received_bytes: of an object's content.
+        received_bytes: size of the content that was read.
         began_ns, ended_ns: on the machine's monotonic clock.
-        reason: the text of an error; else empty.
+        reason: the text of the error; empty if it succeeded.
     """
 
     operation: Operation
@@ -74,18 +70,21 @@ class EndedRequest(NamedTuple):
 
     @property
     def requests(self) -> int:
-        """How many requests a bill has for it; an upload in parts has one before these and one behind."""
+        """Number of requests that a provider bills.
+
+        A multipart upload costs one per part, one to begin and one to complete it.
+        """
         if self.operation is Operation.UPLOAD and self.sent_bytes > UPLOAD_PART_BYTES:
             return 2 + -(-self.sent_bytes // UPLOAD_PART_BYTES)
         return 1
 
 
 class WatchedStore(StoreAround):
-    """See ObjectStore, and the rules of the file.
+    """A store that reports its requests and changes nothing.
 
     Args:
-        store: does it.
-        ended: called with each request.
+        store: answers the requests.
+        ended: called with each finished request, in the thread of its caller; must be fast and thread-safe.
     """
 
     def __init__(self, store: ObjectStore, ended: Callable[[EndedRequest], None]) -> None:

@@ -23,7 +23,7 @@ class IgnoresIfMatch(MemoryStore):
         return super().replace(name, parts, self.read(name, 0, 1).tag)
 
 
-class ReplacesWhatIsNotThere(MemoryStore):
+class ReplacesMissingObjects(MemoryStore):
     def replace(self, name, parts, tag):
         try:
             return super().replace(name, parts, tag)
@@ -67,7 +67,7 @@ class ReadsWrongEnd(MemoryStore):
         return self.read(name, 0, size_bytes)
 
 
-class KeepsWhatWasDeleted(MemoryStore):
+class KeepsDeletedObjects(MemoryStore):
     def delete(self, names):
         pass
 
@@ -85,13 +85,13 @@ class IsNotThere(MemoryStore):
 BROKEN = {
     IgnoresIfNoneMatch: "ignores If-None-Match",
     IgnoresIfMatch: "ignores If-Match",
-    ReplacesWhatIsNotThere: "replaces an object that is not there",
-    LosesRaces: "8 of 8 that created an object at once",
+    ReplacesMissingObjects: "replaces a missing object",
+    LosesRaces: "accepted 8 of 8 concurrent",
     ListsLate: "lists",
-    IgnoresAfter: "does not list from a name on",
+    IgnoresAfter: "cannot list the objects after",
     Truncates: "another content",
     ReadsWrongEnd: "another end",
-    KeepsWhatWasDeleted: "was deleted",
+    KeepsDeletedObjects: "a deleted object",
 }
 
 
@@ -101,7 +101,7 @@ def test_a_store_that_breaks_a_promise_is_refused(store):
     with pytest.raises(StoreRefused, match=BROKEN[store]) as refused:
         check_store(broken)
     assert "\n" not in str(refused.value)
-    if store is not KeepsWhatWasDeleted:
+    if store is not KeepsDeletedObjects:
         assert broken.list("check/") == [], "the check has left its own objects there"
 
 

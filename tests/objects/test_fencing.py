@@ -80,5 +80,5 @@ def test_a_stop_that_the_owner_has_reached_is_the_fence_and_stays():
 def test_garbage_where_a_fence_belongs_is_told_with_its_name():
     store = MemoryStore()
     store.create(slot_name(LOG, Place(0, STOP_DISTANCE)), [b"a stranger's" * 10])
-    with pytest.raises(BrokenLogError, match=f"{slot_name(LOG, Place(0, STOP_DISTANCE))} is not a slot.*move it away"):
+    with pytest.raises(BrokenLogError, match=f"{slot_name(LOG, Place(0, STOP_DISTANCE))} is not a slot.*Move it away"):
         take_over(store, LOG, 1, lambda: bytes(16))

@@ -132,7 +132,7 @@ def test_an_object_cut_anywhere_or_with_trailing_bytes_is_refused() -> None:
 def test_halves_of_two_objects_make_none() -> None:
     """Both ends intact, but of different slots."""
     one, other = (joined(encode_slot(HEADER._replace(slot=slot), [entry(b"a", b"x")])) for slot in (1, 2))
-    with pytest.raises(DamagedSlotError, match="another object"):
+    with pytest.raises(DamagedSlotError, match="different objects"):
         read_slot(one[:-TRAILER_SIZE] + other[-TRAILER_SIZE:])
 
 
