@@ -1,9 +1,6 @@
-"""Files that others may have put in place, opened and read within bounds.
+"""Opens and reads files that other programs or users may have put in place, regular files only and within limits.
 
-Rules of this file: only a regular file is opened, since a device or a pipe may never end or may act when it is opened.
-A link to a regular file is followed: Kubernetes mounts secrets by links. The size is checked before a byte is read, and
-not more than that is read, so a file of `/proc`, which has no size, is empty. Everything in the product that opens a
-file by a name opens it here, or says in `tests/repository/test_opened_files.py` why not.
+Links to regular files are followed, because Kubernetes mounts secrets as links.
 """
 
 from __future__ import annotations
@@ -22,16 +19,16 @@ _FLAGS = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINA
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
-    """Return a descriptor of a regular file, which O_CREAT makes.
+    """Open a regular file, or create it with O_CREAT, and return its descriptor.
 
     Raises:
-        UnfitFileError: something else has this name.
+        UnfitFileError: the path names something else.
         OSError: it cannot be opened.
     """
     if "\0" in str(path):
-        raise UnfitFileError(errno.EINVAL, "a path has no NUL characters")
+        raise UnfitFileError(errno.EINVAL, "a path must not contain NUL characters")
     try:
-        _check_kind(path.stat(), path)  # a device is not even opened
+        _check_kind(path.stat(), path)  # opening a device may already act, and opening a pipe may block
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
@@ -41,7 +38,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
         raise
     descriptor = os.open(path, flags | _FLAGS, FILE_MODE)
     try:
-        _check_kind(os.fstat(descriptor), path)  # the path may lead elsewhere by now
+        _check_kind(os.fstat(descriptor), path)  # another file may have the name by now
     except OSError:
         os.close(descriptor)
         raise
@@ -49,10 +46,9 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def read_bounded(path: Path, bytes_max: int) -> tuple[bytes, os.stat_result]:
-    """Read all of a file.
+    """Read a whole file; return its content and its status when it was opened.
 
-    Returns:
-        its content, and its status when it was opened.
+    Files in `/proc` report a size of 0, and are read as empty.
 
     Raises:
         OSError: it cannot be read, is not a regular file, or has more than `bytes_max` bytes; `strerror` says which.

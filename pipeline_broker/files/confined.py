@@ -1,8 +1,4 @@
-"""Directories that no link leads out of.
-
-Rules of this file: a program that may change such a directory while it is read could as well change what is in it, so
-a name is looked at once.
-"""
+"""Directories that symbolic links may not lead out of."""
 
 from __future__ import annotations
 
@@ -16,38 +12,41 @@ __all__ = ["ConfinedDirectories"]
 
 
 class ConfinedDirectories:
-    """See the rules of the file."""
+    """A set of directories, with a check that paths below them stay inside.
+
+    The check happens once per name. A program that could swap a link afterwards could change the files as well.
+    """
 
     def __init__(self) -> None:
-        self._real: dict[str, str] = {}  # a directory with a separator at its end: where it really is
+        self._real: dict[str, str] = {}  # directory -> its real path, both ending with a separator
 
     def add(self, directory: Path) -> None:
         """Add a directory, which may be a link itself."""
         self._real = {**self._real, f"{directory}{os.sep}": f"{os.path.realpath(directory)}{os.sep}"}
 
     def resolve(self, path: Path) -> Path:
-        """Return where a path leads, without a link in it if it is below one of the directories.
+        """Return the path, with its links resolved if it is below one of the directories.
 
         Raises:
             UnfitFileError: a link leads out of the directory.
         """
         name = str(path)
-        for inside, real in self._real.items():
-            if name.startswith(inside):
-                if not _has_link(inside, name):
+        for directory, real in self._real.items():
+            if name.startswith(directory):
+                if not _has_link(directory, name):
                     return path
                 found = os.path.realpath(name)
                 if not f"{found}{os.sep}".startswith(real):
-                    raise UnfitFileError(errno.ELOOP, f"a link leads out of {inside.rstrip(os.sep)}", name)
+                    raise UnfitFileError(errno.ELOOP, f"a link leads out of {directory.rstrip(os.sep)}", name)
                 return Path(found)
         return path
 
 
-def _has_link(inside: str, name: str) -> bool:
-    """Return whether a part of a name below a directory is a link: much less work than where it leads."""
-    end = len(inside)
+def _has_link(directory: str, name: str) -> bool:
+    # Much cheaper than os.path.realpath, which only names with links need.
+    end = len(directory)
     while (end := name.find(os.sep, end)) >= 0:
-        if os.path.islink(name[:end]):  # noqa: PTH114 - of a text
+        if os.path.islink(name[:end]):  # noqa: PTH114 - the path is a string
             return True
         end += 1
-    return os.path.islink(name)  # noqa: PTH114 - of a text
+    return os.path.islink(name)  # noqa: PTH114 - the path is a string

@@ -1,40 +1,37 @@
-"""What can go wrong with files, beside what the system says.
-
-Rules of this file: it imports nothing of ours.
-"""
+"""Errors of files beyond those of the operating system, and advice for operators."""
 
 import errno
 from pathlib import Path
 
+# Temporary errors, with advice for the operator.
 _REMEDIES = {
     errno.ENOSPC: "delete other files on the file system of the data directory, or enlarge it;"
-    " deleting topics or records is a write too",
+    " deleting topics or records needs space, too",
     errno.EDQUOT: "raise the quota of the broker's user, or delete other files of this user",
     errno.EMFILE: "raise the limit of open files of this process (ulimit -n, or LimitNOFILE= of its unit)",
     errno.ENFILE: "raise the limit of open files of this machine (fs.file-max)",
 }
-"""What passes, and what a person does so that it does."""
 _UNFIT_REMEDY = "move it out of the directory, and restore the file of this name from a backup if there was one"
 
 
 class SyncError(OSError):
-    """A sync failed, for whatever reason: what it was to write is lost, and one that succeeds later proves nothing."""
+    """A failed sync. The data may be lost even if a later sync succeeds: the kernel may have dropped it."""
 
 
 class Obstacle(OSError):
-    """What was asked for has not happened, for a reason that passes: a store far away does not answer."""
+    """A temporary failure that changed nothing, such as a remote store that does not answer."""
 
 
 class Ended(Obstacle):
-    """What was asked for will not happen any more in this process, which ends; the next one may do it."""
+    """An obstacle for the rest of this process, which is closing. The next process may succeed."""
 
 
 class UnfitFileError(OSError):
-    """A name leads to something that no file of ours is: a pipe, a device, a directory, or a file that is too large."""
+    """A path names a pipe, a device, a directory or a file that is too large, which the broker never writes."""
 
 
+# Errors of a path that names something else than the broker's file or directory.
 _UNFIT = (UnfitFileError, IsADirectoryError, NotADirectoryError, FileExistsError)
-"""Something else has the name of a file, or a directory, of the broker."""
 
 
 class DirectoryLocked(Exception):
@@ -42,22 +39,27 @@ class DirectoryLocked(Exception):
 
 
 class FencedError(Exception):
-    """Another broker goes on with the log: what was not confirmed never will be."""
+    """Another broker has taken the log over. Unconfirmed writes never will be confirmed."""
 
 
 def is_passing(error: OSError) -> bool:
-    """Whether space, a descriptor or an answer lacks: what was refused has not happened, and may be tried again."""
+    """Return whether the failure is temporary and changed nothing, so the call may be retried."""
     return (error.errno in _REMEDIES and not isinstance(error, SyncError)) or isinstance(error, Obstacle)
 
 
 def with_remedy(error: OSError) -> str:
-    """An error for a person, with what to do about it where something can be done on this machine."""
+    """Return the text of an error, with advice if the operator can do something on this machine."""
     remedy = _UNFIT_REMEDY if isinstance(error, _UNFIT) else _REMEDIES.get(error.errno or 0)
     return str(error) if remedy is None else f"{error}: {remedy}"
 
 
 def reason_of(error: OSError, directory: Path) -> str:
-    """Return why something in a directory cannot be used, with its name and what to do, in one line."""
+    """Return in one line why a file or directory cannot be used, with advice.
+
+    Args:
+        error: about `directory`, or a file in it, which the text then names.
+        directory: the one that the caller names itself.
+    """
     name = error.filename
     is_inside = isinstance(name, str) and Path(name) != directory
     reason = error.strerror or str(error)

@@ -1,10 +1,12 @@
-"""The operating system calls that journal and archive need, behind a small interface.
+"""The file system calls of journal and archive: an interface, and its implementation with the operating system.
 
-Rules of this file: one call of the system per method, nothing retried and nothing hidden; a write may be short (only
-`write_all` goes on), a read may be short at the end of the file; errors are OSError, those of syncs SyncError.
-`memory_files.MemoryFiles` and `testing.MemoryFileSystem` are the other implementations: the same contract test runs on
-all. The calls are Linux's. What other systems lack is looked for when it is called, so that this can be imported
-everywhere: macOS has others that do as well, and Windows keeps nothing in directories.
+Each method is one system call. Nothing is retried: a write may be short (`write_all` continues it), a read may be short
+at the end of the file. Failures are OSError, failed syncs `SyncError`.
+
+`memory_files.MemoryFiles` and the tests' `MemoryFileSystem` implement the interface, too; one contract test runs on
+all.
+The calls are those of Linux. macOS has substitutes for missing ones, Windows keeps no directories. Missing calls are
+looked up when they are used, so the module can be imported everywhere.
 """
 
 import contextlib
@@ -29,109 +31,107 @@ except ImportError:  # Windows
     fcntl = None
 
 BLOCK_BYTES = 4096
-"""What goes past the page cache begins and ends at multiples of it; no disk has larger sectors."""
-PARTS_MAX = 1024  # IOV_MAX of Linux: more parts in one call are refused
-_NOT_IN_PAGE_CACHE = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL})  # or a file system that cannot tell
-
-_NOT_PAST_PAGE_CACHE = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
+"""Alignment of writes that bypass the page cache (O_DIRECT); no disk has larger sectors."""
+PARTS_MAX = 1024
+"""Limit of the parts in one write: IOV_MAX of Linux."""
+# EAGAIN: not in the page cache. The others: the file system does not support RWF_NOWAIT.
+_NOT_IN_PAGE_CACHE = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL})
+_NO_DIRECT_IO = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 
 
 class ReadableFile(Protocol):
-    """The reading of an open file."""
+    """The reading half of an open file."""
 
     def read(self, size_bytes: int, position: int) -> Buffer:
-        """Return up to `size` bytes; fewer only at the end of the file."""
+        """Return up to `size_bytes` bytes; fewer only at the end of the file."""
 
-    def size_bytes(self) -> int:
-        """The length of the file."""
+    def size_bytes(self) -> int: ...
 
     def data_from(self, position: int) -> int:
-        """Return where data begins at or after a position: what lies between is a hole, which reads as zeros.
+        """Return the position of the first data at or after a position, skipping a hole, which reads as zeros.
 
-        The size of the file where nothing but a hole follows; the position itself where the system cannot tell.
+        Returns the size of the file if only a hole follows, and `position` if the system cannot tell.
         """
 
 
 class File(ReadableFile, Protocol):
-    """An open file; closed when nobody refers to it any more, so that no reader reads from a reused descriptor."""
+    """An open file, closed when it is garbage collected, so no reader uses a descriptor that was closed and reused."""
 
     def write(self, parts: Sequence[Buffer], position: int) -> int:
-        """Write at most `PARTS_MAX` parts one behind the other; returns how many bytes were written."""
+        """Write up to `PARTS_MAX` parts, concatenated; return the number of bytes written."""
 
     def write_blocks(self, blocks: memoryview, position: int) -> int | None:
-        """Write past the page cache; returns how many bytes were written, None when that is not possible.
+        """Write past the page cache; return the number of bytes written, or None if that is not possible.
 
-        In memory and in the file it is whole blocks of `BLOCK_BYTES` that begin at a multiple of that.
+        The memory and the position are aligned to `BLOCK_BYTES`, and the size is a multiple of it.
         """
 
     def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
-        """The same without waiting for the disk; None when that is not possible."""
+        """Like `read`, without waiting for the disk; None if that is not possible."""
 
     def read_ahead(self, size_bytes: int, position: int) -> None:
-        """Say that these bytes will be read soon: a hint, whatever comes of it."""
+        """Hint that these bytes will be read soon."""
 
     def sync_data(self) -> None:
-        """Return when everything written to the file so far survives a power cut, its length included."""
+        """Return once all data written so far, and the length of the file, survive a power cut."""
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut the file."""
+        """Set the size of the file."""
 
 
 class Lock(Protocol):
-    """An exclusive lock that ends with the process, with `release`, or when nobody refers to it any more."""
+    """An exclusive lock, held until `release`, the end of the process, or garbage collection."""
 
-    def release(self) -> None:
-        """Give the lock up."""
+    def release(self) -> None: ...
 
     def is_in_place(self) -> bool:
-        """Whether the lock file still has its name: else its directory was removed, or another has taken its place."""
+        """Return False if the lock file was removed or replaced, together with its directory perhaps."""
 
 
 class FileSystem(Protocol):
     """Names and files."""
 
     def confine(self, directory: Path) -> None:
-        """From now on refuse every link that leads out of a directory; the directory itself may be a link."""
+        """Refuse, from now, links that lead out of a directory; the directory itself may be a link."""
 
     def make_directory(self, path: Path) -> None:
-        """Create the directory and its parents unless they exist; durable when this returns."""
+        """Create a directory and its parents, if missing; durable on return."""
 
     def list_directory(self, path: Path) -> list[str]:
-        """The names in it, in no order; FileNotFoundError when there is no such directory."""
+        """Return the names in a directory, unordered; raises FileNotFoundError if it is missing."""
 
     def list_directories(self, path: Path) -> list[str]:
-        """Those of the names in it that are directories."""
+        """Return the names of the subdirectories of a directory."""
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """Open for reading and writing; `create` makes a new, empty file and fails when there is one."""
+        """Open a file for reading and writing. With `create`, make a new, empty file, and fail if the name exists."""
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name, in one step; a file that had that name has none any more."""
+        """Rename a file atomically, replacing a file that has the target name."""
 
     def link(self, source: Path, target: Path) -> None:
-        """Give a file a further name, in one step; FileExistsError when something has it."""
+        """Give a file an additional name atomically; raises FileExistsError if the name exists."""
 
-    def unlink(self, path: Path) -> None:
-        """Remove the name of a file."""
+    def unlink(self, path: Path) -> None: ...
 
     def remove_directory(self, path: Path) -> None:
         """Remove an empty directory."""
 
     def sync_directory(self, path: Path) -> None:
-        """Return when the names in the directory survive a power cut, of files and of directories."""
+        """Return once the names in the directory survive a power cut."""
 
     def free_bytes(self, path: Path) -> int:
-        """How many more bytes the files of a directory can take."""
+        """Return the free space available to the files of a directory."""
 
     def total_bytes(self, path: Path) -> int:
-        """The size of the disk that a directory is on."""
+        """Return the size of the file system that holds a directory."""
 
     def lock(self, path: Path) -> Lock:
-        """Take the lock file at `path`; raises DirectoryLocked when another process holds it."""
+        """Lock the file at `path`, creating it if missing; raises DirectoryLocked if another process holds the lock."""
 
 
 def write_all(file: File, parts: Sequence[Buffer], position: int) -> None:
-    """Write every byte: short writes are continued, long lists of parts are split."""
+    """Write all bytes: continue short writes, and split long lists of parts."""
     pending = list(parts)
     while pending:
         written = file.write(pending[:PARTS_MAX], position)
@@ -146,9 +146,8 @@ def write_all(file: File, parts: Sequence[Buffer], position: int) -> None:
 
 
 def _sync(descriptor: int, sync: Callable[[int], None]) -> None:
-    """Have the content of a file survive a power cut."""
     in_full = getattr(fcntl, "F_FULLFSYNC", None)
-    if fcntl is not None and in_full is not None:  # macOS: its fsync(2) leaves data in the cache of the drive
+    if fcntl is not None and in_full is not None:  # macOS: fsync(2) leaves the data in the drive's cache
         fcntl.fcntl(descriptor, in_full)
     else:
         sync(descriptor)
@@ -171,13 +170,13 @@ class _SystemFile:
     def write_blocks(self, blocks: memoryview, position: int) -> int | None:
         direct = getattr(os, "O_DIRECT", None)
         if fcntl is None or direct is None or not hasattr(os, "pwritev"):
-            return None  # macOS and Windows have other ways
+            return None  # macOS and Windows have no O_DIRECT
         flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
         try:
             fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags | direct)
             return os.pwritev(self._descriptor, [blocks], position)
         except OSError as error:
-            if error.errno in _NOT_PAST_PAGE_CACHE:
+            if error.errno in _NO_DIRECT_IO:
                 return None
             raise
         finally:
@@ -188,7 +187,7 @@ class _SystemFile:
 
     def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
         if not hasattr(os, "RWF_NOWAIT"):
-            return None  # whoever asks reads in a thread
+            return None  # the caller then reads in a thread
         target = bytearray(size_bytes)
         try:
             count = os.preadv(self._descriptor, [target], position, os.RWF_NOWAIT)
@@ -218,7 +217,8 @@ class _SystemFile:
         if not hasattr(os, "SEEK_DATA"):
             return position
         try:
-            return os.lseek(self._descriptor, position, os.SEEK_DATA)  # nothing reads or writes at a file's offset
+            # Moves the file offset, which no read or write of this class uses.
+            return os.lseek(self._descriptor, position, os.SEEK_DATA)
         except OSError as error:
             return max(position, self.size_bytes()) if error.errno == errno.ENXIO else position
 
@@ -258,7 +258,7 @@ def _sync_directory(path: Path) -> None:
 
 
 class SystemFileSystem:
-    """The real one."""
+    """The file system of the operating system."""
 
     def __init__(self) -> None:
         self._confined = ConfinedDirectories()
@@ -267,21 +267,21 @@ class SystemFileSystem:
         self._confined.add(directory)
 
     def make_directory(self, path: Path) -> None:
-        if fcntl is None:  # said before anything is made
+        if fcntl is None:  # checked before anything is created
             raise OSError(errno.ENOSYS, "directories are kept on Linux and macOS only")
         self._confined.resolve(path)
         missing = 0
         lineage = (path, *path.parents)
         while not lineage[missing].exists():
             missing += 1
-        # The last one that exists may have been made by a start that was killed before it made the next and synced it.
+        # The deepest existing directory may not be durable yet: a startup that was killed may have created it.
         for directory in reversed(lineage[: missing + 1]):
             directory.mkdir(DIRECTORY_MODE, exist_ok=True)
-            with contextlib.suppress(PermissionError):  # a parent that we may not read is not one that we made
+            with contextlib.suppress(PermissionError):  # an unreadable parent was not created by the broker
                 _sync_directory(directory.parent)
 
     def list_directory(self, path: Path) -> list[str]:
-        return os.listdir(self._confined.resolve(path))  # noqa: PTH208 - a hundred thousand names need not become paths
+        return os.listdir(self._confined.resolve(path))  # noqa: PTH208 - 100,000 names as Path objects are slow
 
     def list_directories(self, path: Path) -> list[str]:
         with os.scandir(self._confined.resolve(path)) as entries:
@@ -318,11 +318,11 @@ class SystemFileSystem:
         return found.f_blocks * found.f_frsize
 
     def lock(self, path: Path) -> Lock:
-        """See FileSystem. The kernel drops the lock of a killed process; the number in the file is for people."""
         if fcntl is None:
             raise OSError(errno.ENOSYS, "this system has no locks that end with their process")
         descriptor = open_regular(self._confined.resolve(path), os.O_RDWR | os.O_CREAT)
         try:
+            # flock(2), because the kernel releases the lock of a killed process.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = ""
@@ -334,47 +334,42 @@ class SystemFileSystem:
         except OSError:
             os.close(descriptor)
             raise
-        with contextlib.suppress(OSError):  # on a full disk it is locked all the same
+        # The process id is information for the operator. The lock holds without it, on a full disk.
+        with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return _SystemLock(descriptor, path)
 
 
 class ReadOnlyFileSystem(SystemFileSystem):
-    """The real one for who may change nothing: files of others, or of a broker that is running."""
+    """The file system for readers of other programs' files, or of a running broker's: all changes raise EROFS."""
 
     def make_directory(self, path: Path) -> None:
-        """Refused."""
         raise _refusal(path)
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """Open for reading only; the system refuses to write to the file."""
+        """Open for reading only, so the system rejects writes to the file."""
         if create:
             raise _refusal(path)
         return _SystemFile(open_regular(self._confined.resolve(path)))
 
-    def rename(self, source: Path, target: Path) -> None:  # noqa: ARG002 - it does not come to that
-        """Refused."""
+    def rename(self, source: Path, target: Path) -> None:  # noqa: ARG002 - always refused
         raise _refusal(source)
 
-    def link(self, source: Path, target: Path) -> None:  # noqa: ARG002 - it does not come to that
-        """Refused."""
+    def link(self, source: Path, target: Path) -> None:  # noqa: ARG002 - always refused
         raise _refusal(source)
 
     def unlink(self, path: Path) -> None:
-        """Refused."""
         raise _refusal(path)
 
     def remove_directory(self, path: Path) -> None:
-        """Refused."""
         raise _refusal(path)
 
     def sync_directory(self, path: Path) -> None:
-        """Refused: there is nothing of ours to sync."""
         raise _refusal(path)
 
     def lock(self, path: Path) -> Lock:
-        """Refused: it would be written to the lock file."""
+        # `SystemFileSystem.lock` writes the process id to the file.
         raise _refusal(path)
 
 

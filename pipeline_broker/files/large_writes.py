@@ -1,10 +1,8 @@
-"""Writes that go past the page cache where they are large, for journal and archive.
+"""Large writes that bypass the page cache (open(2), O_DIRECT), for journal and archive.
 
-Rules of this file: to copy much into the page cache costs more for the pages that the kernel must find than for the
-copy, and who waits for its sync has no use for the pages. So the whole blocks of a large write go from memory straight
-to the disk (open(2), O_DIRECT). The two blocks that it shares with its neighbours go through the page cache, so that no
-block reaches the disk by both ways. What is durable, and when, is the same either way: the sync after the write
-decides. Where the file has its pages already, because its space is used again, `write_all` costs less.
+For large writes, finding pages costs the kernel more than copying the data, and a caller that syncs next does not need
+the pages. Durability is the same either way: the sync after the write decides. Where the file's pages are in memory
+already, because its space is reused, `write_all` is cheaper.
 """
 
 import mmap
@@ -16,39 +14,40 @@ from pipeline_broker.files.parts import cut_parts
 __all__ = ["LARGE_WRITE_BYTES_MIN", "LargeWriter"]
 
 LARGE_WRITE_BYTES_MIN = 256 << 10
-STAGING_BYTES = 1 << 20
-"""What is copied and written at a time: it stays in the processor's cache."""
+STAGING_BYTES = 1 << 20  # copied and written at a time; fits into the processor's cache
 
-assert LARGE_WRITE_BYTES_MIN >= 2 * BLOCK_BYTES, "a large write fills at least one block, wherever it begins"
+# A large write must contain at least one whole block, wherever it begins.
+assert LARGE_WRITE_BYTES_MIN >= 2 * BLOCK_BYTES
 
 
 class LargeWriter:
-    """Writes for one thread at a time; see the rules of the file."""
+    """A writer for one thread at a time."""
 
     def __init__(self) -> None:
         self._is_possible = True
-        self._staging: memoryview | None = None  # made for the first large write: most brokers never see one
+        self._staging: memoryview | None = None  # allocated at the first large write, which most brokers never see
 
     def write(self, file: File, parts: Sequence[Buffer], size_bytes: int, position: int) -> None:
-        """Write every byte; not durable before the sync.
+        """Write all bytes; not durable before the next sync.
 
         Args:
-            file: where to.
-            parts: one after the other.
-            size_bytes: of all parts together.
-            position: where in the file.
+            file: the target.
+            parts: written one after the other.
+            size_bytes: total size of `parts`.
+            position: start in the file.
 
         Raises:
-            OSError: the disk cannot; some of it may have been written.
+            OSError: the disk failed; some bytes may have been written.
         """
         is_direct = self._is_possible and size_bytes >= LARGE_WRITE_BYTES_MIN
         if not (is_direct and self._write_large(file, parts, size_bytes, position)):
             write_all(file, parts, position)
 
     def _write_large(self, file: File, parts: Sequence[Buffer], size_bytes: int, position: int) -> bool:
-        """Whether it is written: False when the file system goes through the page cache only."""
         end = position + size_bytes
         first, last = -(-position // BLOCK_BYTES) * BLOCK_BYTES, end // BLOCK_BYTES * BLOCK_BYTES
+        # The partial blocks at both ends are shared with neighbouring data, so they go through the page cache. No block
+        # may reach the disk both ways.
         head, blocks, tail = cut_parts(parts, (first - position, last - first, end - last))
         if not self._write_blocks(file, blocks, first):
             self._is_possible = False
@@ -61,19 +60,18 @@ class LargeWriter:
 
     def _write_blocks(self, file: File, parts: Iterable[Buffer], position: int) -> bool:
         if self._staging is None:
-            self._staging = memoryview(mmap.mmap(-1, STAGING_BYTES))  # begins at a page
+            self._staging = memoryview(mmap.mmap(-1, STAGING_BYTES))  # page-aligned, as O_DIRECT requires
         for filled in _fill(self._staging, parts):
             written = file.write_blocks(filled, position)
             if written is None:
                 return False
-            if written < len(filled):  # it says at the next byte why
+            if written < len(filled):  # the next write raises the reason of the short one, such as ENOSPC
                 write_all(file, [filled[written:]], position + written)
             position += len(filled)
         return True
 
 
 def _fill(staging: memoryview, parts: Iterable[Buffer]) -> Iterator[memoryview]:
-    """Copy the parts into the staging memory, again and again until all had their turn; what it holds each time."""
     filled = 0
     for part in parts:
         rest = memoryview(part)

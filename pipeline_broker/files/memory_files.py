@@ -1,8 +1,6 @@
-"""A file system in memory: for brokers that keep nothing, and can be put back to what they were.
+"""A file system in the memory of this process, for brokers without persistence.
 
-Rules of this file: it promises what `file_system` asks for and knows no power cut (`MemoryFileSystem` of the tests
-plays those): what is written is as durable as the process. Every change of it is made under one lock, so that a copy
-is a picture of one moment, which a broker takes for what a killed one left behind.
+It knows no power cuts; the tests' `MemoryFileSystem` simulates those.
 """
 
 import errno
@@ -16,12 +14,11 @@ from pipeline_broker.files.file_system import PARTS_MAX, Buffer, File, Lock
 
 __all__ = ["NO_FILE", "MemoryFiles", "MemoryLock"]
 
-SIZE_BYTES = 1 << 40
-"""What the disk says of its size; nothing bounds it but the memory of the machine."""
+SIZE_BYTES = 1 << 40  # reported as the size of the disk; only the machine's memory is a limit
 
 
 class _MemoryFile:
-    """An open file; it outlives its name, as on a disk."""
+    """An open file. Like on a disk, it stays usable after its name is removed."""
 
     __slots__ = ("_changing", "data")
 
@@ -39,21 +36,19 @@ class _MemoryFile:
             self.data[position : position + len(written)] = written
         return len(written)
 
-    def write_blocks(self, blocks: memoryview, position: int) -> int | None:  # noqa: ARG002 - there is no page cache
+    def write_blocks(self, blocks: memoryview, position: int) -> int | None:  # noqa: ARG002 - memory has no page cache
         return None
 
     def read(self, size_bytes: int, position: int) -> Buffer:
-        return self.data[position : position + size_bytes]  # a copy: while a view is open the file could not grow
+        return self.data[position : position + size_bytes]  # a copy: a bytearray with an open view cannot grow
 
     def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
         data = self.data[position : position + size_bytes]
         return data if len(data) == size_bytes else None
 
-    def read_ahead(self, size_bytes: int, position: int) -> None:
-        """Nothing is further away than anything else."""
+    def read_ahead(self, size_bytes: int, position: int) -> None: ...
 
-    def sync_data(self) -> None:
-        """Nothing is more durable than the process."""
+    def sync_data(self) -> None: ...
 
     def truncate(self, size_bytes: int) -> None:
         with self._changing:
@@ -68,12 +63,10 @@ class _MemoryFile:
 
 
 NO_FILE: File = _MemoryFile(threading.Lock(), bytearray())
-"""Stands for a file that does not exist, which has nothing to read."""
+"""An empty file, to read instead of a missing one."""
 
 
 class MemoryLock:
-    """Held by one broker of this process."""
-
     def __init__(self, held: set[Path], path: Path) -> None:
         self._held = held
         self._path = path
@@ -86,7 +79,7 @@ class MemoryLock:
 
 
 class MemoryFiles:
-    """Names and files in memory; see FileSystem."""
+    """A file system in memory. All changes are made under one lock, so `copy` is a consistent snapshot."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -95,12 +88,12 @@ class MemoryFiles:
 
     @property
     def used_bytes(self) -> int:
-        """What all files hold."""
+        """Total size of all files."""
         with self._changing:
             return sum(len(data) for names in self._directories.values() for data in names.values() if data is not None)
 
     def copy(self) -> "MemoryFiles":
-        """Another file system with the same files, as they are at this moment; nobody holds a lock there."""
+        """Return a file system with the same files and no locks, like the disk of a killed broker."""
         copied = MemoryFiles()
         with self._changing:
             copied._directories = {
@@ -109,15 +102,14 @@ class MemoryFiles:
             }
         return copied
 
-    def confine(self, directory: Path) -> None:
-        """Do nothing: files in memory have no links."""
+    def confine(self, directory: Path) -> None: ...
 
     def make_directory(self, path: Path) -> None:
         with self._changing:
             for directory in reversed((path, *path.parents)):
                 if directory not in self._directories:
                     self._directories[directory] = {}
-                    if directory.name:  # the root is in nothing
+                    if directory.name:  # the root has no parent
                         self._directories.setdefault(directory.parent, {}).setdefault(directory.name, None)
 
     def list_directory(self, path: Path) -> list[str]:
@@ -164,10 +156,10 @@ class MemoryFiles:
 
     def sync_directory(self, path: Path) -> None: ...
 
-    def free_bytes(self, path: Path) -> int:  # noqa: ARG002 - one disk for all
+    def free_bytes(self, path: Path) -> int:  # noqa: ARG002 - one size for all directories
         return SIZE_BYTES // 2
 
-    def total_bytes(self, path: Path) -> int:  # noqa: ARG002 - one disk for all
+    def total_bytes(self, path: Path) -> int:  # noqa: ARG002 - one size for all directories
         return SIZE_BYTES
 
     def lock(self, path: Path) -> Lock:

@@ -1,7 +1,4 @@
-"""Several buffers that stand for one run of bytes.
-
-Rules of this file: nothing is copied.
-"""
+"""Lists of buffers that together form one run of bytes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -11,7 +8,12 @@ __all__ = ["cut_parts"]
 
 
 def cut_parts(parts: Sequence[Buffer], sizes: Iterable[int]) -> Iterator[list[Buffer]]:
-    """The same bytes in runs of these sizes, which make up all of them."""
+    """Split parts into runs of the given sizes, without copying.
+
+    Args:
+        parts: the buffers.
+        sizes: of the runs, in bytes; their sum is the size of all parts.
+    """
     pending = [memoryview(part) for part in reversed(parts)]
     for size in sizes:
         run: list[Buffer] = []

@@ -1,7 +1,4 @@
-"""A file read forwards in pieces, so that memory does not grow with the file.
-
-Rules of this file: a hole is not read; a piece is kept until another one is wanted.
-"""
+"""A window into a file that is read forwards, so memory does not grow with the file."""
 
 from __future__ import annotations
 
@@ -12,16 +9,16 @@ from pipeline_broker.files.file_system import Buffer, ReadableFile
 __all__ = ["Window"]
 
 WINDOW_BYTES = 4 << 20
-"""Bytes that are read at once; a caller that has proved that it needs more gets more."""
+"""Default size of one read."""
 
 
 class Window:
-    """See the rules of the file.
+    """A window into a file, which skips holes when it searches.
 
     Attributes:
-        size_bytes: of the file when it was opened.
-        start: position in the file of the first byte in `data`.
-        data: what was read last.
+        size_bytes: size of the file when the window was made.
+        start: position in the file of the first byte of `data`.
+        data: the bytes read last; kept until others are needed.
     """
 
     def __init__(self, source: ReadableFile) -> None:
@@ -31,35 +28,42 @@ class Window:
         self.data: Buffer = b""
 
     def ensure(self, position: int, size_bytes: int) -> int:
-        """Make these bytes available, fewer at the end of the file; return where they start in `data`."""
+        """Load a range, shorter at the end of the file, into `data`; return its start there.
+
+        A caller may ask for more than `WINDOW_BYTES` if it has verified that length (see `is_long`).
+        """
         if not self.start <= position <= position + size_bytes <= self.start + len(self.data):
-            self.data = b""  # given back before as much is taken anew
+            self.data = b""  # frees the old window first, so that memory never holds two
             self.start = position
             self.data = self.source.read(max(WINDOW_BYTES, size_bytes), position)
         return position - self.start
 
     def is_long(self, size_bytes: int) -> bool:
-        """Return whether these are more bytes than are read at once: prove them right by `pieces` before `ensure`."""
+        """Return whether a length exceeds `WINDOW_BYTES`.
+
+        Such data should be verified in `pieces` before `ensure` loads it.
+        """
         return size_bytes > WINDOW_BYTES
 
     def pieces(self, position: int, end: int) -> Iterator[Buffer]:
-        """The bytes between two positions, a piece at a time; fewer where the file ends too early."""
+        """Yield the bytes between two positions in pieces; fewer if the file ends first."""
         while position < end and (piece := self.source.read(min(WINDOW_BYTES, end - position), position)):
             yield piece
             position += len(piece)
 
     def find(self, pattern: bytes, position: int) -> int:
-        """Return the next position where the pattern, which has a byte other than zero, is found; -1 if there is none.
+        """Return the next position of the pattern, or -1.
 
         Args:
-            position: of the first byte that counts.
+            pattern: not only zeros.
+            position: where the search starts.
         """
-        assert any(pattern), "a hole is taken for a part without the pattern"
+        assert any(pattern), "a pattern of zeros could be in a hole, and holes are skipped"
         while position + len(pattern) <= self.size_bytes:
-            # A hole may hold the last zeros before the pattern, or of its beginning.
+            # The pattern may begin with zeros, and these may be the last bytes of the hole.
             position = max(position, self.source.data_from(position) - len(pattern) + 1)
-            place = self.ensure(position, len(pattern))
-            found = bytes(self.data).find(pattern, place)
+            start = self.ensure(position, len(pattern))
+            found = bytes(self.data).find(pattern, start)
             if found >= 0:
                 return self.start + found
             position = max(position + 1, self.start + len(self.data) - len(pattern) + 1)

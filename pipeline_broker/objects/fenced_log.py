@@ -80,9 +80,7 @@ def slot_name(log: str, place: Place) -> str:
 
 
 def place_of(log: str, name: str) -> Place | None:
-    """Return the place of a slot's object by its name; None for the boundary, the lease and objects of other
-    programs.
-    """
+    """Return the place that an object's name stands for; None if the name is not that of a slot."""
     match = _NAME.fullmatch(name.removeprefix(f"{log}/"))
     place = None if match is None else Place(int(match[1]), int(match[2]))
     # The name must be exactly the one that `slot_name` gives: a copy of the log below another prefix must not match.
