@@ -1,13 +1,9 @@
-"""Record batch format v2: headers, offsets, and building batches.
+"""Record batches of format v2: headers, restamping for the log, and building batches.
 
-Rules of this file: payloads are never copied by reading or restamping; base offset and leader epoch lie outside the
-checksum, so assigning offsets never recomputes it. What a client may append is decided in `check`, single records
-are read in `record`.
-
-Layout (big-endian): base offset 8, batch length 4 (of what follows), leader epoch 4, magic 1, CRC-32C 4 (of all that
-follows it), attributes 2, last offset delta 4, base timestamp 8, max timestamp 8, producer id 8, producer epoch 2,
+Layout (big-endian): base offset 8, batch length 4 (of the bytes after it), leader epoch 4, magic 1, CRC-32C 4 (of all
+bytes after it), attributes 2, last offset delta 4, base timestamp 8, max timestamp 8, producer id 8, producer epoch 2,
 base sequence 4, record count 4, records. Once compaction has seen a tombstone or marker in the batch, the base
-timestamp is the time from which that may go (the delete horizon); timestamp deltas then count from there.
+timestamp is the delete horizon: the time from which they may be removed. Timestamp deltas then count from there.
 """
 
 import struct
@@ -25,9 +21,9 @@ HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
 LENGTH_OVERHEAD: Final = 12  # base offset and the length itself
 MAGIC: Final = 2
-MAGIC_END: Final = 17  # the shortest prefix from which length and magic can be read
-LEGACY_SIZE_MIN: Final = 14  # the smallest batch of any magic, as Kafka's own reader has it
-CHECKED_FROM: Final = 21  # first byte under the checksum
+MAGIC_END: Final = 17  # end of the shortest prefix that holds length and magic
+LEGACY_SIZE_MIN: Final = 14  # smallest batch length of any magic that Kafka's reader accepts
+CHECKED_FROM: Final = 21  # first byte covered by the checksum
 
 COMPRESSION_MASK: Final = 0x07
 APPEND_TIME_BIT: Final = 0x08
@@ -36,8 +32,8 @@ CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 
 _LENGTH: Final = struct.Struct(">i")
-_CHECKED_HEAD: Final = struct.Struct(">hiqqqhii")  # the header's part under the checksum
-_STAMPED: Final = struct.Struct(">qiibIhiqq")  # the header up to what a broker may change
+_CHECKED_HEAD: Final = struct.Struct(">hiqqqhii")  # the part of the header covered by the checksum
+_STAMPED: Final = struct.Struct(">qiibIhiqq")  # the header up to the max timestamp, the last field a broker changes
 _SEQUENCE_MODULUS: Final = 1 << 31
 
 assert HEADER_SIZE == 61
@@ -68,46 +64,44 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> int:
-        """0 = create time, 1 = append time."""
+        """0 for create time, 1 for append time."""
         return (self.attributes & APPEND_TIME_BIT) >> 3
 
     @property
     def is_transactional(self) -> bool:
-        """Part of a transaction."""
         return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
-        """Written by a broker: not for applications."""
+        """True if a broker wrote the batch for itself; clients do not return such records to applications."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on compaction may remove the tombstones or the marker in here; None before it saw them."""
+        """Time from which compaction may remove the batch's tombstones or marker; None before it has seen them."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def last_sequence(self) -> int:
-        """The producer's sequence number of the last record; wraps from 2**31 - 1 to 0; -1 without a sequence."""
+        """The sequence number of the last record, wrapping from 2**31 - 1 to 0; -1 without an idempotent producer."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) % _SEQUENCE_MODULUS
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch."""
+        """The size of the whole batch."""
         return LENGTH_OVERHEAD + self.batch_length
 
 
 class NewRecord(NamedTuple):
-    """A record to be written; it gets its offset from its place in the batch.
+    """A record to write; its offset follows from its position in the batch.
 
-    Names of headers that are not UTF-8 have their other bytes as surrogates (PEP 383).
+    Bytes of header names that are not UTF-8 are surrogates (PEP 383).
     """
 
     value: Buffer | None
@@ -117,10 +111,14 @@ class NewRecord(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header of the complete batch that starts at `position`; records and checksum are not looked at."""
+    """Decode the header of the complete batch at `position`. Records and checksum are not verified.
+
+    Raises:
+        RecordError: the header is damaged, or the batch is incomplete or of another magic.
+    """
     available = len(buffer) - position
     if available >= HEADER_SIZE:
-        # Straight to the tuple's constructor: BatchHeader._make would take twice as long.
+        # The tuple's constructor takes half as long as BatchHeader._make.
         header = tuple.__new__(BatchHeader, HEADER.unpack_from(buffer, position))
         if header[3] == MAGIC and HEADER_SIZE - LENGTH_OVERHEAD <= header[1] <= available - LENGTH_OVERHEAD:
             return header
@@ -128,7 +126,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def _header_error(buffer: Buffer, position: int, available: int) -> RecordError:
-    """What Kafka would say first about a header that cannot be read."""
+    # The checks are in Kafka's order, so the client gets the error that Kafka would find first.
     if available < MAGIC_END:
         return NotOneBatch("not one complete record batch")
     (length,) = _LENGTH.unpack_from(buffer, position + 8)
@@ -147,9 +145,9 @@ def _header_error(buffer: Buffer, position: int, available: int) -> RecordError:
 def restamp(
     header: BatchHeader, buffer: Buffer, base_offset: int, leader_epoch: int = 0, position: int = 0
 ) -> tuple[bytes, memoryview]:
-    """The batch at `position` with its place in the log: a new head and, not copied, all that follows it.
+    """Return the batch at `position` with another base offset and leader epoch: a new head, and the rest uncopied.
 
-    The head reaches to the max timestamp, so that what the broker has corrected in `header` is in it (`with_times`).
+    The head reaches up to the max timestamp. So it also contains the corrections of `with_times`, if `header` has them.
     """
     _, length, _, magic, crc, attributes, last_delta, base, max_timestamp, _, _, _, _ = header
     head = _STAMPED.pack(base_offset, length, leader_epoch, magic, crc, attributes, last_delta, base, max_timestamp)
@@ -157,7 +155,7 @@ def restamp(
 
 
 def restamped(header: BatchHeader, batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
-    """`restamp` of a batch so small that copying it is cheaper than carrying parts."""
+    """Like `restamp` for a small batch, which is cheaper to copy than to send in parts."""
     _, length, _, magic, crc, attributes, last_delta, base, max_timestamp, _, _, _, _ = header
     head = _STAMPED.pack(base_offset, length, leader_epoch, magic, crc, attributes, last_delta, base, max_timestamp)
     return head + batch[_STAMPED.size : LENGTH_OVERHEAD + length]
@@ -166,7 +164,7 @@ def restamped(header: BatchHeader, batch: bytes, base_offset: int, leader_epoch:
 def with_times(
     header: BatchHeader, buffer: Buffer, max_timestamp: int, *, append_time: bool = False, position: int = 0
 ) -> BatchHeader:
-    """The header with another max timestamp (and type), and the checksum that belongs to it."""
+    """Return the header with another max timestamp and timestamp type, and the matching checksum."""
     attributes = header.attributes & ~APPEND_TIME_BIT | (APPEND_TIME_BIT if append_time else 0)
     changed = header._replace(attributes=attributes, max_timestamp=max_timestamp)
     crc = crc32c(_CHECKED_HEAD.pack(*changed[5:]))
@@ -175,7 +173,12 @@ def with_times(
 
 
 def assembled(header: BatchHeader, payload: Buffer) -> tuple[BatchHeader, bytes]:
-    """The batch of a header and its records as stored (compressed or not); length and checksum are made to fit."""
+    """Return the batch of a header and its stored records, with length and checksum corrected in the header.
+
+    Args:
+        header: all other fields.
+        payload: the records, compressed as the attributes say.
+    """
     length = HEADER_SIZE - LENGTH_OVERHEAD + len(payload)
     crc = crc32c(payload, crc32c(_CHECKED_HEAD.pack(*header[5:])))
     fitting = header._replace(batch_length=length, crc=crc)
@@ -183,7 +186,7 @@ def assembled(header: BatchHeader, payload: Buffer) -> tuple[BatchHeader, bytes]
 
 
 def iterate_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The complete batches one after the other; a cut-off last one (a fetch may end so) is left out."""
+    """Yield each complete batch and its header; a last batch that is cut off, as in a fetch, is skipped."""
     view = memoryview(buffer)
     position, size = 0, len(view)
     while size - position >= MAGIC_END:
@@ -196,12 +199,12 @@ def iterate_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 class BatchBody:
-    """Records of a batch that is to be built: of very many, some are written now and others later.
+    """The records of a batch that is built step by step, so that a very large one need not be built in one turn.
 
     Attributes:
-        data: the records as they are stored.
-        count: how many they are.
-        base_timestamp, max_timestamp: theirs; the first record's timestamp is the base.
+        data: the encoded records.
+        count: their number.
+        base_timestamp, max_timestamp: of these records; the base is the timestamp of the first one.
     """
 
     __slots__ = ("base_timestamp", "count", "data", "max_timestamp")
@@ -212,12 +215,11 @@ class BatchBody:
         self.base_timestamp = self.max_timestamp = -1
 
     def add(self, record: NewRecord) -> None:
-        """Write the next record."""
         self.extend((record,))
 
     def extend(self, records: Iterable[NewRecord]) -> None:
-        """Write the next records."""
-        short, short_count = SHORT_VARINTS, len(SHORT_VARINTS)  # calls of `varint` would take half of the time
+        """Encode and append records."""
+        short, short_count = SHORT_VARINTS, len(SHORT_VARINTS)  # inlined: calls of `varint` would take half of the time
         parts: list[Buffer] = []
         base, latest, offset_delta = self.base_timestamp, self.max_timestamp, self.count
         for value, key, timestamp, headers in records:
@@ -235,7 +237,7 @@ class BatchBody:
             size = 1 + len(times) + len(offsets) + len(key_head) + len(value_head) + len(tail)
             size += (0 if key is None else key_size) + (0 if value is None else value_size)
             head = short[size] if size < short_count else varint(size)
-            # No attributes are defined, so they are 0.
+            # The attributes byte is 0: Kafka defines no record attributes.
             parts += (head, b"\0", times, offsets, key_head, key or b"", value_head, value or b"", tail)
             offset_delta += 1
         self.data += b"".join(parts)
@@ -255,7 +257,18 @@ def build_batch(
     control: bool = False,
     compression_level: int | None = None,
 ) -> bytes:
-    """One batch with create times; the first record's timestamp is the base."""
+    """Build a batch with create times; the first record's timestamp is the base.
+
+    Args:
+        records: at least one, or a body that was filled before.
+        base_offset: offset of the first record.
+        compression: id of the codec.
+        producer_id, producer_epoch, base_sequence: of an idempotent producer; -1 for none.
+        leader_epoch: of the partition; -1 for none.
+        transactional: sets the transactional bit.
+        control: sets the control bit.
+        compression_level: as Kafka numbers the codec's levels; None for Kafka's default.
+    """
     if isinstance(records, BatchBody):
         body = records
     else:

@@ -1,10 +1,11 @@
-"""What a client may append: the checks of a produced batch, in Kafka's order and with Kafka's errors.
+"""The checks of a produced batch, in Kafka's order and with Kafka's errors.
 
-Rules of this file: a batch passes as a whole or is refused as a whole; what is slow (naming the offending records)
-happens only after the walk over the records has found something. A batch that would take longer than a turn of its
-handler is walked over in steps (`BatchCheck`), so that other clients do not wait for it. Stricter than Kafka in one
-point: offset deltas count up from 0 in uncompressed batches too (Kafka asks it of compressed ones only), else consumers
-would see offsets out of order.
+A batch is accepted or refused as a whole. Slow checks, which name the offending records, run only after the walk over
+the records has found something. A batch that takes longer than a turn is checked in steps (`BatchCheck`), so other
+clients do not wait for it.
+
+One check is stricter than Kafka's: offset deltas must count up from 0 in uncompressed batches as well. Kafka requires
+that only of compressed ones. Without it, consumers would see offsets out of order.
 """
 
 from collections.abc import Generator
@@ -53,18 +54,15 @@ Buffer = bytes | bytearray | memoryview
 
 NO_TIMESTAMP: Final = -1
 TIMESTAMP_MAX: Final = UNLIMITED
-RECORDS_BYTES_A_TURN: Final = 1 << 20
-"""What is decompressed in one go on the event loop; what is larger is decompressed in a thread."""
-RECOMPRESSED_BYTES_A_TURN: Final = 64 * 1024
-"""Uncompressed records that are compressed on the event loop, where the topic asks for it; others in a thread."""
-RECORD_ERRORS_MAX: Final = 1_000
-"""Offending records that are named, of however many there are."""
+RECORDS_BYTES_A_TURN: Final = 1 << 20  # decompressed size up to which the event loop decompresses; else a thread
+RECOMPRESSED_BYTES_A_TURN: Final = 64 * 1024  # batch size up to which the event loop compresses; else a thread
+RECORD_ERRORS_MAX: Final = 1_000  # offending records named in an error
 SMALL_BYTES: Final = 4096
 
 
 @attrs.frozen(slots=True)
 class Rules:
-    """What a topic's configuration allows; made once per topic, not per batch."""
+    """The limits of a topic's configuration; made once per topic, not per batch."""
 
     size_max: int = 1048588
     segment_size_max: int = 1 << 30
@@ -74,18 +72,18 @@ class Rules:
     keys_required: bool = False
     append_time: bool = False
     compression: Target | None = None
-    """What a batch in another codec is compressed with before it is appended; None leaves it as it came."""
+    """Codec to recompress batches of other codecs with; None keeps the producer's codec."""
 
 
 DEFAULT_RULES: Final = Rules()
 
 
 class LongBatchError(Exception):
-    """The batch takes longer than a turn: `BatchCheck` goes on in steps.
+    """The batch takes longer than a turn, and must be checked in steps with `BatchCheck`.
 
     Attributes:
-        header: of the batch; all but the records is checked.
-        batch: its bytes alone.
+        header: of the batch; everything except the records has been checked.
+        batch: its bytes, without the ones after it.
     """
 
     def __init__(self, header: BatchHeader, batch: Buffer) -> None:
@@ -94,7 +92,7 @@ class LongBatchError(Exception):
         self.batch = batch
 
 
-def check_batch(  # noqa: C901 - every batch takes this way, where each call costs more than what it asks
+def check_batch(  # noqa: C901 - runs for every batch, where a call costs more than the check that it makes
     buffer: Buffer | None,
     now_ms: int,
     rules: Rules = DEFAULT_RULES,
@@ -102,19 +100,19 @@ def check_batch(  # noqa: C901 - every batch takes this way, where each call cos
     zstd_allowed: bool = True,
     transactions_allowed: bool = False,
 ) -> BatchHeader:
-    """The header of the one batch in `buffer`, with max timestamp and type as the broker stores them.
+    """Check the one batch in `buffer`; return its header with max timestamp and type as the broker stores them.
 
-    Where the rules ask for a codec `as_stored` must follow.
+    If the rules ask for a codec, call `as_stored` next.
 
     Args:
-        buffer: what a client sent for one partition.
+        buffer: the records that a client sent for one partition.
         now_ms: wall clock.
-        rules: the topic's.
-        zstd_allowed: false for produce requests before version 7.
+        rules: of the topic.
+        zstd_allowed: False for Produce requests below version 7.
         transactions_allowed: the producer has a transaction, so the batch may be part of it.
 
     Raises:
-        RecordError: the batch must be refused.
+        RecordError: the batch is refused.
         LongBatchError: it must be checked in steps.
     """
     if buffer is None or len(buffer) < MAGIC_END:
@@ -126,7 +124,7 @@ def check_batch(  # noqa: C901 - every batch takes this way, where each call cos
     end = LENGTH_OVERHEAD + length
     if base_offset or end != len(buffer) or end > rules.size_max or attributes & COMPRESSION_MASK:
         _check_envelope(buffer, header, rules, zstd_allowed)
-    # Slices of small bytes are copied faster than views of them are made.
+    # Copying a slice of a few bytes is faster than making a view.
     view = buffer if end <= SMALL_BYTES and type(buffer) is bytes else memoryview(buffer)
     if end != len(view):
         view = view[:end]
@@ -147,12 +145,14 @@ def check_batch(  # noqa: C901 - every batch takes this way, where each call cos
     if position != len(data):
         raise InvalidRecord("bytes are left after the last record")
     highest += base
-    if (  # of most batches nothing of this is true; what is, is looked at more closely
+    # False for most batches. The exact and slower checks follow only if it is true.
+    if (
         highest > now_ms or (null_key and rules.keys_required) or lowest + base < now_ms - rules.timestamp_before_max_ms
     ) and _is_suspicious(lowest + base, highest, null_key, rules, now_ms):
         for _ in _check_records(header, data, rules, now_ms):
-            pass  # there are few
-    if (  # nearly always: `_stored_header` says the same
+            pass  # no turns: the batch is short
+    # True for nearly all batches, which keep their header. `_stored_header` would return the same.
+    if (
         highest == max_timestamp >= NO_TIMESTAMP
         and not attributes & APPEND_TIME_BIT
         and not rules.append_time
@@ -165,13 +165,14 @@ def check_batch(  # noqa: C901 - every batch takes this way, where each call cos
 class BatchCheck:
     """The rest of `check_batch` in steps, for a batch that takes longer than a turn.
 
-    First `open`, which may run in a thread; then all of `steps`; then `stored`, which may run in a thread, too. Each
-    raises a RecordError where the batch must be refused.
+    Call `open`, which may run in a thread, then exhaust `steps`, then call `stored`, which may run in a thread. Each
+    raises
+    a RecordError if the batch is refused.
 
     Args:
-        found: what `check_batch` raised.
+        found: raised by `check_batch`.
         now_ms: wall clock.
-        rules: the topic's.
+        rules: of the topic.
     """
 
     def __init__(self, found: LongBatchError, now_ms: int, rules: Rules) -> None:
@@ -188,7 +189,7 @@ class BatchCheck:
         self._data = decompress(compression, data, self._rules.decompressed_size_max) if compression else data
 
     def steps(self) -> Generator[None]:
-        """Look at the records, and yield where others may have a turn."""
+        """Check the records, yielding between turns."""
         header, data, count = self._header, self._data, self._header.record_count
         walked, records = NOT_WALKED, 0
         while records < count:
@@ -221,24 +222,23 @@ def _decompressed_in_a_turn(header: BatchHeader, view: Buffer, rules: Rules) -> 
 
 
 def _is_suspicious(lowest: int, highest: int, null_key: bool, rules: Rules, now_ms: int) -> bool:
-    """Whether single records have to be looked at, because of their keys or timestamps."""
     if null_key and rules.keys_required:
         return True
-    if highest > TIMESTAMP_MAX:  # the sum of base and delta; a topic may allow all timestamps that there are
+    # Base plus delta may exceed 64 bits, even if the topic allows every timestamp.
+    if highest > TIMESTAMP_MAX:
         return True
     return lowest < now_ms - rules.timestamp_before_max_ms or highest > now_ms + rules.timestamp_after_max_ms
 
 
 def _stored_header(header: BatchHeader, view: Buffer, highest: int, rules: Rules, now_ms: int) -> BatchHeader:
-    """The header as the broker stores it."""
     if len(view) > rules.segment_size_max and not _is_recompressed(header[5] & COMPRESSION_MASK, rules):
         raise RecordListTooLarge(f"a batch of {len(view)} bytes is larger than a segment ({rules.segment_size_max})")
     if rules.append_time:
         return with_times(header, view, now_ms, append_time=True)
-    highest = max(highest, NO_TIMESTAMP)  # what lies before is not told from no timestamp, as in Kafka
+    highest = max(highest, NO_TIMESTAMP)  # like Kafka, treat times before 1970 as no timestamp
     if highest == header[8] and not header[5] & APPEND_TIME_BIT:
         return header
-    return with_times(header, view, highest)  # what a client says of append time is not believed, as in Kafka
+    return with_times(header, view, highest)  # clears an append time bit set by the client, like Kafka
 
 
 def _is_recompressed(codec: int, rules: Rules) -> bool:
@@ -246,14 +246,18 @@ def _is_recompressed(codec: int, rules: Rules) -> bool:
 
 
 def takes_long_to_store(header: BatchHeader, rules: Rules) -> bool:
-    """Whether `as_stored` should run in a thread."""
+    """Return whether `as_stored` should run in a thread."""
     codec = header.compression
     is_large = codec != Compression.NONE or header.size_bytes > RECOMPRESSED_BYTES_A_TURN
     return is_large and rules.compression is not None and rules.compression.codec != codec
 
 
 def as_stored(header: BatchHeader, batch: Buffer, rules: Rules) -> tuple[BatchHeader, Buffer]:
-    """A batch that was checked, in the codec that the topic asks for; raises a RecordError when it is too large so."""
+    """Return a checked batch in the codec of the topic.
+
+    Raises:
+        RecordError: the recompressed batch is too large.
+    """
     if rules.compression is None or rules.compression.codec == header.compression:
         return header, batch
     return recompressed(
@@ -267,7 +271,11 @@ def as_stored(header: BatchHeader, batch: Buffer, rules: Rules) -> tuple[BatchHe
 
 
 def first_header(buffer: Buffer) -> BatchHeader:
-    """The header of the first batch; an unreadable one is CorruptFirstHeader, which concerns the whole request."""
+    """Decode the header of the first batch.
+
+    Raises:
+        CorruptFirstHeader: it is unreadable, so Kafka refuses the whole request.
+    """
     try:
         return read_header(buffer)
     except CorruptRecord as error:
@@ -275,7 +283,7 @@ def first_header(buffer: Buffer) -> BatchHeader:
 
 
 def _check_envelope(buffer: Buffer, header: BatchHeader, rules: Rules, zstd_allowed: bool) -> None:
-    """What Kafka looks at before the checksum."""
+    # Kafka makes these checks before that of the checksum.
     _check_rest(buffer, header.size_bytes)
     if header.compression == Compression.ZSTD and not zstd_allowed:
         raise UnsupportedCompression("zstd needs produce version 7")
@@ -286,12 +294,12 @@ def _check_envelope(buffer: Buffer, header: BatchHeader, rules: Rules, zstd_allo
 
 
 def _check_rest(buffer: Buffer, position: int) -> None:
-    """What follows the first batch: a cut-off batch is ignored, as Kafka does; a whole one is refused."""
     if len(buffer) - position < MAGIC_END:
         return
     length = int.from_bytes(buffer[position + 8 : position + 12], "big", signed=True)
     if length < LEGACY_SIZE_MIN or buffer[position + MAGIC_END - 1] > MAGIC:
-        raise CorruptRecord("what follows the first batch is not a batch")
+        raise CorruptRecord("the bytes after the first batch are not a batch")
+    # Like Kafka, ignore a batch that is cut off, and refuse a complete one.
     if length <= len(buffer) - position - LENGTH_OVERHEAD:
         raise NotOneBatch("a partition's records must be exactly one batch")
 
@@ -307,22 +315,21 @@ def _check_header(header: BatchHeader, *, transactions_allowed: bool) -> None:
     if header.attributes & CONTROL_BIT:
         raise InvalidRecord("clients may not write control records")
     if header.is_transactional and not transactions_allowed:
-        raise TransactionalRecords("no transaction is going on")
+        raise TransactionalRecords("the producer has no ongoing transaction")
 
 
 def _check_records(header: BatchHeader, data: bytes | bytearray, rules: Rules, now_ms: int) -> Generator[None]:
-    """Refuse the batch if there are records that these rules forbid, and name them; in steps, see BatchCheck."""
     earliest = now_ms - rules.timestamp_before_max_ms
     latest = min(now_ms + rules.timestamp_after_max_ms, TIMESTAMP_MAX)
     keyless: list[tuple[int, str]] = []
     offending: list[tuple[int, str]] = []
-    looked_at = 0
-    for index, record in enumerate(records_in(data, header)):  # type: ignore[arg-type]  # read as if they were bytes
+    walked = 0
+    for index, record in enumerate(records_in(data, header)):  # type: ignore[arg-type]  # a bytearray reads like bytes
         if len(keyless) == RECORD_ERRORS_MAX or len(offending) == RECORD_ERRORS_MAX:
             break
-        looked_at += 1 + len(record.headers)
-        if looked_at >= record_walk.RECORDS_A_TURN:
-            looked_at = 0
+        walked += 1 + len(record.headers)
+        if walked >= record_walk.RECORDS_A_TURN:
+            walked = 0
             yield
         if record.key is None and rules.keys_required:
             keyless.append((index, "record without a key"))

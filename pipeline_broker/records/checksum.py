@@ -1,7 +1,4 @@
-"""CRC-32C (Castagnoli), the checksum of record batches and of the journal.
-
-Rules of this file: one name, any buffer, no copy, no wrapper call around 0.1 us of work.
-"""
+"""CRC-32C (Castagnoli), the checksum of record batches, journal and slots."""
 
 from collections.abc import Callable, Iterable
 from importlib.machinery import PathFinder
@@ -14,14 +11,12 @@ PACKAGE, EXTENSION = "crc32c", "crc32c._crc32c"
 
 
 def _extension() -> Any:
-    """The C module of the package `crc32c`, without the rest of it.
-
-    The rest is a command line and a version read from metadata: with argparse, email and zipfile it would be a
-    twentieth of all that a start of the broker imports. A package that is built otherwise is imported as it is.
-    """
+    # Import only the C module of the package. The rest, a command line and a version from metadata, needs argparse,
+    # email and zipfile: a twentieth of all imports at the broker's startup. If the package is built in another way,
+    # import all of it.
     package = find_spec(PACKAGE)
-    places = None if package is None else package.submodule_search_locations
-    specification = None if places is None else PathFinder.find_spec(EXTENSION, places)
+    locations = None if package is None else package.submodule_search_locations
+    specification = None if locations is None else PathFinder.find_spec(EXTENSION, locations)
     if specification is None or specification.loader is None:
         import crc32c as whole  # noqa: PLC0415 - see above
 
@@ -31,12 +26,13 @@ def _extension() -> Any:
     return module
 
 
-#: crc32c(data, value=0): the checksum of `data`, continuing from `value`.
+#: crc32c(data, value=0): the checksum of `data`, continued from `value`. The C function itself, because a wrapper would
+#: cost more than the 0.1 us that it takes for a small buffer.
 crc32c: Callable[..., int] = _extension().crc32c
 
 
 def crc32c_of(pieces: Iterable[bytes | bytearray | memoryview]) -> int:
-    """The checksum of pieces that follow each other, of which one is in memory at a time."""
+    """Return the checksum of consecutive pieces, without joining them."""
     crc = 0
     for piece in pieces:
         crc = crc32c(piece, crc)

@@ -1,7 +1,7 @@
-"""The four compression codecs of record batches, as they are written; `decompression` reads them.
+"""Compression of record batches with gzip, snappy, lz4 and zstd; `decompression` is the reverse.
 
-Rules of this file: what is written can be read by Kafka's Java client (snappy in xerial framing, lz4 frames with
-independent blocks, no content checksum).
+The output is readable by Kafka's Java client: snappy with xerial framing, lz4 frames with independent blocks and no
+content checksum.
 """
 
 import struct
@@ -16,7 +16,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Compression(IntEnum):
-    """The ids in bits 0-2 of the batch attributes."""
+    """The codec ids in bits 0-2 of the batch attributes."""
 
     NONE = 0
     GZIP = 1
@@ -26,7 +26,7 @@ class Compression(IntEnum):
 
 
 def codec_name(number: int) -> str:
-    """What people call a codec."""
+    """Return the name of a codec, or "codec N" for an unknown id."""
     try:
         return Compression(number).name.lower()
     except ValueError:
@@ -40,14 +40,22 @@ XERIAL_HEADER_SIZE: Final = len(_XERIAL_HEADER)
 _BLOCK_LENGTH: Final = struct.Struct(">i")
 
 LEVEL_DEFAULTS: Final = {Compression.GZIP: 6, Compression.LZ4: 9, Compression.ZSTD: 3}
-"""Of codecs that have levels, as Kafka numbers them."""
+"""Kafka's default levels of the codecs that have levels."""
 _LZ4_FAST: Final = 0
-_LZ4_HIGH_LEVELS: Final = 3, 12
-"""What the library knows; below and above it Kafka's levels, 1 to 17, do what the nearest of these does."""
+_LZ4_HIGH_LEVELS: Final = 3, 12  # levels of the library; Kafka's range of 1 to 17 is clamped to it
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """The data in the framing Kafka clients expect for this codec; levels are Kafka's, None is its default."""
+    """Compress the data with the framing that Kafka clients expect.
+
+    Args:
+        codec: a `Compression`.
+        data: the encoded records.
+        level: as Kafka numbers the codec's levels; None for Kafka's default.
+
+    Raises:
+        UnknownCompression: no codec has this id.
+    """
     if codec == Compression.NONE:
         return bytes(data)
     if codec == Compression.GZIP:
@@ -56,7 +64,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
         return _compress_xerial(data)
     if codec == Compression.LZ4:
         compressor = cramjam.lz4.Compressor(level=_lz4_level(level), content_checksum=False, block_linked=False)
-        compressor.compress(bytes(data))  # unlike the functions, it takes bytes only
+        compressor.compress(bytes(data))  # unlike cramjam's functions, it accepts only bytes
         return bytes(compressor.finish())
     if codec == Compression.ZSTD:
         return bytes(cramjam.zstd.compress(data, level=LEVEL_DEFAULTS[Compression.ZSTD] if level is None else level))
@@ -64,7 +72,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def _lz4_level(level: int | None) -> int:
-    """As Kafka: its default is the fast compressor, every other level one of the thorough ones."""
+    # Like Kafka: the default level is the fast compressor, all others are high compression.
     if level is None or level == LEVEL_DEFAULTS[Compression.LZ4]:
         return _LZ4_FAST
     low, high = _LZ4_HIGH_LEVELS
@@ -72,9 +80,9 @@ def _lz4_level(level: int | None) -> int:
 
 
 def _compress_xerial(data: Buffer) -> bytes:
-    """Raw snappy blocks, each with its length, behind a 16-byte header (what Kafka's Java client writes)."""
     view = memoryview(data)
     parts = [_XERIAL_HEADER]
+    # Like Kafka's Java client: each raw block is preceded by its length.
     for start in range(0, len(view), _XERIAL_BLOCK_SIZE):
         block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_SIZE]))
         parts += (_BLOCK_LENGTH.pack(len(block)), block)

@@ -1,8 +1,8 @@
-"""Control batches: the markers that end transactions, built and read.
+"""Control batches with end markers of transactions: building and reading.
 
-Rules of this file: as of `batch`. A marker is a batch with one record, whose key says what it is and whose value who
-wrote it; the producer that it is about stands in the batch's header. It has no sequence number, is never compressed,
-and clients may not write it. Other kinds of control records belong to logs that this broker does not keep.
+A marker is a batch with one record. The key holds its type, the value the coordinator epoch, and the batch header the
+producer. It has no sequence number and is never compressed, and clients may not write it. Other kinds of control
+records belong to logs that this broker does not keep.
 
 Layout of the record (big-endian): key = version 2 (0), type 2; value = version 2 (0), coordinator epoch 4.
 """
@@ -18,7 +18,7 @@ from pipeline_broker.records.record import Record, iterate_records
 __all__ = ["ABORT", "COMMIT", "EndMarker", "control_type", "marker_batch", "parse_marker", "read_marker"]
 
 ABORT, COMMIT = 0, 1
-"""Types of control records that end a transaction; all others are about something else."""
+"""The types of control records that end a transaction."""
 VERSION = 0
 
 _KEY = struct.Struct(">hh")
@@ -30,8 +30,8 @@ class EndMarker:
     """The end of a transaction.
 
     Attributes:
-        is_commit: whether its records count from now on, or never did.
-        coordinator_epoch: of the transaction coordinator that says so.
+        is_commit: True if the transaction is committed, False if it is aborted.
+        coordinator_epoch: epoch of the transaction coordinator that wrote it.
     """
 
     is_commit: bool
@@ -47,15 +47,15 @@ def marker_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The batch that ends the transaction of a producer.
+    """Build the batch that ends a producer's transaction.
 
     Args:
-        producer_id: whose transaction.
-        producer_epoch: from now on; lower ones are fenced.
-        marker: what is said.
-        timestamp: milliseconds since the epoch.
-        base_offset: its place in the log.
-        leader_epoch: of that log.
+        producer_id: of the transaction.
+        producer_epoch: lower epochs are fenced by this batch.
+        marker: commit or abort.
+        timestamp: milliseconds since 1970.
+        base_offset: its offset in the log.
+        leader_epoch: of the partition.
     """
     key = _KEY.pack(VERSION, COMMIT if marker.is_commit else ABORT)
     record = NewRecord(_VALUE.pack(VERSION, marker.coordinator_epoch), key, timestamp)
@@ -71,46 +71,45 @@ def marker_batch(
 
 
 def control_type(header: BatchHeader, batch: Buffer) -> int | None:
-    """What the record of a control batch is; None for one that compaction has emptied.
+    """Return the type of a control batch; None if compaction has emptied it.
 
     Raises:
-        InvalidRecord: it does not say.
+        InvalidRecord: the record has no type.
     """
     record = _record(header, batch)
     return None if record is None else _type_of(record.key)
 
 
 def read_marker(header: BatchHeader, batch: Buffer) -> EndMarker | None:
-    """What a control batch says; None for one that ends no transaction, or that compaction has emptied.
+    """Return the end marker of a control batch; None if the batch has another type, or compaction has emptied it.
 
-    Versions above the one that is known are read as that one, as in Apache Kafka: they only add to it.
+    Higher versions are read like version 0, as in Apache Kafka, because they only add fields.
 
     Raises:
-        InvalidRecord: it makes no sense.
+        InvalidRecord: the record is malformed.
     """
     record = _record(header, batch)
     return None if record is None else parse_marker(record.key, record.value)
 
 
 def parse_marker(key: Buffer | None, value: Buffer | None) -> EndMarker | None:
-    """The same of the record of a control batch."""
+    """Like `read_marker`, for the key and value of the record."""
     kind = _type_of(key)
     if kind not in {ABORT, COMMIT}:
         return None
     if value is None or len(value) < _VALUE.size:
-        raise InvalidRecord("an end of a transaction that does not say who wrote it")
+        raise InvalidRecord("an end marker of a transaction lacks the coordinator epoch")
     version, coordinator_epoch = _VALUE.unpack_from(value)
     if version < VERSION:
-        raise InvalidRecord(f"an end of a transaction has version {version}")
+        raise InvalidRecord(f"an end marker of a transaction has version {version}")
     return EndMarker(kind == COMMIT, coordinator_epoch)
 
 
 def _type_of(key: Buffer | None) -> int:
     if key is None or len(key) < _KEY.size:
-        raise InvalidRecord("a control record without a type")
+        raise InvalidRecord("a control record has no type")
     return int(_KEY.unpack_from(key)[1])
 
 
 def _record(header: BatchHeader, batch: Buffer) -> Record | None:
-    """The one record, unless compaction has emptied the batch."""
     return next(iterate_records(batch, header)) if header.record_count else None

@@ -1,10 +1,11 @@
-"""Reads the four compression codecs of record batches, as far as Apache Kafka reads them.
+"""Decompression of record batches: accepts what Apache Kafka's Java client can read, and nothing else.
 
-Rules of this file: data is accepted if a Java consumer can read it, and refused otherwise. So the framing is read here,
-as Kafka's `KafkaLZ4BlockInputStream`, `SnappyInputStream`, `GZIPInputStream` and `ZstdInputStreamNoFinalizer` read it:
-each of them ignores other bytes after the data. The library unpacks what is in the frame. Output is bounded by the
-caller *before* memory is taken: it grows in steps that are paid for by output actually produced, never by a size that
-the input declares. Every failure is a RecordError.
+So the framing is read here, like Kafka's `KafkaLZ4BlockInputStream`, `SnappyInputStream`, `GZIPInputStream` and
+`ZstdInputStreamNoFinalizer` read it. Each of them ignores other bytes after the data. The library only unpacks the
+content of frames.
+
+The caller limits the output before memory is allocated. Buffers grow with the output that was produced, never because
+of a size that the input declares. Every failure is a RecordError.
 """
 
 import struct
@@ -20,22 +21,26 @@ from pipeline_broker.records.errors import BatchTooLarge, InvalidRecord, Unknown
 
 Buffer = bytes | bytearray | memoryview
 
-# Large enough for any honest batch of the default max.message.bytes, small enough that a bomb is harmless: what it
-# takes to walk over that many records that are all alike is the time nobody else is served.
+# Large enough for any honest batch of the default max.message.bytes, and small enough to make a decompression bomb
+# harmless: the walk over that many tiny records must not delay other clients for long.
 DECOMPRESSED_SIZE_MAX: Final = 32 * 1024 * 1024
+# Limit of the blocks, frames or members of a batch. Each costs as much time as unpacking PIECE_BYTES bytes.
 PIECE_BYTES: Final = 1024
-"""Each block, frame or member takes as long as unpacking this many bytes: so many more are allowed than PIECES_MIN."""
 PIECES_MIN: Final = 256
 
+# With a smaller factor, one of the buffers could have half of the maximum size. glibc does not return the memory of
+# such a buffer to the system, but keeps it until a larger one is needed.
 _GROWTH: Final = 16
-"""A smaller one would try a buffer of half the bound; glibc keeps the memory of such a one instead of giving it back,
-until the next one needs more."""
 _OUTPUT_SIZE_START: Final = 16 * 1024
-_OUTPUT_FULL: Final = "failed to write whole buffer"  # cramjam's message when output is larger than the buffer it got
+_OUTPUT_FULL: Final = "failed to write whole buffer"  # cramjam's message if the output buffer is too small
 
 
 def decompress(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:
-    """The original data, or a RecordError when it is damaged or larger than `size_max`."""
+    """Return the decompressed data.
+
+    Raises:
+        RecordError: the data is damaged, or larger than `size_max` bytes when decompressed.
+    """
     if codec == Compression.NONE:
         return bytes(data)
     if codec == Compression.GZIP:
@@ -50,7 +55,7 @@ def decompress(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) 
 
 
 def decompress_stored(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:
-    """Like `decompress`, but also reads LZ4 that earlier versions of this broker accepted and Kafka does not."""
+    """Like `decompress`, but also read LZ4 that earlier versions of this broker accepted and Kafka does not."""
     try:
         return decompress(codec, data, size_max)
     except UnreadableCompression:
@@ -60,14 +65,15 @@ def decompress_stored(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZ
 
 
 def _decompress_bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, size_max: int) -> bytes:
-    """Decompress into a buffer that grows only after the smaller one was filled."""
+    """Decompress into a buffer that grows only after a smaller one was filled."""
     size = min(size_max, max(_OUTPUT_SIZE_START, len(data) * _GROWTH))
     while True:
         output = bytearray(size)
         try:
             written = into(data, output)
         except cramjam.DecompressionError as error:
-            del output  # the traceback of what is raised, and the next buffer, would keep it
+            # Freed now: the traceback of the error would keep it, and the next buffer would come on top of it.
+            del output
             if _OUTPUT_FULL not in str(error):
                 raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
             if size >= size_max:
@@ -82,9 +88,8 @@ def _too_large(size_max: int) -> BatchTooLarge:
 
 
 def _check_pieces(number: int, size_max: int) -> None:
-    """Refuse data in too many pieces: walking over them would take longer than unpacking `size_max` bytes."""
     if number > PIECES_MIN + size_max // PIECE_BYTES:
-        raise BatchTooLarge(f"compressed records are in more than {number - 1} pieces")
+        raise BatchTooLarge(f"compressed records have more than {number - 1} blocks, frames or members")
 
 
 # gzip (RFC 1952)
@@ -94,16 +99,12 @@ _GZIP_MAGIC: Final = 0x8B1F
 _DEFLATE: Final = 8
 _HEADER_CRC, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
 _GZIP_TRAILER: Final = struct.Struct("<II")
-_MEMBER_BYTES_MIN: Final = 18
-"""Java looks for another member in more bytes than this after a trailer."""
-_FEED_BYTES: Final = 16 * 1024
-"""Of what follows a member the library copies at most this much."""
-_INFLATED_BYTES: Final = 256 * 1024
-"""What is unpacked at a time: the library holds a larger piece twice."""
+_MEMBER_BYTES_MIN: Final = 18  # Java looks for another member only if more bytes than this follow a trailer
+_FEED_BYTES: Final = 16 * 1024  # zlib copies the rest of its input after a member, so feed small pieces
+_INFLATED_BYTES: Final = 256 * 1024  # unpacked at a time; zlib would hold a larger piece twice
 
 
 def _decompress_gzip(data: bytes, size_max: int) -> bytes:
-    """All members; bytes after the last that are not the header of another are ignored."""
     output = bytearray()
     try:
         position = _gzip_header_end(data, 0)
@@ -125,13 +126,14 @@ def _decompress_gzip(data: bytes, size_max: int) -> bytes:
             break
         try:
             position = _gzip_header_end(data, position)
+        # Like Java, ignore bytes after a member if they are not the header of another one.
         except (ValueError, IndexError, struct.error):
             break
     return bytes(output)
 
 
 def _gzip_header_end(data: bytes, start: int) -> int:
-    """The position after a member's header; raises ValueError, IndexError or struct.error."""
+    """Return the end of a member's header; raises ValueError, IndexError or struct.error."""
     magic, method, flags = _GZIP_HEADER.unpack_from(data, start)
     if magic != _GZIP_MAGIC or method != _DEFLATE:
         raise ValueError("this is not gzip")
@@ -152,10 +154,10 @@ def _gzip_header_end(data: bytes, start: int) -> int:
 
 
 def _inflate(data: bytes, position: int, output: bytearray, size_max: int) -> int:
-    """Append the content of a member to what is there, `size_max` bytes at most; return the position after it."""
+    """Append the content of a member to `output`, up to `size_max` bytes in total; return the end of the member."""
     inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
     rest: Buffer = b""
-    is_full = False  # the library may have more to give of what it has taken
+    is_full = False  # True: zlib may hold more output of the input that it has consumed
     try:
         while not inflater.eof:
             if not rest and not is_full:
@@ -178,16 +180,17 @@ def _inflate(data: bytes, position: int, output: bytearray, size_max: int) -> in
 
 _BLOCK_LENGTH: Final = struct.Struct(">i")
 _XERIAL_MAGIC_HEAD: Final = _BLOCK_LENGTH.unpack(XERIAL_MAGIC[:4])[0]
-# A raw snappy element of 3 bytes yields at most 64: a block that declares more than this is lying.
+# A raw snappy element of 3 bytes yields at most 64 bytes, so a block cannot hold more than this ratio. Without this
+# check a few bytes could make the broker allocate a buffer of the maximum size.
 _SNAPPY_RATIO_MAX: Final = 22
 
 
 def _decompress_snappy(view: memoryview, size_max: int) -> bytes:
-    """All blocks of xerial's framing, which may begin again; up to three bytes after them are ignored."""
     if len(view) < XERIAL_HEADER_SIZE or bytes(view[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
         return _decompress_raw_block(view, size_max)
     parts = []
     position, remaining, pieces = XERIAL_HEADER_SIZE, size_max, 0
+    # A further xerial header may follow, when streams were concatenated. Up to three bytes at the end are ignored.
     while position + _BLOCK_LENGTH.size <= len(view):
         pieces += 1
         _check_pieces(pieces, size_max)
@@ -219,7 +222,7 @@ def _decompress_raw_block(block: memoryview, size_max: int) -> bytes:
         if size > size_max:
             raise _too_large(size_max)
         if size > len(block) * _SNAPPY_RATIO_MAX:
-            raise UnreadableCompression("a snappy block declares more than it can hold")
+            raise UnreadableCompression("a snappy block declares more data than it can hold")
         output = bytearray(size)
         cramjam.snappy.decompress_raw_into(block, output)
     except cramjam.DecompressionError as error:
@@ -230,19 +233,19 @@ def _decompress_raw_block(block: memoryview, size_max: int) -> bytes:
 # LZ4 frames (https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md)
 
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+# Mask and required value of the flags, as Kafka's reader checks them: version 1, independent blocks, reserved bit 0, no
+# dictionary.
 _LZ4_FIXED: Final = 0b1110_0011, 0b0110_0000
-"""Flags that Kafka asks for, and their values: version 1, independent blocks, nothing reserved, no dictionary."""
 _BLOCK_CHECKSUM, _CONTENT_SIZE, _CONTENT_CHECKSUM = 16, 8, 4
 _LZ4_BLOCK_SIZES: Final = {code << 4: 1 << (8 + 2 * code) for code in range(4, 8)}
 _LZ4_WORD: Final = struct.Struct("<I")
 _LZ4_STORED: Final = 1 << 31
 _LZ4_END_MARK: Final = bytes(4)
-_LZ4_EMPTY_BELOW: Final = 16
-"""A block of one byte below this has no literals: nothing comes of it."""
+_LZ4_EMPTY_BELOW: Final = 16  # a block of one byte below this value has no literals, so it is empty
 
 
 def _plain_lz4_frame(data: memoryview, size_max: int) -> Buffer:
-    """The first frame without what Kafka ignores: the size and the checksum of the content, and later bytes."""
+    """Return the first frame without the parts that Kafka ignores: content size, content checksum, and later bytes."""
     if len(data) < len(_LZ4_MAGIC) + 3 or bytes(data[: len(_LZ4_MAGIC)]) != _LZ4_MAGIC:
         raise UnreadableCompression("the data does not begin with an LZ4 frame")
     flags, block_size_max = data[4], _LZ4_BLOCK_SIZES.get(data[5])
@@ -259,7 +262,7 @@ def _plain_lz4_frame(data: memoryview, size_max: int) -> Buffer:
 
 
 def _lz4_blocks_end(data: memoryview, position: int, flags: int, block_size_max: int, size_max: int) -> int:
-    """The position of the end mark, or of the first empty block, after which Kafka's consumer reads nothing more."""
+    """Return the position of the end mark, or of the first empty block, after which Kafka's consumer stops reading."""
     checksum_size = _LZ4_WORD.size if flags & _BLOCK_CHECKSUM else 0
     end, blocks = len(data), 0
     while position + _LZ4_WORD.size <= end:
@@ -281,7 +284,7 @@ def _lz4_blocks_end(data: memoryview, position: int, flags: int, block_size_max:
 
 
 def _lz4_header_checksum(descriptor: Buffer) -> int:
-    """The second byte of XXH32 of up to 15 bytes."""
+    """Return the second byte of XXH32 of up to 15 bytes."""
     prime_1, prime_2, prime_3, prime_4, prime_5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     value = prime_5 + len(descriptor)
     whole = len(descriptor) & ~3
@@ -304,12 +307,11 @@ def _rotated(value: int, bits: int) -> int:
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE: Final = range(0x184D2A50, 0x184D2A60)
-_ZSTD_WINDOW_LOG_MAX: Final = 27  # as libzstd's own default: 128 MiB
+_ZSTD_WINDOW_LOG_MAX: Final = 27  # the default of libzstd: 128 MiB
+# Kafka reads into a buffer of this size. A frame that declares no more content is unpacked without a window there.
 _ZSTD_ONE_GO_BYTES_MAX: Final = 16 * 1024
-"""A frame that declares no more content is unpacked without a window: Kafka reads into a buffer of this size."""
+# Size of the reads of zstd-jni. It ignores a frame that is cut off if the previous frame ends in the same read.
 _ZSTD_SOURCE_BYTES: Final = 131_075
-"""Zstd's Java library reads so much at a time, and forgives a frame that is cut off where the one before it ends in the
-same part."""
 _ZSTD_CUT_OFF: Final = "incomplete frame"  # cramjam's message
 _CONTENT_SIZE_BYTES: Final = 0, 2, 4, 8
 _DICTIONARY_ID_BYTES: Final = 0, 1, 2, 4
@@ -320,7 +322,7 @@ _RAW_BLOCK, _RUN_BLOCK = 0, 1
 
 def _decompress_zstd(data: Buffer, size_max: int) -> bytes:
     if not len(data):
-        return b""  # as Kafka reads it; the other codecs need a header
+        return b""  # like Kafka; the other codecs require a header
     data = _with_small_window(data)
     try:
         return _decompress_bounded(cramjam.zstd.decompress_into, data, size_max)
@@ -332,12 +334,12 @@ def _decompress_zstd(data: Buffer, size_max: int) -> bytes:
 
 
 def _with_small_window(data: Buffer) -> Buffer:
-    """The data, if its first frame asks for no larger window than decoders promise to hold.
+    """Refuse data with a first frame that asks for a larger window than decoders promise to hold.
 
-    A frame of little content needs none, whatever it asks for: it gets another one.
+    A frame with little content needs no window, whatever it asks for, so its window is replaced by the largest allowed.
     """
     if len(data) < 6 or bytes(data[:4]) != _ZSTD_MAGIC or data[4] & 0x20 or data[5] >> 3 <= _ZSTD_WINDOW_LOG_MAX - 10:
-        return data  # where this is no frame the decoder says what is wrong
+        return data  # the decoder reports everything else that is wrong
     header_size, content_size = _zstd_header(memoryview(data), 0)
     if content_size is None or content_size > _ZSTD_ONE_GO_BYTES_MAX or header_size > len(data):
         raise UnreadableCompression("the zstd frame asks for too large a window")
@@ -345,7 +347,7 @@ def _with_small_window(data: Buffer) -> Buffer:
 
 
 def _zstd_header(data: memoryview, start: int) -> tuple[int, int | None]:
-    """The size of a frame's header, and the size of its content where the header says it."""
+    """Return the size of a frame's header, and the size of its content if the header declares it."""
     descriptor = data[start + 4]
     is_single = descriptor >> 5 & 1
     before = 5 + (not is_single) + _DICTIONARY_ID_BYTES[descriptor & 3]
@@ -357,7 +359,7 @@ def _zstd_header(data: memoryview, start: int) -> tuple[int, int | None]:
 
 
 def _last_zstd_frame_end(data: memoryview, size_max: int) -> int:
-    """The position after the last complete frame; 0 if there is content of a frame that is cut off."""
+    """Return the end of the last complete frame; 0 if a frame that is cut off has content."""
     last, pieces = 0, count(1)
     while True:
         end, has_content = _zstd_frame_end(data, last, pieces, size_max)
@@ -367,7 +369,7 @@ def _last_zstd_frame_end(data: memoryview, size_max: int) -> int:
 
 
 def _zstd_frame_end(data: memoryview, position: int, pieces: Iterator[int], size_max: int) -> tuple[int, bool]:
-    """The position after a frame, beyond the data if it is cut off, and whether some of its content is there."""
+    """Return the end of a frame, beyond the data if it is cut off, and whether some of its content is there."""
     beyond, has_content = len(data) + 1, False
     if position + _SKIPPABLE_HEADER.size > len(data):
         return beyond, False

@@ -1,8 +1,4 @@
-"""Kafka's default choice of a partition by key.
-
-Rules of this file: the 32-bit hash murmur2 with Kafka's seed, so that a key lands in the partition where Java producers
-put it.
-"""
+"""Kafka's default partitioner: murmur2 with Kafka's seed, so keys go to the same partitions as with Java producers."""
 
 from struct import unpack_from
 
@@ -12,7 +8,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Return the hash as an unsigned number."""
+    """Return the 32-bit hash as an unsigned number."""
     length = len(data)
     hashed = SEED ^ length
     for word in unpack_from(f"<{length >> 2}I", data):
@@ -26,5 +22,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a key: the hash without its sign bit, modulo the number of partitions."""
+    """Return the partition of a key: the hash without its sign bit, modulo the number of partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -1,8 +1,7 @@
-"""A produced batch in the codec that its topic asks for, where that is another than the producer's.
+"""Recompression of a produced batch in the codec of its topic (`compression.type`).
 
-Rules of this file: for batches that `check` has passed, with the header that it gave. What is written is what Apache
-Kafka writes: the same records, offsets, producer and time type; the first record's timestamp becomes the base, and
-flags that only a broker sets are gone. The size is checked once more, because it is another one.
+The result is what Apache Kafka writes: the same records, offsets, producer and timestamp type. The first record's
+timestamp becomes the base, and flags that only a broker sets are cleared.
 """
 
 from typing import NamedTuple
@@ -19,7 +18,7 @@ _KEPT = APPEND_TIME_BIT | TRANSACTIONAL_BIT
 
 
 class Target(NamedTuple):
-    """What `compression.type` and the level of its codec say; a topic that leaves batches as they come has none."""
+    """The codec of `compression.type`, and its level. A topic that keeps the producer's codec has none."""
 
     codec: Compression
     level: int | None = None
@@ -28,22 +27,22 @@ class Target(NamedTuple):
 def recompressed(
     header: BatchHeader, batch: Buffer, target: Target, *, size_max: int, segment_size_max: int, unpacked_size_max: int
 ) -> tuple[BatchHeader, bytes]:
-    """The batch and its header, compressed anew.
+    """Recompress a batch, and return it with its header.
 
     Args:
-        header: as `check_batch` gave it.
-        batch: as it came.
-        target: what to compress it with.
-        size_max: of the batch that is made.
-        segment_size_max: the same, of what a segment can hold.
-        unpacked_size_max: of the records without compression.
+        header: returned by `check_batch`.
+        batch: as the client sent it.
+        target: the codec.
+        size_max: limit of the new batch, `max.message.bytes`.
+        segment_size_max: limit of the new batch, the size of a segment.
+        unpacked_size_max: limit of the decompressed records.
 
     Raises:
-        BatchTooLarge: the batch is larger than `size_max` now.
-        RecordListTooLarge: or than a segment.
+        BatchTooLarge: the new batch is larger than `size_max`.
+        RecordListTooLarge: it is larger than a segment.
     """
     data = decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes], unpacked_size_max)
-    if target.codec == Compression.NONE:
+    if target.codec == Compression.NONE:  # the size is known already: fail before the work
         _check_size(HEADER_SIZE + len(data), size_max, segment_size_max)
     first_delta = next(record_places(data, 0, len(data)))[3]
     if first_delta:
@@ -60,6 +59,6 @@ def recompressed(
 
 def _check_size(size_bytes: int, size_max: int, segment_size_max: int) -> None:
     if size_bytes > size_max:
-        raise BatchTooLarge(f"{size_bytes} bytes, compressed anew, are more than max.message.bytes ({size_max})")
+        raise BatchTooLarge(f"{size_bytes} bytes after recompression are more than max.message.bytes ({size_max})")
     if size_bytes > segment_size_max:
         raise RecordListTooLarge(f"a batch of {size_bytes} bytes is larger than a segment ({segment_size_max})")

@@ -1,8 +1,4 @@
-"""Single records of a batch.
-
-Rules of this file: for batches that were checked when they were appended or are read by a client; every length is
-held against what is left, so damaged bytes give a RecordError and nothing else.
-"""
+"""Decodes the single records of a batch."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -36,19 +32,32 @@ def iterate_records(
     size_max: int = DECOMPRESSED_SIZE_MAX,
     name_errors: str = "replace",
 ) -> Iterator[Record]:
-    """The records of one complete batch, decompressed to at most `size_max` bytes; see `records_in`."""
+    """Yield the records of one complete batch.
+
+    Args:
+        batch: its bytes.
+        header: of the batch, if it was decoded already.
+        size_max: limit of the decompressed records, in bytes.
+        name_errors: see `records_in`.
+
+    Raises:
+        RecordError: the records are damaged.
+    """
     if header is None:
         header = read_header(batch)
     yield from records_in(record_bytes(batch, header, size_max), header, name_errors)
 
 
 def records_in(data: bytes, header: BatchHeader, name_errors: str = "replace") -> Iterator[Record]:
-    """The records of a batch whose decompressed bytes are at hand.
+    """Yield the records of decompressed bytes.
 
     Args:
         data: the bytes.
-        header: the header of the batch.
-        name_errors: how names of headers that are not UTF-8 are read; "surrogateescape" loses nothing of them.
+        header: of the batch.
+        name_errors: error handler for header names that are not UTF-8; "surrogateescape" keeps their bytes.
+
+    Raises:
+        InvalidRecord: the records are damaged.
     """
     append_time = header.max_timestamp if header.attributes & APPEND_TIME_BIT else None
     position = 0
@@ -66,9 +75,9 @@ def records_in(data: bytes, header: BatchHeader, name_errors: str = "replace") -
 def chosen_records(
     batch: Buffer, header: BatchHeader, is_chosen: Callable[[bytes | None], bool]
 ) -> Iterator[tuple[int, Record | None]]:
-    """The offset of each record of one complete batch, with the record where its key is chosen.
+    """Yield the offset of each record of one complete batch, with the record if its key is chosen.
 
-    A record that is not chosen is read up to its key, in a third of the time.
+    The others are decoded only up to their key, which takes a third of the time.
     """
     data = record_bytes(batch, header)
     append_time = header.max_timestamp if header.attributes & APPEND_TIME_BIT else None
@@ -87,7 +96,7 @@ def chosen_records(
 
 
 def record_bytes(batch: Buffer, header: BatchHeader, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:
-    """The records' bytes behind the header, decompressed."""
+    """Return the decompressed records of a batch, without the batch header."""
     return decompress_stored(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes], size_max)
 
 

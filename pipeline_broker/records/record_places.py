@@ -1,7 +1,7 @@
-"""Where the records of a batch lie, without taking them apart.
+"""Locates the records of a batch without decoding values and headers.
 
-Rules of this file: one loop with the short integers inlined, because it runs twice for every record of a compacted log.
-A record stays where it is; only its key is copied out. Headers are skipped: what they hold decides nothing.
+One loop, with the short integers inlined, because it runs twice for every record of a compacted log. Only keys are
+copied.
 """
 
 from collections.abc import Iterator
@@ -11,11 +11,15 @@ from pipeline_broker.records.varint import VARLONG_BYTES_MAX, read_unsigned, wri
 
 HALF_OF_LONGS = 1 << 63
 RecordPlace = tuple[int, int, int, int, int, bytes | None, bool]
-"""start, where the rest behind the timestamp delta begins, end, timestamp delta, offset delta, key, has no value"""
+"""Start, end of the timestamp delta, end, timestamp delta, offset delta, key, and whether the value is null."""
 
 
 def record_places(data: bytes, position: int, stop: int) -> Iterator[RecordPlace]:
-    """The places of the records that fill a batch's decompressed bytes from `position` to `stop`."""
+    """Yield the places of the records in a batch's decompressed bytes, between `position` and `stop`.
+
+    Raises:
+        InvalidRecord: the records are damaged.
+    """
     try:
         while position < stop:
             start = position
@@ -47,7 +51,7 @@ def record_places(data: bytes, position: int, stop: int) -> Iterator[RecordPlace
                 key_start = position
                 position += raw >> 1
                 key = data[key_start:position]
-            is_tombstone = bool(data[position] & 1)  # a length below zero: no value
+            is_tombstone = bool(data[position] & 1)  # a negative length: the value is null
             if position >= end:
                 raise InvalidRecord("a key is longer than its record")
             yield start, rest, end, timestamp_delta, offset_delta, key, is_tombstone
@@ -59,9 +63,16 @@ def record_places(data: bytes, position: int, stop: int) -> Iterator[RecordPlace
 def append_shifted(
     target: bytearray, data: bytes, position: int, stop: int, shift_ms: int, *, all_alike: bool = False
 ) -> None:
-    """Write the records anew with timestamp deltas that are larger by `shift_ms`, or are all just that.
+    """Copy records with other timestamp deltas to `target`.
 
-    A delta has 64 bits, as a timestamp, and clients subtract and add as Java does: what does not fit goes round.
+    Deltas wrap around at 64 bits, because clients add and subtract like Java.
+
+    Args:
+        target: receives the records.
+        data: decompressed records.
+        position, stop: the range of the records in `data`.
+        shift_ms: is added to each delta.
+        all_alike: each delta becomes `shift_ms` instead.
     """
     for _, rest, end, timestamp_delta, *_ in record_places(data, position, stop):
         head = bytearray(1)  # record attributes: none are defined

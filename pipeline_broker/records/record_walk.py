@@ -1,8 +1,7 @@
-"""The walk over the records of a produced batch: that each is whole, and what must be known of all of them.
+"""The structural check of a produced batch's records: one pass that can pause between turns.
 
-Rules of this file: one loop with the short integers inlined, because it runs for every record produced; it stops where
-others may have a turn, and goes on from there. It takes bytes and nothing else: compiled, a byte of these is read in a
-few instructions, one of any buffer by several calls into the interpreter.
+The loop inlines the short integers, because it runs for every produced record. It accepts only bytes: compiled, reading
+a byte of a bytes object takes a few instructions, reading one of any other buffer several calls into the interpreter.
 """
 
 from typing import Final, TypeAlias
@@ -10,33 +9,34 @@ from typing import Final, TypeAlias
 from pipeline_broker.records.errors import BatchTooLarge, InvalidRecord, RecordsOutOfOrder
 from pipeline_broker.records.varint import VARLONG_BYTES_MAX, read_unsigned, read_varint
 
+# Limit of the record headers in a batch. Headers of two bytes compress to almost nothing, but each must be checked.
 HEADERS_MAX: Final = 500_000
-"""Record headers of one batch. Two bytes each, they compress to nearly nothing, and every one has to be looked at."""
-RECORD_HEADERS_MAX: Final = 10_000
-"""Headers of one record, which are looked at in one go."""
-RECORDS_A_TURN = 3_000
-"""Records, and their headers, that are looked at before others have a turn: about 4 ms of work."""
+RECORD_HEADERS_MAX: Final = 10_000  # limit of the headers in one record, which are checked without a pause
+RECORDS_A_TURN = 3_000  # records and headers checked in one turn, about 4 ms of work
 UNLIMITED: Final = (1 << 63) - 1
 Walked: TypeAlias = tuple[int, int, bool, int, int, int]
-"""What a walk over records found, and where it stands, as a plain tuple because one is made for every batch:
+"""The state of a walk, a plain tuple because one is made for every batch:
 
 * the lowest and the highest timestamp delta;
 * whether a record has no key;
-* the position of the byte after the last record that was looked at;
+* the position after the last record checked;
 * how many more record headers the batch may have;
-* how many records were looked at, from the first.
+* the number of records checked.
 """
 NOT_WALKED: Final[Walked] = (UNLIMITED, -UNLIMITED, False, 0, HEADERS_MAX, 0)
 
 
 def walk(data: bytes, count: int, before: Walked) -> Walked:  # noqa: C901, PLR0912, PLR0915 - one inlined loop
-    """Check the structure of the records up to the one numbered `count`; fewer where they have many headers."""
+    """Check records, starting at the state `before`, up to record number `count`, and return the new state.
+
+    It stops earlier if the records have many headers, so that a turn stays short.
+    """
     lowest, highest, null_key, position, left, index = before
     size = len(data)
     previous = -1
     headers_end = left - RECORDS_A_TURN
     try:
-        for index in range(index, count):  # noqa: B020 - it tells where the walk stands
+        for index in range(index, count):  # noqa: B020 - `index` is part of the result
             raw = data[position]
             position += 1
             if raw > 0x7F:
@@ -49,7 +49,7 @@ def walk(data: bytes, count: int, before: Walked) -> Walked:  # noqa: C901, PLR0
             end = position + (raw >> 1)
             if raw & 1 or end > size:
                 raise InvalidRecord("a record is longer than its batch")
-            raw = data[position + 1]  # behind one byte of attributes
+            raw = data[position + 1]  # skips one byte of attributes
             position += 2
             if raw > 0x7F:
                 byte = data[position]
@@ -58,7 +58,7 @@ def walk(data: bytes, count: int, before: Walked) -> Walked:  # noqa: C901, PLR0
                     raw, position = read_unsigned(data, position - 2, VARLONG_BYTES_MAX)
                 else:
                     raw = raw & 0x7F | byte << 7
-            if raw != previous:  # most neighbours share their timestamp or grow
+            if raw != previous:  # consecutive records often have the same timestamp
                 previous = raw
                 delta = ~(raw >> 1) if raw & 1 else raw >> 1
                 if delta > highest:
@@ -109,7 +109,7 @@ def walk(data: bytes, count: int, before: Walked) -> Walked:  # noqa: C901, PLR0
 
 
 def _walk_headers(data: bytes, position: int, end: int, left: int) -> tuple[int, int]:
-    """Check a record's headers; returns how many more the batch may have, and the position behind them."""
+    """Check the headers of a record; return how many more the batch may have, and the position after them."""
     count, position = read_varint(data, position)
     if not 0 <= count <= end - position:
         raise InvalidRecord("more headers than bytes")
