@@ -1,9 +1,4 @@
-"""Reads and verifies the archive of a data directory.
-
-Rules of this file: read only; segments are read in windows, by the same code that reads them for clients, and judged by
-it. What the manifest does not name is a leftover. Before something is called damage the manifest is asked once more:
-a running broker may have deleted or replaced the segment meanwhile.
-"""
+"""Reads and verifies the archive, partition by partition, with the code that serves consumers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,12 +33,12 @@ __all__ = ["ArchiveReader"]
 
 
 class ArchiveReader:
-    """One pass over an archive.
+    """One pass over an archive. Files that the manifest does not name are leftovers.
 
     Args:
-        archive: of a data directory; its manifest was read.
-        names: of topics; more are known afterwards.
-        selection: what is shown, and read: the broker's own records are read in any case, for the names.
+        archive: its manifest has been read.
+        names: topic names; the pass adds more.
+        selection: the data to report and read. The broker's own metadata is always read, for the names.
     """
 
     def __init__(
@@ -59,10 +54,10 @@ class ArchiveReader:
         self._selection = selection
 
     def findings(self) -> Iterator[Finding]:
-        """Partition by partition, the broker's own records first; what does not count comes last.
+        """Yield the findings of each partition, those of the broker's own metadata first, leftovers last.
 
         Raises:
-            NoDataDirectoryError: a file may not be read.
+            NoDataDirectoryError: a file cannot be read.
         """
         manifest = self._manifests.manifest
         assert manifest is not None, "an archive without a manifest cannot be read"
@@ -96,7 +91,6 @@ class ArchiveReader:
                 yield from (finding for finding in found if isinstance(finding, Damage))
 
     def _contradictions(self, key: bytes, manifest: PartitionManifest) -> Iterator[Damage]:
-        """What is wrong with what the manifest says of a partition."""
         position = self._manifests.position_of(key)
         if problem := folder_problem(key, manifest):
             yield Damage(self._manifests.file, position, problem)
@@ -110,6 +104,8 @@ class ArchiveReader:
     ) -> Iterator[Finding]:
         yield _segment_found(key, folder, segment)
         for finding in SegmentCheck(self._store, key, folder, segment, self._names, selection).findings():
+            # A running broker may have deleted or replaced the segment since the manifest was read. Then it is not
+            # damaged.
             if isinstance(finding, Damage) and self._is_superseded(key, folder, segment):
                 yield Superseded(finding.file)
                 return
@@ -122,14 +118,14 @@ class ArchiveReader:
         partition = now.partitions.get(key)
         if partition is None or partition.folder != folder:
             return True
-        contents = {(one.base_offset, one.generation) for one in partition.segments}
-        return (segment.base_offset, segment.generation) not in contents
+        current = {(each.base_offset, each.generation) for each in partition.segments}
+        return (segment.base_offset, segment.generation) not in current
 
     def _uncounted(self, before: Manifest) -> Iterator[Finding]:
-        """Files that nobody would miss."""
         folders = self._archive.folders()
+        # Read again after the folders were listed: files archived in between are not leftovers.
         now = self._manifests.refreshed()
-        counting = {one.folder: one for one in (before if now is None else now).partitions.values()}
+        counting = {each.folder: each for each in (before if now is None else now).partitions.values()}
         for folder in folders:
             yield from self._uncounted_in(folder, counting.get(folder))
         yield from self._archive.strays()
@@ -144,7 +140,7 @@ class ArchiveReader:
         try:
             size_bytes = self._store.size_bytes(whole)
         except FileNotFoundError:
-            return  # a running broker has cleaned up
+            return  # a running broker has deleted it
         except OSError:
             size_bytes = 0
         yield Leftover(file_of(whole), 0, size_bytes, "a file that the manifest does not name")

@@ -1,9 +1,4 @@
-"""Verifies the entries of the journal: each batch, and that the offsets of a partition go on where they should.
-
-Rules of this file: no I/O. A partition goes on in the journal where it ends in the archive. What the journal holds of
-it in front of the archived LSN is there twice, and must end where the archive does. A partition that the archive has
-nothing of begins with offset 0, unless it belongs to a deleted topic: those are not archived.
-"""
+"""Verifies the entries of a journal: each batch, and the continuity of each partition's offsets."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -25,11 +20,11 @@ __all__ = ["EntryCheck", "NamedSegment"]
 
 
 class NamedSegment(Protocol):
-    """Where entries lie.
+    """A segment, or a slot, of a journal.
 
     Attributes:
-        number: of the segment, or of the slot.
-        file: what it is called in findings.
+        number: of the segment or slot.
+        file: its name in findings.
     """
 
     @property
@@ -39,36 +34,45 @@ class NamedSegment(Protocol):
 
 
 class EntryCheck:
-    """See the rules of the file.
+    """Checks the entries of a journal in their order.
+
+    The journal continues each partition where the archive ends. Entries below the archived LSN are also in the archive,
+    and must end where the archive does. A partition without archived data starts at offset 0, unless its topic is
+    deleted:
+    such partitions are not archived.
 
     Args:
-        names: of topics; more are known afterwards.
-        selection: which entries are shown.
+        names: topic names; the check adds more.
+        selection: the entries to report.
     """
 
     def __init__(self, names: TopicNames, selection: Selection) -> None:
         self._names = names
         self._selection = selection
         self._manifest: Manifest | None = None
-        self._next_offsets: dict[bytes, int | None] = {}  # None behind a batch that cannot be read
+        self._next_offsets: dict[bytes, int | None] = {}  # None after an unreadable batch
         self._has_crossed = False
         self._unarchived: dict[bytes, Damage] = {}
 
     def begin(self, manifest: Manifest | None) -> None:
-        """The journal is read from its first segment on; what the archive holds, None when that cannot be known."""
+        """Start over at the first segment of the journal.
+
+        Args:
+            manifest: of the archive; None if it is unreadable.
+        """
         self._manifest = manifest
         self._next_offsets.clear()
         self._has_crossed = False
         self._unarchived.clear()
 
     def findings(self, segment: NamedSegment, lsn: int, entry: StoredEntry) -> Iterator[Finding]:
-        """The entry if it is to be shown, and what is wrong with it."""
+        """Yield the entry if it is selected, and its damage."""
         topic_id, partition = split_key(entry.key)
         header, problem = _check(entry.batch)
         is_readable = header is not None and not problem
         if header is not None and is_readable:
             self._names.note_batch(topic_id, header, entry.batch)
-            if self._manifest is None or lsn >= self._manifest.lsn:  # else the archive has it, too
+            if self._manifest is None or lsn >= self._manifest.lsn:  # older ones were checked in the archive
                 topic = self._names.live_name(topic_id)
                 yield from set_aside_in(topic, topic_id, partition, header, entry.batch, self._selection)
         name = self._names.find(topic_id)
@@ -91,7 +95,6 @@ class EntryCheck:
             yield Damage(segment.file, entry.place, f"batch at LSN {lsn}: {problem}", offset)
 
     def _records(self, topic_id: bytes, header: BatchHeader, batch: memoryview) -> tuple[tuple[Record, ...], str]:
-        """The records asked for, and what is wrong with them."""
         try:
             return tuple(
                 without_secrets(topic_id, record)
@@ -102,7 +105,7 @@ class EntryCheck:
             return (), str(error)
 
     def _cross(self, segment: NamedSegment, lsn: int, position: int) -> Iterator[Damage]:
-        """The first entry that is not in the archive: until here both must say the same."""
+        # At the first entry that is not archived, archive and journal must agree about all partitions.
         manifest = self._manifest
         if self._has_crossed or manifest is None or lsn < manifest.lsn:
             return
@@ -115,7 +118,6 @@ class EntryCheck:
                 self._next_offsets[key] = partition.end_offset
 
     def _follow(self, segment: NamedSegment, lsn: int, entry: StoredEntry, header: BatchHeader) -> str:
-        """What is wrong with where the batch begins."""
         if entry.key in self._next_offsets:
             expected = self._next_offsets[entry.key]
         elif self._manifest is not None and lsn >= self._manifest.lsn:
@@ -125,7 +127,7 @@ class EntryCheck:
         self._next_offsets[entry.key] = header.last_offset + 1
         if expected is None or header.base_offset == expected:
             return ""
-        return f"offset {expected} of the partition should follow, not {header.base_offset}"
+        return f"expected offset {expected} of the partition, not {header.base_offset}"
 
     def _first_offset(
         self, manifest: Manifest, segment: NamedSegment, entry: StoredEntry, header: BatchHeader
@@ -137,26 +139,28 @@ class EntryCheck:
             return 0
         if header.base_offset:
             topic_id, partition = split_key(entry.key)
-            whose = f"partition {partition} of {self._names.find(topic_id) or uuid_text(topic_id)}"
-            reason = f"the archive has nothing of {whose}, which goes on with offset {header.base_offset}"
+            name = f"partition {partition} of {self._names.find(topic_id) or uuid_text(topic_id)}"
+            reason = f"the archive has nothing of {name}, which continues with offset {header.base_offset}"
             self._unarchived[entry.key] = Damage(segment.file, entry.place, reason, 0)
         return None
 
     def unarchived(self) -> Iterator[Damage]:
-        """At the end, when it is known which topics there are: those that the archive should have something of."""
+        """Yield the damage of live partitions that should have archived data.
+
+        Call it last, when all topics are known.
+        """
         for key, damage in self._unarchived.items():
             if self._names.is_live(split_key(key)[0]):
                 yield damage
 
 
 def _check(batch: memoryview) -> tuple[BatchHeader | None, str]:
-    """The header of a batch, and what is wrong with it if anything is."""
     try:
         header = read_header(batch)
     except RecordError as error:
         return None, str(error)
     if header.size_bytes != len(batch):
-        return header, f"it has {len(batch)} bytes and says {header.size_bytes}"
+        return header, f"it has {len(batch)} bytes, and its header says {header.size_bytes}"
     if crc32c(batch[CHECKED_FROM:]) != header.crc:
         return header, "its checksum does not match"
     return header, ""

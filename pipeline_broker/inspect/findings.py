@@ -1,9 +1,6 @@
-"""What is found in a data directory.
+"""Findings: one class for each kind of line in the report.
 
-Rules of this file: data only, one class per kind of finding; each is one line of the report. Files are named from the
-data directory on. A topic has a name where one is known: the journal keeps ids only.
-
-Longer than most files: one value for each kind of finding, and nothing else.
+Files are named relative to the data directory. Topic names are None if unknown, because the journal stores only ids.
 """
 
 import enum
@@ -47,10 +44,10 @@ __all__ = [
 
 @attrs.frozen
 class SegmentFound:
-    """A segment begins.
+    """The start of a segment of the journal.
 
     Attributes:
-        number, identity: its own, the identity in hexadecimal; None when the header is not readable.
+        number, identity: from the header, the identity in hexadecimal; None if the header is unreadable.
         size_bytes: of the file.
     """
 
@@ -62,13 +59,13 @@ class SegmentFound:
 
 @attrs.frozen
 class FrameFound:
-    """An intact frame in its place: one commit.
+    """An intact frame of the journal: one commit.
 
     Attributes:
-        segment, position: where it is.
+        segment, position: where it starts.
         size_bytes: with its header.
         first_lsn, entry_count: its entries.
-        durable_lsn: what it declares: entries below this LSN were synced before it was written.
+        durable_lsn: entries below this LSN were synced before the frame was written.
     """
 
     type: ClassVar[str] = "frame"
@@ -82,14 +79,13 @@ class FrameFound:
 
 @attrs.frozen
 class BatchFound:
-    """An entry of a frame: one record batch of one partition.
+    """An entry of the journal: one record batch of one partition.
 
     Attributes:
-        segment, position: where the batch is.
-        lsn: the entry's.
-        topic, topic_id, partition: whose it is.
-        header: the batch's own; None when it is not readable.
-        records: filled when they were asked for.
+        segment, position: where the batch starts; of a journal in a store, slot and position in the object.
+        lsn: of the entry.
+        header: of the batch; None if it is unreadable.
+        records: only at the depth `records`.
     """
 
     type: ClassVar[str] = "entry"
@@ -106,16 +102,15 @@ class BatchFound:
 
 @attrs.frozen
 class SegmentEnd:
-    """A segment was read.
+    """The end of a segment of the journal.
 
     Attributes:
-        number: its own.
-        frames, entries: what was found in it.
-        next_lsn: the LSN behind its last entry.
-        used_bytes: up to the end of its last frame, the header included.
-        earlier_bytes: behind that, of frames that an earlier use of the space left.
-        unused_bytes: zero-filled space behind that.
-        is_archived: the archive holds all of it: its space is about to be used again.
+        frames, entries: read from it.
+        next_lsn: the LSN after its last entry.
+        used_bytes: up to the end of its last frame, including the header.
+        earlier_bytes: after that, frames of an earlier use of the space.
+        unused_bytes: zeros after that.
+        is_archived: the archive holds all of it, so its space is about to be reused.
     """
 
     type: ClassVar[str] = "segment_end"
@@ -131,7 +126,7 @@ class SegmentEnd:
 
 @attrs.frozen
 class SpareFound:
-    """Space that is ready to become the next segment; what is in it belongs to nobody."""
+    """A spare file, which will become the next segment of the journal."""
 
     type: ClassVar[str] = "spare"
     file: str
@@ -140,7 +135,7 @@ class SpareFound:
 
 @attrs.frozen
 class SlotFound:
-    """An intact object of a journal in a store: one commit.
+    """An intact slot object of a journal in a store: one commit.
 
     Attributes:
         generation, slot: its place.
@@ -158,12 +153,11 @@ class SlotFound:
 
 @attrs.frozen
 class GenerationFound:
-    """What one owner has written to a journal in a store, as far as it is not given back.
+    """The remaining slots of one owner of a journal in a store.
 
     Attributes:
-        generation: its number.
-        first_slot, last_slot: its objects.
-        slots, entries, size_bytes: how many, of how many bytes.
+        first_slot, last_slot: the range of its slots.
+        slots, entries, size_bytes: their number, their entries, and their total size.
     """
 
     type: ClassVar[str] = "generation"
@@ -183,10 +177,9 @@ class EditFound:
     """An edit of the manifest.
 
     Attributes:
-        file, position, size_bytes: where it is.
-        lsn: everything in front of it is archived from here on.
-        changed: the folders of the partitions that it changes.
-        removed: the partitions that are gone, by topic id and number.
+        lsn: all entries below it are archived.
+        changed: folders of the changed partitions.
+        removed: topic id and number of the removed partitions.
     """
 
     type: ClassVar[str] = "edit"
@@ -200,12 +193,12 @@ class EditFound:
 
 @attrs.frozen
 class ManifestFound:
-    """The manifest was read: what counts of the archive.
+    """The manifest as a whole.
 
     Attributes:
-        file, size_bytes, edits: the file, and how many edits count in it.
-        lsn: everything in front of it is archived.
-        partitions: how many the archive has something of.
+        file, size_bytes, edits: the file, its size without a torn end, and its edits.
+        lsn: all entries below it are archived.
+        partitions: number of partitions in the archive.
     """
 
     type: ClassVar[str] = "manifest"
@@ -218,7 +211,7 @@ class ManifestFound:
 
 @attrs.frozen
 class OpenTransactionFound:
-    """A transaction that had not ended where the archive does, and where it began."""
+    """A transaction that is open at the end of the archive, and its first offset."""
 
     producer_id: int
     first_offset: int
@@ -226,15 +219,13 @@ class OpenTransactionFound:
 
 @attrs.frozen
 class PartitionFound:
-    """What the manifest says of a partition; see `log.archive.manifest.PartitionManifest`.
+    """A partition in the manifest; see `log.archive.manifest.PartitionManifest`.
 
     Attributes:
-        topic, topic_id, partition: whose it is.
-        folder: where its files are.
-        log_start_offset, end_offset, first_dirty_offset: as in the manifest.
-        segments, size_bytes: how many there are, and of how many bytes of batches.
-        producers: how many idempotent producers are remembered.
-        open_transactions: those that had not ended at `end_offset`.
+        folder: holds its files.
+        segments, size_bytes: number of its segments, and total size of their batches.
+        producers: number of idempotent producers in its snapshot.
+        open_transactions: those not ended at `end_offset`.
     """
 
     type: ClassVar[str] = "partition"
@@ -253,7 +244,7 @@ class PartitionFound:
 
 @attrs.frozen
 class ArchiveSegmentFound:
-    """What the manifest says of a segment; see `log.archive.segment_file.SegmentInfo`."""
+    """A segment in the manifest; see `log.archive.segment_file.SegmentInfo`."""
 
     type: ClassVar[str] = "archive_segment"
     file: str
@@ -271,7 +262,7 @@ class ArchiveSegmentFound:
 
 @attrs.frozen
 class ArchivedBatchFound:
-    """A record batch in a segment of the archive; see BatchFound."""
+    """A record batch in a segment of the archive, like `BatchFound`."""
 
     type: ClassVar[str] = "archived_batch"
     file: str
@@ -285,7 +276,7 @@ class ArchivedBatchFound:
 
 
 class IndexStatus(enum.Enum):
-    """How an index file compares with the batches of its segment."""
+    """The result of comparing an index file with the batches of its segment."""
 
     VALID = "valid"
     MISSING = "missing"
@@ -294,7 +285,7 @@ class IndexStatus(enum.Enum):
 
 @attrs.frozen
 class IndexFound:
-    """An index file was held against the batches: how many entries it should have, and whether it has just these."""
+    """An index file, with the entries and the size that it should have."""
 
     type: ClassVar[str] = "index"
     file: str
@@ -305,7 +296,7 @@ class IndexFound:
 
 @attrs.frozen
 class ArchiveSegmentEnd:
-    """A segment of the archive was read: what was found in it up to its end, or to its damage."""
+    """The end of a segment of the archive, with the batches and records read up to there or to its damage."""
 
     type: ClassVar[str] = "archive_segment_end"
     file: str
@@ -318,12 +309,11 @@ class ArchiveSegmentEnd:
 
 @attrs.frozen
 class MarkFound:
-    """The mark of a clean shutdown: where the journal must end.
+    """The mark of a clean shutdown: the end that the journal must have.
 
     Attributes:
-        file: the mark's own.
-        segment, position: of the journal, behind its last frame.
-        next_lsn: behind its last entry.
+        segment, position: end of the last frame.
+        next_lsn: the LSN after the last entry.
     """
 
     type: ClassVar[str] = "mark"
@@ -335,7 +325,7 @@ class MarkFound:
 
 @attrs.frozen
 class TornTail:
-    """Bytes behind what counts, where a write was cut short that nobody was promised; the next start cuts them off."""
+    """A write that was cut short and never acknowledged. The next startup truncates it."""
 
     type: ClassVar[str] = "torn_tail"
     file: str
@@ -346,7 +336,7 @@ class TornTail:
 
 @attrs.frozen
 class Leftover:
-    """A file, or bytes from a position on, that do not count: a writer is at work, or was interrupted."""
+    """A file, or the bytes from a position, that readers ignore: a writer is working on it or was interrupted."""
 
     type: ClassVar[str] = "leftover"
     file: str
@@ -357,10 +347,9 @@ class Leftover:
 
 @attrs.frozen
 class SetAsideFound:
-    """A record of an internal topic that the next start leaves out, because it cannot read it; see SetAside.
+    """A record of an internal topic that the next startup will skip, because it cannot read it (see `SetAside`).
 
     Attributes:
-        topic, topic_id, partition, offset: where it is.
         reason: why it cannot be read.
     """
 
@@ -374,7 +363,7 @@ class SetAsideFound:
 
 @attrs.frozen
 class Superseded:
-    """A file that a running broker deleted or replaced while it was read: no judgement of it is possible, or needed."""
+    """A file that a running broker deleted or replaced while it was read, so it cannot be judged."""
 
     type: ClassVar[str] = "superseded"
     file: str
@@ -382,11 +371,11 @@ class Superseded:
 
 @attrs.frozen
 class Damage:
-    """Something that was durable cannot be read, or contradicts itself.
+    """Data that was durable and is unreadable, or that contradicts other data.
 
     Attributes:
-        offset: of the first record that may be lost by it, if that is known.
-        reason: what is wrong.
+        offset: of the first record that may be lost; None if unknown.
+        reason: the problem, as text.
     """
 
     type: ClassVar[str] = "damage"
@@ -398,17 +387,17 @@ class Damage:
 
 @attrs.frozen
 class Totals:
-    """The end of the report.
+    """The last line of the report.
 
     Attributes:
-        segments, frames, entries, records: what was found in the journal; of one in a store, generations and objects.
-        batch_bytes: of all batches there.
-        next_lsn: where a broker would go on.
-        archived_lsn: everything in front of it is in the archive.
-        archived_partitions, archived_segments, archived_batches, archived_records, archived_bytes: what was found in
-            the archive.
-        torn_tails, leftovers, damages: how many of each.
-        set_aside: records that the next start leaves out.
+        segments, frames, entries, records: of the journal; of one in a store, generations and slots count as segments
+        and
+            frames.
+        batch_bytes: total size of the journal's batches.
+        next_lsn: the LSN of the next entry that a broker would write.
+        archived_lsn: all entries below it are archived.
+        archived_partitions, archived_segments, archived_batches, archived_records, archived_bytes: of the archive.
+        set_aside: records that the next startup skips.
     """
 
     type: ClassVar[str] = "totals"

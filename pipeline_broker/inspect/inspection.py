@@ -1,8 +1,4 @@
-"""One look at what is stored: the manifest, the archive, the journal, the mark of a clean shutdown, in this order.
-
-Rules of this file: read only. The archive comes first because the journal goes on where it ends; what a running broker
-archives meanwhile is not looked at in the archive any more, and no longer in the journal.
-"""
+"""One pass over all stored data: manifest, archive, journal, and the mark of a clean shutdown."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -29,22 +25,25 @@ from pipeline_broker.inspect.findings import (
 )
 from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.selection import EVERYTHING, Selection
-from pipeline_broker.inspect.stored_place import StoredPlace, is_there, journal_of, open_stored_archive
+from pipeline_broker.inspect.stored_place import StoredPlace, check_is_stored, journal_of, open_stored_archive
 from pipeline_broker.inspect.topic_names import TopicNames
 
 __all__ = ["Inspection"]
 
 
 class Inspection:
-    """See the rules of the file.
+    """Verifies a broker's stored data, and yields findings.
+
+    The archive is read before the journal, because the journal continues where the archive ends. Entries that a running
+    broker archives in between are in neither part of the report.
 
     Args:
-        stored: a data directory, or a node of a store that has everything.
-        selection: what is shown.
-        files: the file system.
+        stored: a data directory, or a node in a store.
+        selection: the data to report.
+        files: the file system; by default the real one, read-only.
 
     Raises:
-        NoDataDirectoryError: there is neither a journal nor an archive in it.
+        NoDataDirectoryError: neither a journal nor an archive is there.
     """
 
     def __init__(self, stored: StoredPlace, selection: Selection = EVERYTHING, files: FileSystem | None = None) -> None:
@@ -53,10 +52,10 @@ class Inspection:
         self._files = ReadOnlyFileSystem() if files is None else files
         self._counts: Counter[str] = Counter()
         self._names = TopicNames()
-        is_there(self._files, stored)
+        check_is_stored(self._files, stored)
 
     def findings(self) -> Iterator[Finding]:
-        """Everything in the order in which it lies there; the totals come last.
+        """Yield all findings in the order of the data, and the totals at the end.
 
         Raises:
             NoDataDirectoryError: a file cannot be read.
@@ -67,6 +66,7 @@ class Inspection:
         yield Totals(**self._counts)
 
     def _walk(self) -> Iterator[Finding]:
+        # The mark is read first, because a broker that starts removes it before it writes anything.
         mark = MarkReader(self._files, self._stored) if isinstance(self._stored, Path) else None
         archive = open_stored_archive(self._files, self._stored)
         manifests = archive.manifests
@@ -76,20 +76,18 @@ class Inspection:
             yield from ArchiveReader(archive, self._names, self._selection).findings()
         journal = journal_of(self._files, self._stored, manifests, EntryCheck(self._names, self._selection))
         yield from journal.findings()
-        if (
-            mark is not None and not self._counts["damages"]
-        ):  # else it is known already why things do not end where the mark says
+        # After damage the journal ends elsewhere, and the mark would add nothing.
+        if mark is not None and not self._counts["damages"]:
             yield from mark.findings(journal, manifests)
         self._counts["next_lsn"] = max(journal.next_lsn, self._counts["archived_lsn"])
 
     def has_found_topic(self) -> bool:
-        """Afterwards: whether there was anything of the topic that is asked for."""
+        """Return whether the selected topic exists, after `findings`; True if no topic is selected."""
         is_found = self._counts["entries"] or self._counts["archived_partitions"]
-        return self._selection.topic is None or bool(is_found) or self._names.has_one_taken_by(self._selection)
+        return self._selection.topic is None or bool(is_found) or self._names.has_selected(self._selection)
 
 
 def _count(counts: Counter[str], finding: Finding) -> None:
-    """Add one finding to the totals."""
     if isinstance(finding, BatchFound):
         counts["entries"] += 1
         counts["records"] += finding.header.record_count if finding.header is not None else 0

@@ -1,7 +1,4 @@
-"""The names in the directory of a journal.
-
-Rules of this file: read only; what is no segment is worth nothing or, the spare, belongs to nobody yet.
-"""
+"""The names in the directory of a journal: segments, spares and other files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +25,7 @@ def _names(files: FileSystem, directory: Path) -> list[str]:
 
 
 def segment_numbers(files: FileSystem, directory: Path) -> list[int]:
-    """The segments that there are, in order.
+    """Return the sorted numbers of the segments.
 
     Raises:
         NoDataDirectoryError: the directory cannot be read.
@@ -37,7 +34,7 @@ def segment_numbers(files: FileSystem, directory: Path) -> list[int]:
 
 
 def extra_files(files: FileSystem, directory: Path) -> Iterator[Finding]:
-    """All other files, the spare among them."""
+    """Yield a finding for each other file, spares first."""
     names = [name for name in _names(files, directory) if segment_number(name) is None]
     names.sort(key=lambda name: name not in {SPARE_NAME, PREPARING_NAME})
     yield from some_of(names, JOURNAL_NAME, lambda name: _extra_file(files, directory / name))
@@ -47,14 +44,14 @@ def _extra_file(files: FileSystem, path: Path) -> Iterator[SpareFound | Leftover
     name, header = path.name, None
     try:
         size_bytes = path.lstat().st_size
-        reason = "a spare that is not finished" if name == PREPARING_NAME else "no file of a journal"
+        reason = "an unfinished spare" if name == PREPARING_NAME else "not a file of the journal"
         if name == SPARE_NAME:
             reason = "a spare without a valid header"
             header = decode_header(files.open(path).read(HEADER_SPACE, 0))
     except UnfitFileError as error:
         reason = error.strerror or str(error)
     except OSError:
-        return  # a running broker has found a use for it
+        return  # a running broker has renamed or deleted it
     yield (
         Leftover(journal_file(name), 0, size_bytes, reason)
         if header is None

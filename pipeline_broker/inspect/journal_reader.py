@@ -1,11 +1,4 @@
-"""Reads and verifies the journal of a data directory.
-
-Rules of this file: read only, no lock, so that a running broker's journal can be looked at as well; one segment at a
-time in memory. It judges as recovery does: the journal begins where the archive ends, or in front of it; what counts is
-the contiguous prefix of frames in LSN order; what follows it is a torn tail, unless an intact frame further on declares
-that the missing one had been durable: then it is damage. Beyond recovery it checks every batch (see entry_check).
-A running broker takes the oldest segments away: whatever is read then goes on as if it began with the next one.
-"""
+"""Reads and verifies the journal of a data directory, with the rules of recovery."""
 
 from collections.abc import Generator, Iterator
 from itertools import pairwise
@@ -37,7 +30,7 @@ __all__ = ["JournalReader"]
 
 @attrs.frozen
 class _Suspect:
-    """Bytes behind frames that count, which may have been one."""
+    """Bytes after the valid frames that may be a torn or a damaged frame."""
 
     segment: int
     rest: Rest
@@ -45,13 +38,19 @@ class _Suspect:
 
 
 class JournalReader:
-    """One pass over a journal.
+    """One pass over a journal, one segment at a time.
+
+    The valid part of the journal is the contiguous prefix of frames in LSN order. It starts where the archive ends, or
+    earlier. The rest is a torn tail, unless a later intact frame declares that a missing one was durable: then it is
+    damage. Unlike recovery, it also checks every batch (see `entry_check`).
+
+    A running broker removes the oldest segments. Then the pass starts over with the next one.
 
     Args:
         files: the file system.
-        data_directory: a broker's.
-        manifests: what is archived.
-        check: is shown all entries that count, in their order, and begins anew when the journal does.
+        data_directory: of a broker.
+        manifests: of the archive.
+        check: receives all valid entries in order, and starts over with the pass.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class JournalReader:
         self._directory = data_directory / JOURNAL_NAME
         self._manifests = manifests
         self._check = check
-        #: Behind the last entry that counts.
+        #: The LSN after the last valid entry.
         self.next_lsn = 0
         self._archived_lsn: int | None = None
         self._first_kept: int | None = None
@@ -73,16 +72,17 @@ class JournalReader:
         self._declared_durable = 0
         self._suspects: list[_Suspect] = []
         self._prefix_ended = False
-        self._frames = self._entries = 0  # of the segment that is being read
-        self._last_end: tuple[int, int | None, int] | None = None  # of the last segment with a frame that counts
+        self._frames = self._entries = 0  # of the current segment
+        # Number, identity and end of the last segment with a valid frame.
+        self._last_end: tuple[int, int | None, int] | None = None
 
     def findings(self) -> Iterator[Finding]:
-        """Everything in the order in which it lies there; the verdict on the end comes last.
+        """Yield all findings in the order of the data, the verdict on the end of the journal last.
 
         Raises:
             NoDataDirectoryError: a file cannot be read.
         """
-        self._begin_anew()
+        self._restart()
         numbers = segment_numbers(self._files, self._directory)
         if not numbers and self.next_lsn:
             reason = f"it has no segments, but the archive ends with LSN {self.next_lsn - 1}"
@@ -93,7 +93,7 @@ class JournalReader:
         for number in numbers:
             segment = open_segment(self._files, self._directory, number)
             if segment is None:
-                yield self._gone(number)
+                yield self._superseded(number)
                 continue
             try:
                 yield from self._read_segment(segment)
@@ -104,11 +104,10 @@ class JournalReader:
         yield from extra_files(self._files, self._directory)
 
     def ends_at(self, number: int, identity: int, position: int) -> bool:
-        """Whether the last segment with a frame that counts is this one, and the frame ends at this position."""
+        """Return whether the last segment with a valid frame is this one, and that frame ends at this position."""
         return self._last_end == (number, identity, position)
 
-    def _begin_anew(self) -> None:
-        """The next segment is the first one."""
+    def _restart(self) -> None:
         manifest = self._manifests.refreshed() if self._manifests.manifest is not None else None
         self._check.begin(manifest)
         self._archived_lsn = None if manifest is None else manifest.lsn
@@ -120,9 +119,9 @@ class JournalReader:
         self._declared_durable = 0
         self._prefix_ended = False
 
-    def _gone(self, number: int) -> Superseded:
-        """A running broker has taken the space back; all in front of the next segment is archived."""
-        self._begin_anew()
+    def _superseded(self, number: int) -> Superseded:
+        # A running broker reuses only archived segments. So the journal may start at the next one.
+        self._restart()
         return Superseded(journal_file(segment_path(self._directory, number).name))
 
     def _read_segment(self, segment: JournalSegment) -> Iterator[Finding]:
@@ -141,9 +140,9 @@ class JournalReader:
         position = HEADER_SPACE
         while not self._prefix_ended:
             position = yield from self._read_frames(segment, position)
-            now = self._as_it_is_now(segment, position)
+            now = self._reread(segment, position)
             if now is None:
-                yield self._gone(segment.number)
+                yield self._superseded(segment.number)
                 return
             if now is segment:
                 break
@@ -156,10 +155,10 @@ class JournalReader:
         yield self._end(segment, position)
 
     def _begin(self, segment: JournalSegment) -> Iterator[Finding]:
-        """The oldest segment begins where the archive ends, or in front of it."""
         first = segment.frame_at(HEADER_SPACE)
         if first is not None and first.first_lsn > (self._archived_lsn or 0):
-            self._begin_anew()  # a running broker may have taken the one before it away since
+            # The gap may not be real: a running broker may have archived and removed the previous segment.
+            self._restart()
         self._first_kept = segment.number
         if first is None:
             return
@@ -170,7 +169,7 @@ class JournalReader:
         self.next_lsn = first.first_lsn
 
     def _read_frames(self, segment: JournalSegment, position: int) -> Generator[Finding, None, int]:
-        """The segment's frames from a position on that continue the prefix; the value is the position behind them."""
+        """Yield the segment's frames that continue the prefix, and return the position after them."""
         while (header := segment.frame_at(position)) is not None and header.first_lsn == self.next_lsn:
             size = FRAME_HEADER_SIZE + header.body_size
             self._frames += 1
@@ -185,11 +184,10 @@ class JournalReader:
             position += size
         return position
 
-    def _as_it_is_now(self, segment: JournalSegment, position: int) -> JournalSegment | None:
-        """The segment, read again if frames came while it was read; None when it is gone.
-
-        It was read from its beginning to its end, so its last frames may be there, and not one in front of them.
-        """
+    def _reread(self, segment: JournalSegment, position: int) -> JournalSegment | None:
+        """Return the segment, read again if frames arrived during the read; None if it was removed."""
+        # A file is read from start to end while the broker writes. So the last frames may be seen without an earlier
+        # one.
         self._note_declared(segment, position)
         if self._declared_durable <= self.next_lsn:
             return segment
@@ -204,7 +202,6 @@ class JournalReader:
             self._declared_durable = max(self._declared_durable, header.durable_lsn)
 
     def _end(self, segment: JournalSegment, position: int) -> SegmentEnd:
-        """What lies behind the segment's last frame is kept in mind."""
         frames, entries = self._frames, self._entries
         self._note_declared(segment, position)
         end, rest = segment.used_until(position), segment.rest_at(position)
@@ -220,14 +217,14 @@ class JournalReader:
         )
 
     def _judge_end(self) -> Iterator[Finding]:
-        """Torn, or damaged: what the frames behind the prefix declare decides."""
         next_lsn = self.next_lsn
+        # A frame after the prefix may declare that the missing entries were durable.
         is_damaged = self._declared_durable > next_lsn
         for suspect in self._suspects:
             found = suspect.found
             if suspect.segment < self._last_kept:
                 if suspect.rest is Rest.OWN:
-                    yield attrs.evolve(found, reason=f"{found.reason}; the next segment misses nothing of it")
+                    yield attrs.evolve(found, reason=f"{found.reason}; the next segment lacks none of its entries")
             elif is_damaged:
                 lost = f"LSN {next_lsn} to {self._declared_durable - 1} were durable and cannot be read"
                 yield Damage(found.file, found.position, f"{found.reason}; {lost}")
@@ -238,10 +235,9 @@ class JournalReader:
             reason = f"LSN {next_lsn} to {self._declared_durable - 1} were durable and are missing"
             yield Damage(JOURNAL_NAME, 0, reason)
         elif self._archived_lsn is not None and next_lsn < self._archived_lsn:
-            reason = f"it ends in front of LSN {next_lsn}, and the archive holds what is missing"
+            reason = f"it ends before LSN {next_lsn}, and the archive holds the missing entries"
             yield TornTail(JOURNAL_NAME, 0, 0, reason)
 
 
 def _entries_of(segment: JournalSegment, header: FrameHeader, position: int) -> Iterator[StoredEntry]:
-    """The entries of an intact frame, each with its position in the segment."""
     return iterate_entries(header, segment.data, position - segment.start, segment.start)

@@ -1,8 +1,4 @@
-"""One segment of the journal, read.
-
-Rules of this file: one segment is in memory at a time, and of a longer one a window. Its space may have been used
-before: what does not belong to its identity belongs to nobody, and is neither shown nor judged.
-"""
+"""One segment of the journal, read for inspection."""
 
 from __future__ import annotations
 
@@ -22,29 +18,30 @@ from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
 __all__ = ["JournalSegment", "Rest", "journal_file", "open_segment", "snapshot"]
 
-EARLIER_FRAMES_TRIED_MAX = 64
-"""Places that look like a frame of an earlier use and are not, before the search for one ends."""
+EARLIER_FRAMES_TRIED_MAX = 64  # false starts of an earlier frame after which the search ends
 
 
 class Rest(enum.Enum):
-    """What lies behind the last frame that counts."""
+    """The bytes after the last valid frame."""
 
-    NOTHING = "nothing but zeros"
-    OWN = "frames that were written for this segment, or parts of them"
+    NOTHING = "only zeros"
+    OWN = "frames of this segment, or parts of them"
     EARLIER = "frames of an earlier use of this space"
-    UNKNOWN = "a commit that was cut short, or what an earlier use of this space left"
+    UNKNOWN = "a commit that was cut short, or remains of an earlier use of this space"
 
 
 def journal_file(name: str) -> str:
-    """What a file of the journal is called in findings."""
+    """Return the name of a journal file in findings."""
     return f"{JOURNAL_NAME}/{name}"
 
 
 class JournalSegment(SegmentWindow):
-    """See the rules of the file.
+    """A segment of the journal: all of it in memory, or a window into a larger one.
+
+    Its space may have been used before. Frames with another identity are ignored.
 
     Args:
-        number: its own.
+        number: of the segment.
         source: its file.
     """
 
@@ -54,11 +51,11 @@ class JournalSegment(SegmentWindow):
 
     @property
     def file(self) -> str:
-        """What it is called in findings."""
+        """Its name in findings."""
         return journal_file(segment_path(Path(), self.number).name)
 
     def rest_at(self, position: int) -> Rest:
-        """What lies behind the last frame that counts, where another could begin."""
+        """Classify the bytes from the end of the last valid frame."""
         if self.used_until(position) == position:
             return Rest.NOTHING
         assert self.identity is not None, "a segment without a header has no frames"
@@ -70,8 +67,8 @@ class JournalSegment(SegmentWindow):
         header = self.header_at(position)
         if header is not None and header.identity != identity and self.is_intact(header, position):
             return False
-        place = self.ensure(position, FRAME_HEADER_SIZE)
-        return seems_of_segment(self.data, place, identity)
+        start = self.ensure(position, FRAME_HEADER_SIZE)
+        return seems_of_segment(self.data, start, identity)
 
     def _has_earlier_frame(self, position: int) -> bool:
         for _ in range(EARLIER_FRAMES_TRIED_MAX):
@@ -85,7 +82,7 @@ class JournalSegment(SegmentWindow):
         return False
 
     def why_not(self, position: int, next_lsn: int) -> str:
-        """Why the prefix does not go on at `position`."""
+        """Return why the frame at `position` does not continue the prefix."""
         header = self.header_at(position)
         if header is None:
             return "no frame header, or a frame longer than the file"
@@ -97,7 +94,7 @@ class JournalSegment(SegmentWindow):
 
 
 class _Snapshot(ReadableFile):
-    """What a file held at one moment: a running broker writes on, and what it writes then is not to be judged."""
+    """The content of a file at one moment. A running broker keeps writing, and later bytes are not judged."""
 
     def __init__(self, content: bytes) -> None:
         self._content = memoryview(content)
@@ -113,15 +110,16 @@ class _Snapshot(ReadableFile):
 
 
 def snapshot(number: int, content: bytes) -> JournalSegment:
-    """A segment with this content."""
+    """Return a segment with the given content."""
     return JournalSegment(number, _Snapshot(content))
 
 
 def open_segment(files: FileSystem, directory: Path, number: int) -> JournalSegment | None:
-    """Read a segment; None when a running broker takes its space back.
+    """Read a segment; None if a running broker is reusing its space.
 
-    What is recycled loses its name before anything is written to it: so bytes are the segment's if it still has its
-    name when they are read. A segment that is longer than its broker makes them is not recycled.
+    A reused segment loses its name before it is overwritten. So the bytes belong to the segment if it still has its
+    name
+    after the read. Segments above `SEGMENT_BYTES` are never reused, and are read in windows.
 
     Raises:
         NoDataDirectoryError: it cannot be read.

@@ -1,7 +1,7 @@
-"""Findings as lines for programs.
+"""Findings as JSON, one object per line, for programs.
 
-Rules of this file: one finding is one JSON object on a line, or none at the depth asked for. `type` tells the kind, the
-other names are those of the finding; bytes that are no UTF-8 are in base64 under `<name>_base64`.
+`type` is the kind of finding; the other keys are the names of its fields. Bytes that are not UTF-8 are base64 under
+`<name>_base64`.
 """
 
 import base64
@@ -49,8 +49,7 @@ def _record(record: Record) -> dict[str, Any]:
 
 
 def _plain(_owner: object, _field: object, value: Any) -> Any:
-    """A field as JSON has it; the only bytes among them are topic ids."""
-    if isinstance(value, bytes):
+    if isinstance(value, bytes):  # the only fields of bytes are topic ids
         return uuid_text(value)
     return value.value if isinstance(value, IndexStatus) else value
 
@@ -72,7 +71,7 @@ def _batch(found: BatchFound | ArchivedBatchFound, selection: Selection) -> dict
 
 
 def json_lines(finding: Finding, selection: Selection) -> Iterator[str]:
-    """The line of a finding in a report of this depth, if it has one."""
+    """Yield the line of a finding, or nothing if the finding is deeper than the selection."""
     if isinstance(finding, BatchFound | ArchivedBatchFound):
         if not selection.shows("entries"):
             return

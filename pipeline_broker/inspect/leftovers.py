@@ -1,8 +1,4 @@
-"""Files that do not count, named in a bounded number of lines.
-
-Rules of this file: a directory may have a hundred thousand files of a stranger, and each that is named costs a call of
-the system and a line.
-"""
+"""A limit on the reported leftovers of a folder: another program may have put 100,000 files there."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -14,8 +10,14 @@ NAMED_MAX = 100
 
 
 def some_of(names: Sequence[str], place: str, findings: Callable[[str], Iterable[Finding]]) -> Iterator[Finding]:
-    """The findings about the first names, and the number of the others."""
+    """Yield the findings of the first `NAMED_MAX` names, and one with the number of the others.
+
+    Args:
+        names: of the leftovers.
+        place: file name of the last finding.
+        findings: returns the findings of one name, which may take a system call.
+    """
     for name in names[:NAMED_MAX]:
         yield from findings(name)
     if len(names) > NAMED_MAX:
-        yield Leftover(place, 0, 0, f"{len(names) - NAMED_MAX:,} more files that do not count")
+        yield Leftover(place, 0, 0, f"{len(names) - NAMED_MAX:,} more files, which are ignored")

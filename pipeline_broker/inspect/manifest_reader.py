@@ -1,8 +1,4 @@
-"""Reads the manifest of the archive, and verifies that it does not contradict itself.
-
-Rules of this file: read only; it judges as `ManifestFile` does: a torn end does not count, an edit that cannot be read
-in front of one that can is damage. A running broker goes on editing, so whoever finds something amiss asks for it anew.
-"""
+"""Reads the manifest of the archive, and verifies that it does not contradict itself."""
 
 import struct
 from collections.abc import Iterator
@@ -35,35 +31,38 @@ from pipeline_broker.wire.uuid_text import uuid_text
 __all__ = ["MANIFEST_FILE", "ManifestReader", "folder_problem", "offset_problems", "producer_count"]
 
 MANIFEST_FILE = f"{ARCHIVE_NAME}/{MANIFEST_NAME}"
-_MALFORMED = (struct.error, ValueError)
-"""What decoding raises on an edit with a valid checksum that was not written by this broker."""
+_MALFORMED = (struct.error, ValueError)  # raised for an edit with a valid checksum that this broker did not write
 
 
 class ManifestReader:
-    """The manifest of one data directory.
+    """The manifest of one data directory, judged like `ManifestFile` does.
+
+    A torn last edit is ignored. An unreadable edit before a readable one is damage. A running broker keeps adding
+    edits,
+    so readers call `refreshed` before they report a contradiction.
 
     Args:
         files: the file system.
-        data_directory: a broker's.
+        data_directory: of a broker.
     """
 
     def __init__(self, files: FileSystem, data_directory: Path) -> None:
-        #: What findings name.
+        #: Its name in findings.
         self.file = MANIFEST_FILE
-        #: What counts; None when that cannot be known.
+        #: The valid edits; None if the file is damaged.
         self.manifest: Manifest | None = Manifest()
-        #: Of all that is in the file, whether it counts or not; what a mark of a clean shutdown names.
+        #: The end of the file, including a torn edit, to compare with the mark of a clean shutdown.
         self.end = ManifestEnd()
         self._files = files
         self._directory = data_directory / ARCHIVE_NAME
         self._positions: dict[bytes, int] = {}
 
     def position_of(self, key: bytes) -> int:
-        """Where the last edit of a partition begins."""
+        """Return the start of the last edit of a partition."""
         return self._positions.get(key, 0)
 
     def refreshed(self) -> Manifest | None:
-        """The manifest as it is now; None when it cannot be known."""
+        """Read the manifest again; None if it is damaged."""
         window = self._read()
         manifest, position = Manifest(), 0
         try:
@@ -76,7 +75,7 @@ class ManifestReader:
         return manifest if is_known else None
 
     def findings(self) -> Iterator[Finding]:
-        """Its edits, what is wrong with it, and what it is; `manifest` is known then."""
+        """Yield the edits, the damage, and the manifest as a whole. Sets `manifest` and `end`."""
         window = self._read()
         self.manifest, self.end = None, file_end(window)
         manifest, position, count = Manifest(), 0, 0
@@ -93,7 +92,7 @@ class ManifestReader:
         except ManifestDamaged as error:
             problem = str(error)
         if problem:
-            yield Damage(MANIFEST_FILE, position, f"{problem}; what the archive holds cannot be known")
+            yield Damage(MANIFEST_FILE, position, f"{problem}; the content of the archive is unknown")
             return
         self.manifest = manifest
         if window.size_bytes:
@@ -110,7 +109,6 @@ class ManifestReader:
         return "" if position else "the first edit cannot be read"
 
     def _read(self) -> Window:
-        """The file, to be read in pieces; an empty one when there is none."""
         path = self._directory / MANIFEST_NAME
         try:
             return manifest_window(self._files.open(path), path)
@@ -138,7 +136,7 @@ class ManifestReader:
             size_bytes = self._files.open(self._directory / WRITING_NAME).size_bytes()
         except OSError:
             return
-        yield Leftover(f"{ARCHIVE_NAME}/{WRITING_NAME}", 0, size_bytes, "a manifest that is not finished")
+        yield Leftover(f"{ARCHIVE_NAME}/{WRITING_NAME}", 0, size_bytes, "an unfinished manifest")
 
 
 def _edit_found(stored: StoredEdit) -> EditFound:
@@ -155,18 +153,19 @@ def _partition_text(key: bytes) -> str:
 
 
 def folder_problem(key: bytes, manifest: PartitionManifest) -> str:
-    """Why a partition's files cannot be where the manifest says; nothing when they can."""
+    """Return why the manifest's folder cannot be the partition's; empty if it can."""
     _, partition = split_key(key)
     name = manifest.folder
     try:
         is_folder = split_name(f"{name}/file")[0] == name and "\0" not in name
+    # `split_name` asserts that a name has one folder.
     except AssertionError:
         is_folder = False
-    return "" if is_folder and name.endswith(f"-{partition}") else f"{name!r} is no folder of partition {partition}"
+    return "" if is_folder and name.endswith(f"-{partition}") else f"{name!r} is not a folder of partition {partition}"
 
 
 def producer_count(manifest: PartitionManifest) -> int | None:
-    """How many idempotent producers are remembered; None when they cannot be read."""
+    """Return the number of idempotent producers in the snapshot; None if it is unreadable."""
     try:
         return len(ProducerStates.restored(manifest.producers))
     except _MALFORMED:
@@ -174,9 +173,9 @@ def producer_count(manifest: PartitionManifest) -> int | None:
 
 
 def offset_problems(manifest: PartitionManifest) -> Iterator[tuple[str, int]]:
-    """How what is said of a partition contradicts itself, and from which offset on.
+    """Yield the contradictions in a partition's manifest, each with the first affected offset.
 
-    Offsets may be missing where nobody is shown them, in front of the log's start, and where compaction took them.
+    Missing offsets are allowed before the log start, where readers see none, and where compaction has removed records.
     """
     folder = manifest.folder
     may_skip_to = max(manifest.log_start_offset, manifest.first_dirty_offset)
@@ -184,9 +183,9 @@ def offset_problems(manifest: PartitionManifest) -> Iterator[tuple[str, int]]:
     for number, segment in enumerate(manifest.segments):
         name = f"segment {segment.base_offset} of {folder}"
         if number and segment.base_offset < expected:
-            yield f"{name} begins in front of offset {expected}, where the one before it ends", segment.base_offset
+            yield f"{name} begins before offset {expected}, where the previous segment ends", segment.base_offset
         if segment.base_offset > max(expected, may_skip_to):
-            yield f"{folder} has no offsets {expected} to {segment.base_offset - 1}", expected
+            yield f"{folder} lacks offsets {expected} to {segment.base_offset - 1}", expected
         if segment.last_offset < segment.base_offset or segment.size_bytes <= 0:
             yield f"{name} has no batch", segment.base_offset
         if not segment.is_sealed and number < len(manifest.segments) - 1:
@@ -195,4 +194,4 @@ def offset_problems(manifest: PartitionManifest) -> Iterator[tuple[str, int]]:
     if manifest.segments and expected > manifest.end_offset:
         yield f"{folder} ends at offset {manifest.end_offset}, its last segment at {expected}", manifest.end_offset
     if manifest.end_offset > max(expected, may_skip_to):
-        yield f"{folder} has no offsets {expected} to {manifest.end_offset - 1}", expected
+        yield f"{folder} lacks offsets {expected} to {manifest.end_offset - 1}", expected

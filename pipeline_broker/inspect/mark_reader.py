@@ -1,9 +1,4 @@
-"""Holds the mark of a clean shutdown against what the journal and the manifest were found to be.
-
-Rules of this file: read only; it judges as the next start does: everything must end where the mark says, and a mark
-that was not written as a whole is none. A broker that starts removes the mark before it writes anything, so the mark is
-asked for before everything else is read and again behind it: if it is not the same, nothing is held against it.
-"""
+"""Compares the mark of a clean shutdown with the journal and the manifest."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,11 +14,16 @@ __all__ = ["MarkReader"]
 
 
 class MarkReader:
-    """The mark of one data directory; made before anything else in it is read.
+    """The mark of a data directory. Make it before anything else in the directory is read.
+
+    Like at the next startup, journal and manifest must end exactly at the mark, and a mark that is cut short is
+    ignored. A
+    broker that starts removes the mark before it writes anything. So the mark is read again at the end, and if it has
+    changed, nothing is compared.
 
     Args:
         files: the file system.
-        data_directory: a broker's.
+        data_directory: of a broker.
 
     Raises:
         NoDataDirectoryError: the mark cannot be read.
@@ -35,7 +35,7 @@ class MarkReader:
         self._size_bytes, self._mark = self._read()
 
     def findings(self, journal: JournalPass, manifests: Manifests) -> Iterator[Finding]:
-        """What the mark says, and where that is not so; `journal` and `manifests` have been read by now.
+        """Yield the mark, and its differences from a journal and a manifest that have been read.
 
         Raises:
             NoDataDirectoryError: the mark cannot be read any more.
@@ -52,16 +52,18 @@ class MarkReader:
         yield MarkFound(MARK_NAME, mark.number, mark.position, mark.next_lsn)
         if not journal.ends_at(mark.number, mark.identity, mark.position) or journal.next_lsn != mark.next_lsn:
             reason = (
-                f"the broker was stopped in order with LSN {mark.next_lsn - 1} at {mark.position} of segment "
-                f"{mark.number}; the journal ends with LSN {journal.next_lsn - 1}, or elsewhere"
+                f"at the clean shutdown the journal ended with LSN {mark.next_lsn - 1} at byte {mark.position} of "
+                f"segment {mark.number}; now it ends with LSN {journal.next_lsn - 1}, or at another byte"
             )
             yield Damage(MARK_NAME, 0, reason)
         if mark.manifest.size_bytes and mark.manifest != manifests.end:
             size_bytes = mark.manifest.size_bytes
-            yield Damage(MARK_NAME, 0, f"the manifest is not the one of {size_bytes:,} bytes that was left in order")
+            yield Damage(
+                MARK_NAME, 0, f"the manifest has changed since the clean shutdown: it had {size_bytes:,} bytes"
+            )
 
     def _read(self) -> tuple[int | None, CleanShutdown | None]:
-        """How long the file is, None when there is none, and what it says, None when that cannot be read."""
+        """Return the size of the file, None if it is missing, and the mark, None if it is malformed."""
         path = mark_path(self._directory)
         try:
             size_bytes = self._files.open(path).size_bytes()

@@ -1,7 +1,4 @@
-"""What the records of control batches say, for the reports.
-
-Rules of this file: what makes no sense is shown as the bytes that it is; whether it is damage is judged elsewhere.
-"""
+"""End markers of transactions, decoded for the reports."""
 
 from pipeline_broker.records.control_batch import EndMarker, parse_marker
 from pipeline_broker.records.errors import InvalidRecord
@@ -11,7 +8,7 @@ __all__ = ["marker_of"]
 
 
 def marker_of(record: Record) -> EndMarker | None:
-    """The end of a transaction; None for a record that says something else, or nothing that makes sense."""
+    """Return the end marker in a control record; None if it is another kind of record, or malformed."""
     try:
         return parse_marker(record.key, record.value)
     except InvalidRecord:

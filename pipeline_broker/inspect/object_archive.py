@@ -1,8 +1,4 @@
-"""The archive of a data directory that is in a store of objects.
-
-Rules of this file: read only: nothing is fenced, so the broker goes on. Its log may be summed up while it is read, and
-an object may be gone by the time that a file in it is wanted: then the log is read anew, a few times.
-"""
+"""Reads the archive of a broker that keeps it in an object store."""
 
 from __future__ import annotations
 
@@ -29,17 +25,18 @@ from pipeline_broker.objects.store import ObjectStore, ObjectStoreError, list_al
 
 __all__ = ["ObjectArchive"]
 
-READS_MAX = 3
-"""Of a log whose owner sums it up meanwhile, before it is taken for damaged."""
+READS_MAX = 3  # reads of a log before it counts as damaged: its owner may replace slots by a snapshot during a read
 _MALFORMED = (BrokenLogError, ManifestDamaged, struct.error, ValueError)
 
 
 class ObjectArchive:
-    """See StoredArchive.
+    """An archive in a store.
+
+    A running broker may delete an object before a file in it is read. Then the archive's log is read again.
 
     Args:
         store: settled.
-        node: whose archive it is.
+        node: node id of the broker.
     """
 
     def __init__(self, store: ObjectStore, node: int) -> None:
@@ -50,10 +47,10 @@ class ObjectArchive:
 
     @classmethod
     def find(cls, place: ArchivePlace, files: FileSystem) -> ObjectArchive:
-        """The archive at a place.
+        """Open the archive at a place.
 
         Raises:
-            NoDataDirectoryError: its store cannot be reached.
+            NoDataDirectoryError: its store cannot be opened.
         """
         try:
             return cls(SettledStore(open_store(place.url, files, read_only=True), pause_briefly), place.node)
@@ -76,12 +73,12 @@ class ObjectArchive:
         yield from some_of(
             strays,
             bulk_prefix(self._node),
-            lambda name: [Leftover(name, 0, listed[name], "an object that no file is in")],
+            lambda name: [Leftover(name, 0, listed[name], "an object without files of the archive")],
         )
 
 
 class _LogReader:
-    """The log of the archive; see Manifests."""
+    """The log of the archive, as `Manifests`."""
 
     def __init__(self, store: ObjectStore, node: int, show: Callable[[FileMap], None]) -> None:
         self.file = log_name(node)
@@ -92,7 +89,7 @@ class _LogReader:
         self._node = node
         self._show = show
 
-    def position_of(self, key: bytes) -> int:  # noqa: ARG002 - a slot has no place in a file
+    def position_of(self, key: bytes) -> int:  # noqa: ARG002 - a log of objects has no positions
         return 0
 
     def refreshed(self) -> Manifest | None:
@@ -103,13 +100,13 @@ class _LogReader:
         state, slots_read, problem = self._read()
         self.manifest = None
         if state is None:
-            yield Damage(self.file, 0, f"{problem}; what the archive holds cannot be known")
+            yield Damage(self.file, 0, f"{problem}; the content of the archive is unknown")
             return
         self.manifest = state.manifest
         yield ManifestFound(self.file, slots_read[1], slots_read[0], state.manifest.lsn, len(state.manifest.partitions))
 
     def _read(self) -> tuple[ArchiveState | None, tuple[int, int], str]:
-        """What the log says, how many slots of how many bytes that is; or what is wrong with it."""
+        """Return the state, with the number of slots and their size; or None and the reason."""
         problem = ""
         for _ in range(READS_MAX):
             try:
@@ -126,11 +123,10 @@ class _LogReader:
 
 
 class _NoLog:
-    """See FileLog; it takes no changes."""
+    """A `FileLog` that refuses changes."""
 
     def __init__(self) -> None:
         self.files = FileMap()
 
     def commit_files(self, changes: Sequence[Change], object_sizes: Mapping[str, int]) -> list[str]:
-        """Never: nothing is written."""
-        raise AssertionError(f"{len(changes)} changes of {len(object_sizes)} objects, of who only reads")
+        raise AssertionError(f"a reader must not write: {len(changes)} changes of {len(object_sizes)} objects")

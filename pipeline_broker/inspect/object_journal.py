@@ -1,14 +1,4 @@
-"""The journal of a node in a store of objects, read and verified.
-
-Rules of this file: read only: nothing is fenced, so its owner goes on. It judges as a takeover does: the journal begins
-where the archive ends, or in front of it, and goes on over all fences to the first place that is empty. What lies
-behind that is a commit on its way, or was never acknowledged. A slot is confirmed when it and all in front of it are
-there, so one that is damaged is damage. An owner takes the oldest slots away: whatever is read then goes on as if it
-began with the next one.
-
-A place is a slot, without its highest bits, and the position in its object; the slots that are not archived never
-differ in those bits alone.
-"""
+"""Reads and verifies a broker's journal in an object store, with the rules of a takeover."""
 
 from __future__ import annotations
 
@@ -35,12 +25,15 @@ from pipeline_broker.objects.store import ObjectStore, ObjectStoreError
 __all__ = ["ObjectJournalBytes", "ObjectJournalReader", "open_settled"]
 
 SLOT_MASK = (1 << 31) - 1
-READS_MAX = 3
-"""Of a journal whose owner takes its beginning away meanwhile, before it is taken for damaged."""
+READS_MAX = 3  # reads of a journal before it counts as damaged: its owner may delete the oldest slots during a read
 
 
 def open_settled(place: ArchivePlace, files: FileSystem) -> ObjectStore:
-    """The store of a node, for reading; raises NoDataDirectoryError where it cannot be reached."""
+    """Open the store of a node read-only.
+
+    Raises:
+        NoDataDirectoryError: the store cannot be opened.
+    """
     try:
         return SettledStore(open_store(place.url, files, read_only=True), pause_briefly)
     except StoreRefused as error:
@@ -48,21 +41,24 @@ def open_settled(place: ArchivePlace, files: FileSystem) -> ObjectStore:
 
 
 class _Slot:
-    """A slot as `EntryCheck` names it."""
-
     def __init__(self, log: str, place: Place) -> None:
         self.number = place.slot
         self.file = slot_name(log, place)
 
 
 class ObjectJournalReader:
-    """One pass over a journal; see JournalReader, and the rules of the file.
+    """One pass over a journal in a store, as `JournalPass`.
+
+    The journal starts where the archive ends, or earlier, and continues across fences to the first empty place. A slot
+    is
+    confirmed if it and all slots before it exist, so a damaged one is damage. Slots after an empty place were never
+    acknowledged. If the owner deletes the oldest slots, the pass starts over with the next one.
 
     Args:
-        place: the store, and whose journal.
-        files: the file system of `file://`.
-        manifests: what is archived.
-        check: is shown all entries that count, in their order, and begins anew when the journal does.
+        place: the store and the node.
+        files: the file system for `file://`.
+        manifests: of the archive.
+        check: receives all valid entries in order, and starts over with the pass.
     """
 
     def __init__(self, place: ArchivePlace, files: FileSystem, manifests: Manifests, check: EntryCheck) -> None:
@@ -71,15 +67,15 @@ class ObjectJournalReader:
         self._reader = SlotReader(self._store, self._log)
         self._manifests = manifests
         self._check = check
-        #: Behind the last entry that counts.
+        #: The LSN after the last valid entry.
         self.next_lsn = 0
 
-    def ends_at(self, number: int, identity: int, position: int) -> bool:  # noqa: ARG002 - no mark is of this journal
-        """Never: a journal in a store has no mark of a clean shutdown."""
+    def ends_at(self, number: int, identity: int, position: int) -> bool:  # noqa: ARG002 - see `JournalPass`
+        """Return False: a journal in a store has no mark of a clean shutdown."""
         return False
 
     def findings(self) -> Iterator[Finding]:
-        """Everything in the order in which it lies there.
+        """Yield all findings in the order of the data.
 
         Raises:
             NoDataDirectoryError: the store does not answer.
@@ -102,10 +98,10 @@ class ObjectJournalReader:
                 return
             listing = list_places(self._store, self._log, boundary)
             if not listing and not boundary.slot and not archived_lsn:
-                raise NoDataDirectoryError(f"there is no journal {self._log} in this store")
+                raise NoDataDirectoryError(f"the store has no journal {self._log}. Check --node-id")
             if boundary.slot > archived_lsn >> LSN_BITS:
                 if left:
-                    continue  # the owner may have archived it since the manifest was read
+                    continue  # the owner may have archived and deleted slots since the manifest was read
                 missing = f"slots {archived_lsn >> LSN_BITS} to {boundary.slot - 1}"
                 yield Damage(self._log, 0, f"{missing} are neither in the journal nor in the archive")
             places = list(places_so_far(boundary, listing))
@@ -120,14 +116,13 @@ class ObjectJournalReader:
                 return
             end = _end(Place(places[-1].generation, places[-1].slot + 1) if places else boundary, listing)
             if manifest is not None and lsn_of(end.slot) < archived_lsn:
-                reason = f"it ends in front of slot {end.slot}, the archive in front of {archived_lsn >> LSN_BITS}"
+                reason = f"it ends before slot {end.slot}, the archive before slot {archived_lsn >> LSN_BITS}"
                 yield Damage(self._log, 0, reason)
             yield from self._check.unarchived()
-            yield from self._behind(end, listing)
+            yield from self._after_end(end, listing)
             return
 
     def _slots(self, places: list[Place]) -> Iterator[Finding]:
-        """The slots, and a line for each generation."""
         for generation, slots in groupby(self._reader.whole(places), lambda slot: slot.place.generation):
             count = entries = size_bytes = 0
             first = last = 0
@@ -148,30 +143,33 @@ class ObjectJournalReader:
             lsn = lsn_of(slot.place.slot, entry.place)
             yield from self._check.findings(named, lsn, StoredEntry(entry.key, position, batch))
 
-    def _behind(self, end: Place, listing: Mapping[Place, bool]) -> Iterator[Finding]:
-        """A generation has a successor only when it was fenced, so all in front of that must be there."""
+    def _after_end(self, end: Place, listing: Mapping[Place, bool]) -> Iterator[Finding]:
+        # A later generation exists only if this one was fenced, and everything before the fence was confirmed.
         if any(place.generation > end.generation for place in listing):
-            yield Damage(slot_name(self._log, end), 0, "it is missing, and later owners went on behind it")
+            yield Damage(slot_name(self._log, end), 0, "it is missing, but later owners have written slots after it")
             return
         for place, is_fence in listing.items():
             if not is_fence and place > end:
-                reason = "behind a place that is empty: a commit on its way, or one that was never acknowledged"
+                reason = "after an empty slot: a commit in flight, or one that was never acknowledged"
                 yield Leftover(slot_name(self._log, place), 0, 0, reason)
 
 
 def _end(place: Place, listing: Mapping[Place, bool]) -> Place:
-    """The first empty place from one on, behind fences."""
     while listing.get(place):
         place = Place(place.generation + 1, place.slot + 1)
     return place
 
 
 class ObjectJournalBytes:
-    """The bytes of a journal in a store, for reading; see JournalBytes, and the rules of the file.
+    """The bytes of a journal in a store, as `JournalBytes`.
+
+    A place is an integer: the slot without its highest bits, then the position in its object. Slots that are not
+    archived
+    never differ in these bits alone.
 
     Args:
-        place: the store, and whose journal.
-        files: the file system of `file://`.
+        place: the store and the node.
+        files: the file system for `file://`.
     """
 
     def __init__(self, place: ArchivePlace, files: FileSystem) -> None:
@@ -182,24 +180,24 @@ class ObjectJournalBytes:
 
     @staticmethod
     def place_at(slot: int, position: int) -> int:
-        """A slot and a position in its object as one integer."""
+        """Return the place of a position in a slot's object."""
         return (slot & SLOT_MASK) << POSITION_BITS | position
 
-    def read_cached(self, place: int, size_bytes: int) -> Buffer | None:  # noqa: ARG002 - nothing is kept here
-        """Nothing is in memory."""
+    def read_cached(self, place: int, size_bytes: int) -> Buffer | None:  # noqa: ARG002 - nothing is cached
         return None
 
     def read(self, place: int, size_bytes: int) -> Buffer:
-        """See JournalBytes.
+        """Read bytes at a place.
 
         Raises:
-            FileNotFoundError: the archive has taken it over.
+            FileNotFoundError: the slot was archived and deleted.
+            NoDataDirectoryError: the store does not answer.
         """
         name, position = self.name_of(place)
         try:
             return self._reader.range(self._find(place >> POSITION_BITS), position, size_bytes)
         except BrokenLogError:
-            raise FileNotFoundError(f"{name} is not there any more") from None
+            raise FileNotFoundError(f"{name} was deleted") from None
         except ObjectStoreError as error:
             raise NoDataDirectoryError(f"the journal cannot be read: {error}") from None
 

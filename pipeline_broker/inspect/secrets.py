@@ -1,6 +1,6 @@
-"""What of the broker's own records is not shown: proofs of who somebody is, and settings that are secrets.
+"""Hides secrets in the broker's own records: SCRAM credentials and sensitive settings.
 
-Rules of this file: whoever can read the journal's files can read this too, but output is pasted into tickets.
+The files themselves hold these secrets, but output is often pasted into tickets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VERSION_BYTES = 2
 
 
 def without_secrets(topic_id: bytes, record: Record) -> Record:
-    """The record as it may be shown."""
+    """Return the record with its secrets replaced by `[hidden]`."""
     key, value = record.key, record.value
     if bytes(topic_id) != METADATA_TOPIC_ID or key is None or value is None:
         return record
@@ -43,7 +43,7 @@ def _without_secret_settings(value: bytes) -> bytes:
         settings = json.loads(value[_VERSION_BYTES:])
         shown = {name: HIDDEN.decode() if _is_secret(name) else text for name, text in settings.items()}
     except (AttributeError, ValueError):
-        return HIDDEN  # not what it should be: then nobody knows what it is
+        return HIDDEN  # unreadable settings may contain a secret anywhere
     return value[:_VERSION_BYTES] + json.dumps(shown, sort_keys=True).encode()
 
 

@@ -1,9 +1,4 @@
-"""Verifies one segment of the archive: its batches, then its indexes, then what its files hold beyond.
-
-Rules of this file: read only, one window of the segment and its two indexes in memory. The batches are held against
-the manifest and the indexes as they are for a reader; the indexes against the manifest, and against those that the
-batches give. That of aborted transactions is held against the manifest alone.
-"""
+"""Verifies one segment of the archive: batches, indexes, and surplus bytes of its files."""
 
 from collections.abc import Iterator
 
@@ -45,19 +40,23 @@ __all__ = ["SegmentCheck", "file_of"]
 
 
 def file_of(name: str) -> str:
-    """What a file of the store is called in findings."""
+    """Return the name of an archive file in findings."""
     return f"{ARCHIVE_NAME}/{name}"
 
 
 class SegmentCheck:
-    """See the rules of the file.
+    """Checks one segment, with a window of it and its two indexes in memory.
+
+    The batches are compared with the manifest and the indexes, like a reader does. The indexes are compared with the
+    manifest, and with those that the batches give. The index of aborted transactions is compared with the manifest
+    alone.
 
     Args:
-        store: where the segment is.
-        key: whose it is.
-        folder, segment: what the manifest says of it.
-        names: of topics.
-        selection: which batches and records are shown; None for no batch at all.
+        store: holds the segment.
+        key: of the partition.
+        folder, segment: from the manifest.
+        names: topic names.
+        selection: the batches and records to report; None for no batches.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class SegmentCheck:
         self._records = 0
 
     def findings(self) -> Iterator[Finding]:
-        """Everything in the order in which it lies there; raises PermissionError when it may not be read."""
+        """Yield all findings in the order of the data; raises PermissionError if a file cannot be read."""
         contents = self._index_contents()
         index = self._index(contents)
         rebuild = IndexRebuild(self._folder, self._segment)
@@ -97,7 +96,7 @@ class SegmentCheck:
             position, offset = rebuild.builder.size_bytes, rebuild.builder.last_offset + 1
             damage = DamagedSegment(self._files[0], position, offset, f"it cannot be read: {error.strerror}")
         unconfirmed = rebuild.finish(damage)
-        if index is None:  # else it names what is skipped
+        if index is None:  # a valid index names the batches that it skips
             damage = unconfirmed
         if damage is not None:
             offset_or_none = None if damage.offset < 0 else damage.offset
@@ -125,7 +124,7 @@ class SegmentCheck:
             position += len(batch)
 
     def _as_far_as_there_is(self) -> SegmentInfo:
-        """The segment; one whose file is too short ends there, and damage begins where the first batch lacks."""
+        # If the file is too short, read the batches that are left. The damage then starts at the first missing batch.
         size_bytes = min(self._segment.size_bytes, self._store.size_bytes(self._files[0]))
         return attrs.evolve(self._segment, size_bytes=size_bytes)
 
@@ -147,7 +146,7 @@ class SegmentCheck:
             yield Damage(file, position, problem, header.base_offset)
 
     def _check_timestamps(self, rebuild: IndexRebuild) -> Iterator[Damage]:
-        """Retention and searches by time believe the manifest."""
+        # Retention and searches by time rely on the manifest's timestamps.
         segment, builder = self._segment, rebuild.builder
         said = segment.first_timestamp, segment.max_timestamp
         found = builder.first_timestamp, builder.max_timestamp
@@ -158,10 +157,9 @@ class SegmentCheck:
     # The indexes
 
     def _index_contents(self) -> tuple[bytes | None, bytes | None]:
-        """What counts of the two files; None for one that is not there."""
         state = self._segment.indexes
         _, offset_name, time_name = self._files
-        if state is None:  # nobody knows how long they should be
+        if state is None:  # the manifest does not record their sizes
             return self._content(offset_name, INDEX_SIZE_MAX), self._content(time_name, INDEX_SIZE_MAX)
         return self._content(offset_name, state.offset_index_bytes), self._content(time_name, state.time_index_bytes)
 
@@ -176,7 +174,6 @@ class SegmentCheck:
             return None
 
     def _index(self, contents: tuple[bytes | None, bytes | None]) -> SegmentIndex | None:
-        """The index, if the files are as the manifest says."""
         segment, (offsets, times) = self._segment, contents
         if segment.indexes is None or offsets is None or times is None:
             return None
@@ -202,7 +199,7 @@ class SegmentCheck:
             yield from _judge_index(file_of(name), content, wanted, said, size)
 
     def _check_transaction_index(self) -> Iterator[Finding]:
-        """Against its checksum only: what it says may be about batches of earlier segments."""
+        # Only the checksum can be verified: the entries may be about batches of earlier segments.
         segment = self._segment
         if segment.aborted_bytes:
             name = transaction_index_name(self._folder, segment.base_offset, segment.cleanings)
@@ -226,7 +223,6 @@ class SegmentCheck:
 
 
 def _recorded(state: IndexState | None) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """Length and checksum of either file."""
     if state is None:
         return None, None
     return (
@@ -238,7 +234,15 @@ def _recorded(state: IndexState | None) -> tuple[tuple[int, int] | None, tuple[i
 def _judge_index(
     file: str, content: bytes | None, wanted: bytes | None, recorded: tuple[int, int] | None, entry_size: int
 ) -> Iterator[Finding]:
-    """One index file: `wanted` is what the batches give, if they are known, `recorded` what the manifest says of it."""
+    """Yield the finding of one index file.
+
+    Args:
+        file: its name.
+        content: None if it is missing.
+        wanted: the content that the batches give; None if unknown.
+        recorded: size and checksum in the manifest; None if unknown.
+        entry_size: of one entry, in bytes.
+    """
     reason, position = "", 0
     status = IndexStatus.VALID
     if content is None:
@@ -246,15 +250,15 @@ def _judge_index(
     elif recorded is not None and (len(content), crc32c(content)) != recorded:
         status, reason = IndexStatus.DAMAGED, "the index is damaged"
     elif wanted is not None and content != wanted:
-        status, reason = IndexStatus.DAMAGED, "the index is not what the batches give"
+        status, reason = IndexStatus.DAMAGED, "the index does not match the batches"
     if content is not None and reason:
         position = len(content) if wanted is None else _first_difference(content, wanted)
         if wanted is None and recorded is not None and len(content) == recorded[0]:
-            position = 0  # nobody can say where
+            position = 0  # a wrong checksum does not say where
     size_bytes = recorded[0] if recorded is not None else len(wanted if wanted is not None else content or b"")
     yield IndexFound(file, size_bytes // entry_size, size_bytes, status)
     if reason:
-        yield Damage(file, position, f"{reason}; a broker makes it anew when it needs it")
+        yield Damage(file, position, f"{reason}; a broker rebuilds it when it needs it")
 
 
 def _first_difference(one: bytes, other: bytes) -> int:

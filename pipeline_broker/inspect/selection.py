@@ -1,8 +1,4 @@
-"""What of a data directory is shown.
-
-Rules of this file: no I/O. A selection of partitions or offsets narrows what is shown of the journal, which is one and
-verified as a whole; of the archive, other partitions and segments are not even read.
-"""
+"""The selection of data that a report shows."""
 
 import attrs
 
@@ -12,18 +8,21 @@ from pipeline_broker.wire.uuid_text import uuid_text
 __all__ = ["DEPTHS", "EVERYTHING", "Selection"]
 
 DEPTHS = ("segments", "frames", "entries", "batches", "records")
-"""How deep a report goes; each includes those before it."""
+"""Depths of a report; each includes the previous ones."""
 
 
 @attrs.frozen(kw_only=True)
 class Selection:
-    """See the rules of the file.
+    """A depth, and limits by topic, partition and offset.
+
+    Limits only narrow the report of the journal, which is verified as a whole. Of the archive, other partitions and
+    segments are not read.
 
     Attributes:
         depth: one of DEPTHS.
         topic: name or id; None for all.
-        partition: its number; None for all.
-        first_offset, last_offset: records in between, both included; None for no limit.
+        partition: number; None for all.
+        first_offset, last_offset: inclusive range of offsets; None for no limit.
     """
 
     depth: str = DEPTHS[0]
@@ -34,40 +33,40 @@ class Selection:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether something of this depth is left out."""
+        """True if any limit is set."""
         limits = (self.topic, self.partition, self.first_offset, self.last_offset)
         return any(limit is not None for limit in limits)
 
     @property
     def with_records(self) -> bool:
-        """Whether single records are shown."""
+        """True if single records are shown."""
         return self.shows("records")
 
     @property
     def shows_commits(self) -> bool:
-        """Whether frames and edits are shown, which belong to many partitions."""
+        """True if frames and edits are shown. A commit belongs to many partitions, so limits exclude it."""
         return self.shows("frames") and not self.is_narrow
 
     def shows(self, depth: str) -> bool:
-        """Whether the report goes so deep."""
+        """Return whether the report includes a depth."""
         return DEPTHS.index(self.depth) >= DEPTHS.index(depth)
 
     def takes_topic(self, name: str | None, topic_id: bytes) -> bool:
-        """Whether the topic is among those asked for."""
+        """Return whether the topic is selected."""
         return self.topic is None or self.topic in {name, uuid_text(topic_id)}
 
     def takes(self, name: str | None, topic_id: bytes, partition: int) -> bool:
-        """Whether the partition is among those asked for."""
+        """Return whether the partition is selected."""
         return self.partition in {None, partition} and self.takes_topic(name, topic_id)
 
     def takes_offsets(self, first: int, last: int) -> bool:
-        """Whether some of the offsets are among those asked for."""
+        """Return whether the inclusive range overlaps the selected offsets."""
         return (self.first_offset is None or last >= self.first_offset) and (
             self.last_offset is None or first <= self.last_offset
         )
 
     def takes_record(self, record: Record) -> bool:
-        """Whether the record is among those asked for, if its partition is."""
+        """Return whether the record of a selected partition is selected."""
         return self.takes_offsets(record.offset, record.offset)
 
 

@@ -1,7 +1,7 @@
-"""Finds the records of internal topics that a start would set aside because it cannot read them.
+"""Finds the records of internal topics that a startup would set aside as unreadable.
 
-Rules of this file: records are read with the functions that a start reads them with (`record_readers`). Those that can
-be read, but not applied to what was there before, are known to a start only.
+They are decoded with the functions of the startup (`record_readers`). Records that are readable but contradict earlier
+ones are found only by a startup.
 """
 
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ __all__ = ["set_aside_in"]
 def set_aside_in(
     topic: str | None, topic_id: bytes, partition: int, header: BatchHeader, batch: memoryview, selection: Selection
 ) -> Iterator[SetAsideFound]:
-    """The records of a batch that a start would set aside.
+    """Yield the records of a batch that a startup would set aside.
 
     Args:
-        topic: the name of an existing topic; None for a topic that does not exist, whose records a start steps over.
+        topic: name of an existing topic; None for a deleted one, because a startup skips its records.
         header: of the batch, which is intact.
-        selection: which records are looked at.
+        selection: the records to check.
     """
     if topic_id == METADATA_TOPIC_ID:
         topic = METADATA_TOPIC

@@ -1,9 +1,4 @@
-"""What a broker has stored, wherever it is: in its data directory, in a store, or in both.
-
-Rules of this file: read only. An archive in a store of
-objects is read as its log says now, and asked for anew when its broker has changed it meanwhile; what a reader asks of
-all kinds is the same.
-"""
+"""The interface of stored archives and journals, and the archive in a data directory."""
 
 from __future__ import annotations
 
@@ -36,25 +31,25 @@ class JournalPass(Protocol):
     """One pass over a journal.
 
     Attributes:
-        next_lsn: behind the last entry that counts.
+        next_lsn: the LSN after the last valid entry.
     """
 
     next_lsn: int
 
     def findings(self) -> Iterator[Finding]:
-        """Everything in the order in which it lies there; raises NoDataDirectoryError where it cannot be read."""
+        """Yield all findings in the order of the data; raises NoDataDirectoryError if the journal cannot be read."""
 
     def ends_at(self, number: int, identity: int, position: int) -> bool:
-        """Whether the last segment with a frame that counts is this one, and the frame ends at this position."""
+        """Return whether the last segment with a valid frame is this one, and that frame ends at this position."""
 
 
 class Manifests(Protocol):
     """The manifest of an archive, read and verified.
 
     Attributes:
-        file: what findings name.
-        manifest: what counts; None when that cannot be known.
-        end: what a mark of a clean shutdown names.
+        file: its name in findings.
+        manifest: the valid edits; None if the file is damaged.
+        end: its end, to compare with the mark of a clean shutdown.
     """
 
     file: str
@@ -62,17 +57,17 @@ class Manifests(Protocol):
     end: ManifestEnd
 
     def position_of(self, key: bytes) -> int:
-        """Where the last edit of a partition begins."""
+        """Return the start of the last edit of a partition."""
 
     def refreshed(self) -> Manifest | None:
-        """The manifest as it is now; None when it cannot be known."""
+        """Read the manifest again; None if it is damaged."""
 
     def findings(self) -> Iterator[Finding]:
-        """Its edits, what is wrong with it, and what it is; `manifest` is known then."""
+        """Yield the edits, the damage, and the manifest as a whole. Sets `manifest`."""
 
 
 class StoredArchive(Protocol):
-    """See the rules of the file."""
+    """An archive, in a data directory or in a store."""
 
     @property
     def manifests(self) -> Manifests: ...
@@ -81,17 +76,17 @@ class StoredArchive(Protocol):
     def store(self) -> SegmentStore: ...
 
     def prepare(self) -> None:
-        """Find where the files are, without a look at the manifest."""
+        """Locate the files, without reading the manifest."""
 
     def folders(self) -> Sequence[str]:
-        """Those that hold files, in order."""
+        """Return the sorted folders that hold files."""
 
     def strays(self) -> Iterator[Finding]:
-        """What lies beside the files and belongs to no archive."""
+        """Yield the files or objects that are not part of an archive."""
 
 
 class LocalArchive:
-    """Of a data directory that has it in itself."""
+    """The archive in a data directory."""
 
     def __init__(self, files: FileSystem, data_directory: Path) -> None:
         self._files = files
@@ -100,7 +95,7 @@ class LocalArchive:
         self.store = LocalStore(files, self._directory, read_only=True)
 
     def prepare(self) -> None:
-        """Their names say it."""
+        """Do nothing: the manifest names the files."""
 
     def folders(self) -> Sequence[str]:
         try:
@@ -115,5 +110,5 @@ class LocalArchive:
             return
         strays = sorted(names - set(self.folders()) - {MANIFEST_NAME, WRITING_NAME})
         yield from some_of(
-            strays, ARCHIVE_NAME, lambda name: [Leftover(f"{ARCHIVE_NAME}/{name}", 0, 0, "no file of a broker")]
+            strays, ARCHIVE_NAME, lambda name: [Leftover(f"{ARCHIVE_NAME}/{name}", 0, 0, "not a file of a broker")]
         )

@@ -1,9 +1,7 @@
-"""The logs that a broker has stored as it would show them to readers, without one.
+"""Partition logs rebuilt from stored data, so readers see the same records as a broker's consumers.
 
-Rules of this file: read only, no lock, so that what a running broker has can be read as well: what it archives
-or deletes meanwhile is looked at anew. Archive and journal are judged as `inspect` judges them, and what is damaged is
-refused, since a reader would not notice what is missing; a torn end counts for nothing. Entries that a running broker
-has written and not synced yet count: a power cut in between may take them away.
+Damaged data is refused, because a reader would not notice missing records; a torn tail is ignored. Entries that a
+running broker has written but not synced are included, although a power cut could still remove them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +15,7 @@ from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.inspect.stored_place import (
     StoredPlace,
-    is_there,
+    check_is_stored,
     journal_bytes,
     journal_of,
     open_stored_archive,
@@ -42,19 +40,18 @@ from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic
 __all__ = ["StoredFiles", "read_logs"]
 
 READS_MAX = 3
-"""Of a directory that changes while it is read, before it is taken for damaged."""
-NOTHING = Selection(topic="")
-"""No topic has this name, so that no entry is shown: they are replayed."""
+"""Reads of a changing directory before it counts as damaged."""
+NOTHING = Selection(topic="")  # no topic has this name, so no entry is reported
 
 
 class StoredFiles:
-    """What a broker has stored, for reading.
+    """Reads the stored batches of a broker.
 
     Args:
-        stored: where it is.
+        stored: a data directory, or a node in a store.
 
     Attributes:
-        place_at: a segment of the journal, or a slot, and a position in it as a place.
+        place_at: returns the place of a position in a segment, or in a slot, of the journal.
     """
 
     def __init__(self, stored: StoredPlace) -> None:
@@ -68,28 +65,28 @@ class StoredFiles:
         self._sources = (JournalSource(journal),)
 
     def empty_log(self, topic: str, topic_id: bytes, partition: int) -> PartitionLog:
-        """A log over these files that knows of no batch yet."""
+        """Return a log over these files that contains no batches yet."""
         return PartitionLog(topic, topic_id, partition, TailCache(0), self._sources)
 
     def archived(self, manifest: PartitionManifest) -> ArchivedLog:
-        """What the archive holds of a partition."""
+        """Return the archived part of a partition."""
         return ArchivedLog(self._archive, manifest)
 
     def archived_batches(self, manifest: PartitionManifest) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """All its batches, each valid until the next is asked for."""
+        """Yield all archived batches of a partition, each valid until the next one."""
         for segment in manifest.segments:
             yield from self._archive.batches(manifest.folder, segment)
 
 
 def read_logs(stored: StoredPlace, wants: Callable[[str], bool]) -> list[PartitionLog]:
-    """The logs of the topics that there are, of those whose name is wanted, by topic and partition.
+    """Return the logs of the existing topics with a wanted name, sorted by topic and partition.
 
     Raises:
-        NoDataDirectoryError: there is nothing that could be read.
-        StoredDataError: what there is is damaged.
+        NoDataDirectoryError: nothing readable is stored there.
+        StoredDataError: the data is damaged.
     """
     files = ReadOnlyFileSystem()
-    is_there(files, stored)
+    check_is_stored(files, stored)
     for left in reversed(range(READS_MAX)):
         mark = MarkReader(files, stored) if isinstance(stored, Path) else None
         replay = _Replay(stored, wants)
@@ -117,12 +114,7 @@ def _refuse_damage(findings: Iterable[Finding]) -> None:
 
 
 class _Replay(EntryCheck):
-    """Checks the entries of the journal, and makes the logs of those that the archive does not hold.
-
-    Args:
-        stored: where it is.
-        wants: topics.
-    """
+    """Checks the entries of the journal, and builds the logs of those that are not archived."""
 
     def __init__(self, stored: StoredPlace, wants: Callable[[str], bool]) -> None:
         self._topics = TopicNames()
@@ -149,7 +141,7 @@ class _Replay(EntryCheck):
         yield from super().findings(segment, lsn, entry)
         if lsn < self._archived.lsn:
             return
-        header = read_header(entry.batch)  # what cannot be read was found to be damaged
+        header = read_header(entry.batch)  # readable: the consumer of the findings stops at damage
         topic_id, partition = split_key(entry.key)
         if topic_id == METADATA_TOPIC_ID:
             self._note_log_starts(header, entry.batch)
@@ -164,7 +156,7 @@ class _Replay(EntryCheck):
             for record in iterate_records(batch, header):
                 self._log_starts.replay(record.key or b"", record.value)
         except (CorruptStateRecordError, RecordError):
-            return  # a start sets such records aside, too
+            return  # a startup sets such records aside, too
 
     def _log(self, topic: Topic, partition: int) -> PartitionLog:
         key = entry_key(topic.topic_id, partition)
@@ -178,7 +170,7 @@ class _Replay(EntryCheck):
         return log
 
     def logs(self) -> list[PartitionLog]:
-        """Those of the topics that there are at the end."""
+        """Return the logs of the topics that exist at the end of the journal."""
         found = []
         for topic in sorted(self._topics.live_topics(), key=lambda topic: topic.name):
             if self._wants(topic.name):

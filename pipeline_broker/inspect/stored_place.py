@@ -1,8 +1,4 @@
-"""From the place that a reader names to what is stored there: a data directory, or a node of a store.
-
-Rules of this file: it opens, and reads nothing but the file of a data directory that names a store. Where journal and
-archive are is decided here and nowhere else in this room.
-"""
+"""Opens the stored data of a broker: in a data directory, in a store, or split between them."""
 
 from __future__ import annotations
 
@@ -26,39 +22,39 @@ if TYPE_CHECKING:
     from pipeline_broker.inspect.entry_check import EntryCheck
     from pipeline_broker.log.journal.journal_port import JournalBytes
 
-__all__ = ["StoredPlace", "is_there", "journal_bytes", "journal_of", "open_stored_archive"]
+__all__ = ["StoredPlace", "check_is_stored", "journal_bytes", "journal_of", "open_stored_archive"]
 
 StoredPlace: TypeAlias = Path | ArchivePlace
-"""A data directory, or a node of a store that has all of it."""
+"""A data directory, or a node in a store with `--wal objects`."""
 
 
 def open_stored_archive(files: FileSystem, stored: StoredPlace) -> StoredArchive:
-    """The archive of a broker.
+    """Open the archive of a broker.
 
     Raises:
-        NoDataDirectoryError: its store cannot be reached.
+        NoDataDirectoryError: its store cannot be opened.
     """
     place = _place(files, stored)
     if place is None:
         assert isinstance(stored, Path)
         return LocalArchive(files, stored)
-    from pipeline_broker.inspect.object_archive import ObjectArchive  # noqa: PLC0415 - for those who have one
+    from pipeline_broker.inspect.object_archive import ObjectArchive  # noqa: PLC0415 - only brokers with a store need it
 
     return ObjectArchive.find(place, files)
 
 
 def journal_of(files: FileSystem, stored: StoredPlace, manifests: Manifests, check: EntryCheck) -> JournalPass:
-    """One pass over the journal of a broker.
+    """Return a pass over the journal of a broker.
 
     Args:
         files: the file system.
-        stored: where it is.
-        manifests: what is archived.
-        check: is shown all entries that count, in their order.
+        stored: a data directory, or a node in a store.
+        manifests: of the archive.
+        check: receives all valid entries in order.
     """
     place = _place(files, stored)
     if place is not None and place.wal == "objects":
-        from pipeline_broker.inspect.object_journal import ObjectJournalReader  # noqa: PLC0415 - for those who have one
+        from pipeline_broker.inspect.object_journal import ObjectJournalReader  # noqa: PLC0415 - only brokers with a store need it
 
         return ObjectJournalReader(place, files, manifests, check)
     assert isinstance(stored, Path)
@@ -66,20 +62,23 @@ def journal_of(files: FileSystem, stored: StoredPlace, manifests: Manifests, che
 
 
 def journal_bytes(files: FileSystem, stored: StoredPlace) -> tuple[JournalBytes, Callable[[int, int], int]]:
-    """What the places in a journal lead to; and what makes a place of a segment, or a slot, and a position in it."""
+    """Return a reader for places in the journal, and a function that makes a place.
+
+    The function takes the number of a segment or slot, and a position in it.
+    """
     place = _place(files, stored)
     if place is not None and place.wal == "objects":
-        from pipeline_broker.inspect.object_journal import ObjectJournalBytes  # noqa: PLC0415 - for those who have one
+        from pipeline_broker.inspect.object_journal import ObjectJournalBytes  # noqa: PLC0415 - only brokers with a store need it
 
         return ObjectJournalBytes(place, files), ObjectJournalBytes.place_at
     assert isinstance(stored, Path)
     return JournalFiles(files, stored / JOURNAL_NAME), global_position
 
 
-def is_there(files: FileSystem, stored: StoredPlace) -> None:
-    """See that something is stored there; raises NoDataDirectoryError."""
+def check_is_stored(files: FileSystem, stored: StoredPlace) -> None:
+    """Raise NoDataDirectoryError unless a broker's data is stored there."""
     if isinstance(stored, ArchivePlace):
-        return  # its journal says so
+        return  # the reader of its journal checks that
     try:
         files.confine(stored)
         names = set(files.list_directory(stored))
@@ -95,7 +94,7 @@ def is_there(files: FileSystem, stored: StoredPlace) -> None:
 
 
 def _place(files: FileSystem, stored: StoredPlace) -> ArchivePlace | None:
-    """The store that has a broker's archive; None when that is in the data directory."""
+    """Return the store that holds a broker's archive; None if the data directory holds it."""
     if isinstance(stored, ArchivePlace):
         return stored
     try:

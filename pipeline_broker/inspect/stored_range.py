@@ -1,8 +1,4 @@
-"""A stretch of one partition's log that lies in one file: small enough to be sent to another process and read there.
-
-Rules of this file: read only. It carries what is known of its batches: their segment of the archive, or their places
-in one of the journal. What a running broker has moved into the archive meanwhile, or compacted, is looked for anew.
-"""
+"""Ranges of a partition's log that lie in one file each, small enough to send to another process and read there."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -27,12 +23,12 @@ __all__ = ["StoredBatches", "StoredRange", "stored_ranges"]
 
 @attrs.frozen
 class StoredBatches:
-    """Whole batches one behind the other.
+    """Consecutive whole batches.
 
     Attributes:
         data: their bytes.
-        offset, end_offset: only records from the one to in front of the other are meant.
-        aborted: producer ids and first offsets of the transactions whose records do not count; None: all count.
+        offset, end_offset: the range of the wanted offsets; the end is exclusive.
+        aborted: producer ids and first offsets of aborted transactions, to skip; None to use all records.
     """
 
     data: bytes
@@ -43,14 +39,15 @@ class StoredBatches:
 
 @attrs.frozen
 class StoredRange:
-    """See the rules of the file.
+    """A range of offsets in one archived segment, or in one segment of the journal.
+
+    A running broker may archive or compact the records before they are read. Then the range is located again.
 
     Attributes:
-        topic, topic_id, partition: whose records.
-        first_offset, end_offset: which: from the one to in front of the other.
-        archived: of what is in the archive: the partition, with no segment but this one.
-        placed: of what is in the journal, the batches: first offset, place, size in bytes, largest timestamp.
-        aborted: transactions with records among them that do not count; None: all count.
+        first_offset, end_offset: the offsets; the end is exclusive.
+        archived: the partition with only this segment, for archived data.
+        placed: the batches in the journal: first offset, place, size in bytes, largest timestamp.
+        aborted: aborted transactions with records in the range, to skip; None to use all records.
     """
 
     topic: str
@@ -63,32 +60,33 @@ class StoredRange:
     aborted: tuple[AbortedTransaction, ...] | None
 
     def read(self, stored: StoredPlace, *, skips_gone: bool = False) -> Iterator[StoredBatches]:
-        """Its batches, a few megabytes of them at once.
+        """Yield the batches of the range, a few megabytes at a time.
 
         Args:
-            stored: where they are.
-            skips_gone: leave out what is not there any more.
+            stored: a data directory, or a node in a store.
+            skips_gone: skip records that were deleted.
 
         Raises:
-            RecordsGoneError: records of it were deleted since it was made.
-            StoredDataError: a batch is not what was written.
+            RecordsGoneError: records were deleted since the range was made.
+            StoredDataError: a batch is damaged.
         """
-        coming, offset = [self], self.first_offset
-        looks, looked_from = 0, -1
-        while coming:
-            one = coming.pop(0)
-            offset = max(offset, one.first_offset)
+        pending, offset = [self], self.first_offset
+        tries, tried_from = 0, -1
+        while pending:
+            current = pending.pop(0)
+            offset = max(offset, current.first_offset)
             try:
-                for batches in one._batches(stored, offset):  # noqa: SLF001 - one of its own kind
+                for batches in current._batches(stored, offset):  # noqa: SLF001 - another StoredRange
                     yield batches
                     offset = batches.end_offset
-                offset = one.end_offset
+                offset = current.end_offset
             except (DamagedSegment, SegmentGone, FileNotFoundError) as error:
-                looks = looks + 1 if offset == looked_from else 1  # a busy broker moves its files all the time
-                looked_from = offset
-                if looks >= READS_MAX:
+                # Count tries at one offset only: a busy broker moves files all the time, and progress resets the count.
+                tries = tries + 1 if offset == tried_from else 1
+                tried_from = offset
+                if tries >= READS_MAX:
                     raise StoredDataError(str(error)) from None
-                coming = self._looked_for_anew(stored, offset, skips_gone=skips_gone)
+                pending = self._located_again(stored, offset, skips_gone=skips_gone)
 
     def _batches(self, stored: StoredPlace, offset: int) -> Iterator[StoredBatches]:
         log = self._log(StoredFiles(stored))
@@ -96,7 +94,7 @@ class StoredRange:
             result = log.read(offset, BYTES_PER_READ, at_least_one=True)
             parts = result.parts if result.cold is None else result.cold()
             if not parts:
-                return  # compaction has taken the last ones
+                return  # compaction has removed the last records
             end_offset = min(end_of(parts), self.end_offset)
             yield StoredBatches(b"".join(parts), offset, end_offset, self._aborted(offset, end_offset))
             offset = end_offset
@@ -116,13 +114,14 @@ class StoredRange:
         log.log_end_offset = log.high_watermark = self.end_offset
         return log
 
-    def _looked_for_anew(self, stored: StoredPlace, offset: int, *, skips_gone: bool) -> "list[StoredRange]":
+    def _located_again(self, stored: StoredPlace, offset: int, *, skips_gone: bool) -> "list[StoredRange]":
         logs = read_logs(stored, lambda name: name == self.topic)
         log = next((it for it in logs if (it.topic_id, it.partition) == (self.topic_id, self.partition)), None)
         start = self.end_offset if log is None else log.log_start_offset
         if start > offset and not skips_gone:
-            where = f"{self.topic}-{self.partition} from offset {offset} on"
-            raise RecordsGoneError(f"records of {where} were deleted while they were read")
+            raise RecordsGoneError(
+                f"records of {self.topic}-{self.partition}, offset {offset} and later, were deleted during the read"
+            )
         if log is None:
             return []
         return stored_ranges(log, max(start, offset), self.end_offset, committed=self.aborted is not None)
@@ -131,13 +130,13 @@ class StoredRange:
 def stored_ranges(
     log: PartitionLog, first_offset: int, end_offset: int, *, committed: bool, since_ms: int | None = None
 ) -> list[StoredRange]:
-    """The stretches of a log between two offsets.
+    """Split a log into the ranges between two offsets.
 
     Args:
-        log: of `read_logs`.
-        first_offset, end_offset: from the one, which is not in front of the log's start, to in front of the other.
-        committed: leave out records of aborted transactions; that of open ones is a matter of `end_offset`.
-        since_ms: files whose records are all older may be left out.
+        log: from `read_logs`.
+        first_offset, end_offset: the offsets, not below the log start; the end is exclusive.
+        committed: skip records of aborted transactions. For open ones, the caller lowers `end_offset`.
+        since_ms: skip files with older records only.
     """
     found = []
     for start, end, archived, placed in _pieces(log, first_offset, end_offset, since_ms):
@@ -164,8 +163,8 @@ def _pieces(log: PartitionLog, first_offset: int, end_offset: int, since_ms: int
     numbers = range(max(0, index.find(first_offset)), index.find(end_offset - 1) + 1)
     for _, group in groupby(numbers, lambda number: split_position(index.places[number])[0]):
         batches = list(group)
-        behind = batches[-1] + 1
-        end = min(end_offset, index.bases[behind] if behind < len(index) else log.high_watermark)
+        following = batches[-1] + 1
+        end = min(end_offset, index.bases[following] if following < len(index) else log.high_watermark)
         placed = tuple(_placed(index, number) for number in batches)
         start = max(first_offset, index.bases[batches[0]])
         if start < end and (since_ms is None or max(timestamp for *_, timestamp in placed) >= since_ms):

@@ -1,8 +1,4 @@
-"""Findings as lines for people.
-
-Rules of this file: one finding is one line, or none at the depth asked for, but a batch has one more, and one for each
-of its records; names, keys and values come from anybody, so what is not plain text is written in an escaped form.
-"""
+"""Findings as text, for people: one line each, and for a batch further lines for its header and records."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -42,14 +38,12 @@ from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["text_lines"]
 
-TEXT_BYTES_MAX = 60
-"""Of a key or a value."""
-OPEN_MAX = 5
-"""Open transactions of a partition that are shown, the oldest; JSON has all."""
+TEXT_BYTES_MAX = 60  # shown of a key or value
+OPEN_MAX = 5  # shown open transactions of a partition, the oldest ones; JSON has all
 
 
 def _plain(text: str) -> str:
-    """A name; what a terminal might act on is escaped."""
+    # Topic names and keys come from clients, and a terminal must not act on them.
     return text if text.isprintable() else ascii(text)
 
 
@@ -69,7 +63,7 @@ def _time(milliseconds: int) -> str:
     try:
         return datetime.fromtimestamp(milliseconds / 1e3, UTC).isoformat(timespec="milliseconds")
     except (OverflowError, ValueError):
-        return str(milliseconds)  # beyond what a calendar holds, or -1 for none
+        return str(milliseconds)  # out of range, or -1 for no timestamp
 
 
 def _topic(name: str | None, topic_id: bytes) -> str:
@@ -85,21 +79,21 @@ def _segment_line(found: SegmentFound) -> str:
 
 
 def _segment_end_line(found: SegmentEnd) -> str:
-    behind = f", {found.earlier_bytes:,} bytes of an earlier use" if found.earlier_bytes else ""
-    behind += f", {found.unused_bytes:,} bytes zero-filled ahead" if found.unused_bytes else ""
+    rest = f", {found.earlier_bytes:,} bytes of an earlier use" if found.earlier_bytes else ""
+    rest += f", {found.unused_bytes:,} bytes unused" if found.unused_bytes else ""
     if not found.frames:
-        return f"  segment {found.number} holds no frames{behind}"
+        return f"  segment {found.number} holds no frames{rest}"
     archived = ", archived" if found.is_archived else ""
     return (
         f"  segment {found.number} holds {found.frames:,} frames with {found.entries:,} entries up to LSN "
-        f"{found.next_lsn - 1} in {found.used_bytes:,} bytes{behind}{archived}"
+        f"{found.next_lsn - 1} in {found.used_bytes:,} bytes{rest}{archived}"
     )
 
 
 def _frame_line(found: FrameFound) -> str:
     return (
         f"  frame @{found.position}: {found.entry_count} entries from LSN {found.first_lsn}, "
-        f"{found.size_bytes:,} bytes, durable before it: LSN below {found.durable_lsn}"
+        f"{found.size_bytes:,} bytes, LSN below {found.durable_lsn} durable before it"
     )
 
 
@@ -156,7 +150,7 @@ def _open_transactions(found: PartitionFound) -> str:
 
 
 def _archive_segment_line(found: ArchiveSegmentFound) -> str:
-    state = "sealed" if found.is_sealed else "still grows"
+    state = "sealed" if found.is_sealed else "active"
     times = (
         f", times {_time(found.first_timestamp)} to {_time(found.max_timestamp)}" if found.max_timestamp >= 0 else ""
     )
@@ -178,11 +172,11 @@ def _archive_segment_end_line(found: ArchiveSegmentEnd) -> str:
 
 
 def _batch_line(header: BatchHeader) -> str:
-    what = "control batch" if header.is_control else "batch"
+    name = "control batch" if header.is_control else "batch"
     if header.is_transactional:
-        what = f"transactional {what}"
+        name = f"transactional {name}"
     kind = "append" if header.timestamp_type else "create"
-    line = f"      {what}: {header.record_count} records, compression {codec_name(header.compression)}"
+    line = f"      {name}: {header.record_count} records, compression {codec_name(header.compression)}"
     if header.max_timestamp >= 0:
         line += f", latest {kind} time {_time(header.max_timestamp)}"
     if header.producer_id >= 0:
@@ -203,7 +197,7 @@ def _marker_line(record: Record) -> Iterator[str]:
     marker = marker_of(record)
     if marker is not None:
         kind = "commit" if marker.is_commit else "abort"
-        yield f"        {kind} of the producer's transaction, by a coordinator of epoch {marker.coordinator_epoch}"
+        yield f"        {kind} of the producer's transaction, coordinator epoch {marker.coordinator_epoch}"
 
 
 def _batch_lines(found: BatchFound | ArchivedBatchFound, selection: Selection) -> Iterator[str]:
@@ -237,7 +231,7 @@ def _leftover_line(found: Leftover) -> str:
 
 def _mark_line(found: MarkFound) -> str:
     return (
-        f"{found.file}: stopped in order with LSN {found.next_lsn - 1}, in front of {found.position} of segment "
+        f"{found.file}: stopped cleanly after LSN {found.next_lsn - 1}, at byte {found.position} of segment "
         f"{found.segment}"
     )
 
@@ -259,7 +253,7 @@ def _damage_line(found: Damage) -> str:
 
 def _totals_line(totals: Totals) -> str:
     verdict = f"DAMAGED in {totals.damages} places" if totals.damages else "intact"
-    tail = ", with a torn tail that the next start cuts off" if totals.torn_tails else ""
+    tail = ", with a torn tail that the next startup cuts off" if totals.torn_tails else ""
     archive = ""
     if totals.archived_lsn or totals.archived_partitions:
         archive = (
@@ -267,8 +261,8 @@ def _totals_line(totals: Totals) -> str:
             f"{totals.archived_segments:,} segments, {totals.archived_batches:,} batches, "
             f"{totals.archived_records:,} records, {totals.archived_bytes:,} bytes"
         )
-    leftovers = f"; {totals.leftovers:,} leftovers, which do not count" if totals.leftovers else ""
-    set_aside = f"; {totals.set_aside:,} records that a start sets aside" if totals.set_aside else ""
+    leftovers = f"; {totals.leftovers:,} leftovers, which are ignored" if totals.leftovers else ""
+    set_aside = f"; {totals.set_aside:,} records that the next startup sets aside" if totals.set_aside else ""
     return (
         f"{verdict}{tail}: {totals.segments} segments, {totals.frames:,} frames, {totals.entries:,} entries, "
         f"{totals.records:,} records, {totals.batch_bytes:,} bytes in batches, next LSN {totals.next_lsn}"
@@ -300,7 +294,7 @@ _LINES: dict[type, Callable[[Any], str]] = {
 
 
 def text_lines(finding: Finding, selection: Selection) -> Iterator[str]:
-    """The lines of a finding in a report of this depth."""
+    """Yield the lines of a finding, or nothing if the finding is deeper than the selection."""
     if isinstance(finding, BatchFound | ArchivedBatchFound):
         yield from _batch_lines(finding, selection)
     elif not isinstance(finding, FrameFound | SlotFound | EditFound) or selection.shows_commits:

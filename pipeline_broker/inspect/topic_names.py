@@ -1,9 +1,4 @@
-"""Names of topics: the journal knows ids only.
-
-Rules of this file: names come from the folders of the archive and from the broker's own records as they are read, the
-archived ones before those of the journal; what cannot be read names nothing. A name stays known when its topic is gone,
-because its batches may still be there.
-"""
+"""Topic names for the ids in the journal."""
 
 import contextlib
 from collections.abc import Iterable
@@ -25,40 +20,45 @@ __all__ = ["TopicNames"]
 
 
 class TopicNames:
-    """See the rules of the file."""
+    """The known topics, from folder names of the archive and from the broker's own metadata.
+
+    Archived metadata must be added before that of the journal. Names of deleted topics are kept, because their batches
+    may
+    still be stored.
+    """
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
         self._live: dict[str, Topic] = {}
 
     def find(self, topic_id: bytes) -> str | None:
-        """The topic's name, if it is known."""
+        """Return the topic's name, None if unknown."""
         return self._names.get(topic_id)
 
     def is_live(self, topic_id: bytes) -> bool:
-        """Whether the records so far say that there is such a topic."""
+        """Return whether the topic exists according to the metadata so far."""
         return self.live_name(topic_id) is not None
 
     def live_name(self, topic_id: bytes) -> str | None:
-        """The topic's name, if the records so far say that there is such a topic."""
+        """Return the name of a topic that exists according to the metadata so far, else None."""
         name = self._names.get(topic_id)
         live = None if name is None else self._live.get(name)
         return name if live is not None and live.topic_id == topic_id else None
 
     def live_topics(self) -> Iterable[Topic]:
-        """The topics that there are, as the records so far say."""
+        """Return the topics that exist according to the metadata so far."""
         return self._live.values()
 
-    def has_one_taken_by(self, selection: Selection) -> bool:
-        """Whether a topic that is asked for is known."""
+    def has_selected(self, selection: Selection) -> bool:
+        """Return whether a selected topic is known."""
         return any(selection.takes_topic(name, topic_id) for topic_id, name in self._names.items())
 
     def note_folder(self, topic_id: bytes, folder: str) -> None:
-        """The archive calls a partition of the topic so."""
+        """Add the name from a folder of the archive."""
         self._names[topic_id] = folder.rpartition("-")[0]
 
     def note_batch(self, topic_id: bytes, header: BatchHeader, batch: memoryview) -> None:
-        """A batch that may be one of the broker's own records."""
+        """Add the topics of a batch if it belongs to the broker's metadata."""
         if topic_id != METADATA_TOPIC_ID:
             return
         try:
@@ -66,7 +66,7 @@ class TopicNames:
                 with contextlib.suppress(CorruptStateRecordError):
                     self._note(record.key or b"", record.value)
         except RecordError:
-            return  # batches are judged elsewhere
+            return  # `EntryCheck` and `SegmentCheck` report damaged batches
 
     def _note(self, key: bytes, value: bytes | None) -> None:
         if record_type(key) != RecordType.TOPIC:

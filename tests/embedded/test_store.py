@@ -68,7 +68,7 @@ def test_what_cannot_be_is_one_line(tmp_path):
 
     with pytest.raises(EmbeddedBrokerError, match="give one of them"):
         EmbeddedBroker(store="memory://", data=tmp_path)
-    with pytest.raises(EmbeddedBrokerError, match="a store is s3://BUCKET"):
+    with pytest.raises(EmbeddedBrokerError, match="Use s3://BUCKET"):
         EmbeddedBroker(store="ftp://x").start()
     with pytest.raises(EmbeddedBrokerError, match="the store Unlisted cannot be used: it lists"):
         EmbeddedBroker(store=Unlisted()).start()

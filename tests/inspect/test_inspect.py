@@ -203,7 +203,7 @@ def test_an_intact_frame_with_a_bad_batch_is_damage(tmp_path):
 
     assert reasons == [
         "batch at LSN 0: its checksum does not match",
-        "batch at LSN 2: offset 2 of the partition should follow, not 3",
+        "batch at LSN 2: expected offset 2 of the partition, not 3",
     ]
     assert run(tmp_path).exit_code == 1
 

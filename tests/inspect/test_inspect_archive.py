@@ -178,7 +178,7 @@ def test_what_interrupted_writers_left_is_told_and_is_no_damage(tmp_path):
     assert result.exit_code == 0, result.output
     grown = {"archive/events-1/00000000000000000030.log": 26, "archive/events-1/00000000000000000030.index": 8}
     assert found == {name: len(content) for name, content in left.items()} | grown | {"journal/spare": 9}
-    assert "9 leftovers, which do not count" in result.stdout
+    assert "9 leftovers, which are ignored" in result.stdout
 
 
 def test_nothing_is_written_and_files_that_may_only_be_read_are_enough(tmp_path):
@@ -308,8 +308,8 @@ def test_the_ends_of_transactions_are_told_in_words(tmp_path, is_archived):
     text = run(tmp_path, "--show", "records", "--topic", "events").stdout
     assert text.count("transactional batch: 1 records") == 2
     assert text.count("transactional control batch: 1 records") == 2
-    assert "commit of the producer's transaction, by a coordinator of epoch 3" in text
-    assert "abort of the producer's transaction, by a coordinator of epoch 3" in text
+    assert "commit of the producer's transaction, coordinator epoch 3" in text
+    assert "abort of the producer's transaction, coordinator epoch 3" in text
 
     lines = of_type(json_of(tmp_path, "--show", "records", "--topic", "events"), "archived_batch", "entry")
     markers = {line["base_offset"]: line["markers"] for line in lines if "markers" in line}

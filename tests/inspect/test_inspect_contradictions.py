@@ -39,7 +39,7 @@ def test_an_archive_and_a_journal_with_a_gap_or_an_overlap_are_damage(tmp_path):
         in_journal = [one for one in found if one[0].startswith("journal")]
         assert in_journal == [
             (SEGMENT.format(12), min(end, 58), f"events-0 ends in the archive at {end}, in the journal at 58"),
-            (SEGMENT.format(12), 58, f"batch at LSN 59: offset {end} of the partition should follow, not 58"),
+            (SEGMENT.format(12), 58, f"batch at LSN 59: expected offset {end} of the partition, not 58"),
         ]
 
 
@@ -50,16 +50,16 @@ def test_a_live_partition_that_the_archive_has_lost_is_damage(tmp_path):
 
     (damage,) = damages(tmp_path)
 
-    assert damage["reason"] == "the archive has nothing of partition 1 of events, which goes on with offset 58"
+    assert damage["reason"] == "the archive has nothing of partition 1 of events, which continues with offset 58"
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda it: attrs.evolve(it, folder="../events-0"), "'../events-0' is no folder of partition 0"),
-        (lambda it: attrs.evolve(it, folder="events-1"), "'events-1' is no folder of partition 0"),
+        (lambda it: attrs.evolve(it, folder="../events-0"), "'../events-0' is not a folder of partition 0"),
+        (lambda it: attrs.evolve(it, folder="events-1"), "'events-1' is not a folder of partition 0"),
         (lambda it: attrs.evolve(it, producers=b"x"), "the producers of events-0 cannot be read"),
-        (lambda it: attrs.evolve(it, segments=it.segments[1:]), "events-0 has no offsets 0 to 29"),
+        (lambda it: attrs.evolve(it, segments=it.segments[1:]), "events-0 lacks offsets 0 to 29"),
     ],
 )
 def test_a_manifest_that_contradicts_itself_is_damage(tmp_path, change, reason):
@@ -109,13 +109,13 @@ def segment(base, last, *, sealed=True, size_bytes=100):
         (PartitionManifest("t-0", 8, 10, (segment(0, 4), segment(8, 9))), []),
         (PartitionManifest("t-0", 0, 10, (segment(2, 4), segment(8, 9)), first_dirty_offset=8), []),
         (PartitionManifest("t-0", 9, 8, (segment(2, 7),)), []),
-        (PartitionManifest("t-0", 0, 7), ["t-0 has no offsets 0 to 6"]),
-        (PartitionManifest("t-0", 0, 10, (segment(0, 4), segment(6, 9))), ["t-0 has no offsets 5 to 5"]),
-        (PartitionManifest("t-0", 0, 12, (segment(0, 9),)), ["t-0 has no offsets 10 to 11"]),
+        (PartitionManifest("t-0", 0, 7), ["t-0 lacks offsets 0 to 6"]),
+        (PartitionManifest("t-0", 0, 10, (segment(0, 4), segment(6, 9))), ["t-0 lacks offsets 5 to 5"]),
+        (PartitionManifest("t-0", 0, 12, (segment(0, 9),)), ["t-0 lacks offsets 10 to 11"]),
         (PartitionManifest("t-0", 0, 8, (segment(0, 9),)), ["t-0 ends at offset 8, its last segment at 10"]),
         (
             PartitionManifest("t-0", 0, 10, (segment(0, 6), segment(5, 9))),
-            ["segment 5 of t-0 begins in front of offset 7, where the one before it ends"],
+            ["segment 5 of t-0 begins before offset 7, where the previous segment ends"],
         ),
         (
             PartitionManifest("t-0", 0, 10, (segment(0, 4, sealed=False), segment(5, 9))),
@@ -186,7 +186,7 @@ def test_an_index_that_is_not_what_the_batches_give_is_damage(tmp_path):
 
     reasons = [(damage["file"], damage["reason"]) for damage in damages(tmp_path)]
 
-    assert (INDEX.replace(".index", ".timeindex"), "the index is not what the batches give") in [
+    assert (INDEX.replace(".index", ".timeindex"), "the index does not match the batches") in [
         (file, reason.split(";")[0]) for file, reason in reasons
     ]
 

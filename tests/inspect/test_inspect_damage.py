@@ -91,7 +91,7 @@ def test_any_changed_byte_that_counts_is_reported_with_its_file(sample, counting
         assert damage.position <= place
         assert damage.offset is not None
     if name.endswith("index"):
-        assert reported == [Damage(name, place, "the index is damaged; a broker makes it anew when it needs it")]
+        assert reported == [Damage(name, place, "the index is damaged; a broker rebuilds it when it needs it")]
         statuses = {finding.file: finding.status for finding in found if isinstance(finding, IndexFound)}
         assert {file for file, status in statuses.items() if status is not IndexStatus.VALID} == {name}
 

@@ -58,7 +58,7 @@ def test_a_mark_is_shown_and_nothing_is_wrong(stopped):
     assert not damages(stopped)
     result = run(stopped)
     assert result.exit_code == 0
-    assert f"{MARK_NAME}: stopped in order with LSN {totals['next_lsn'] - 1}" in result.stdout
+    assert f"{MARK_NAME}: stopped cleanly after LSN {totals['next_lsn'] - 1}" in result.stdout
 
 
 def test_a_journal_that_lost_its_end_since_is_damaged_as_for_the_next_start(stopped):
@@ -67,7 +67,7 @@ def test_a_journal_that_lost_its_end_since_is_damaged_as_for_the_next_start(stop
     segment.write_bytes(segment.read_bytes()[:-100])
     (damage,) = of_type(json_of(stopped), "damage")
     assert damage["file"] == MARK_NAME
-    assert "stopped in order" in damage["reason"]
+    assert "clean shutdown" in damage["reason"]
     assert run(stopped).exit_code == 1
     with pytest.raises(JournalCorrupt):
         start(stopped)

@@ -90,7 +90,7 @@ def test_a_commit_that_is_missing_or_not_what_was_written_is_damage(data, store,
     content = bytearray(store.read(name, 0, 1 << 20).data)
     store.delete([name])
     (damage,) = findings(url, Damage)
-    assert (damage.file, "later owners went on" in damage.reason) == (name, True)
+    assert (damage.file, "later owners have written" in damage.reason) == (name, True)
     content[-100] ^= 1
     store.create(name, [content])
     (damage,) = findings(url, Damage)
@@ -155,10 +155,10 @@ def test_a_journal_that_is_read_anew_since_its_front_was_archived_gives_all_reco
 
 def test_nothing_to_inspect_is_one_line(tmp_path, url, data):
     for arguments, expected in (
-        (["--store", url, "--node-id", "7"], "there is no journal wal/7"),
+        (["--store", url, "--node-id", "7"], "the store has no journal wal/7"),
         (["--store", f"file://{tmp_path}/none"], "cannot be read"),
-        (["--store", "ftp://x"], "a store is s3://"),
-        (["--store", url, "--data", str(tmp_path)], "give one of them"),
+        (["--store", "ftp://x"], "Use s3://"),
+        (["--store", url, "--data", str(tmp_path)], "give one of both"),
     ):
         result = CliRunner().invoke(inspect, arguments)
         assert result.exit_code == 2

@@ -56,7 +56,7 @@ def test_people_are_told_the_same_and_it_is_no_damage(data):
     result = run(data.directory)
     assert result.exit_code == 0
     assert f"  set aside: {OFFSETS} partition 0 offset 1: {REASON}" in result.stdout.splitlines()
-    assert "; 2 records that a start sets aside" in result.stdout.splitlines()[-1]
+    assert "; 2 records that the next startup sets aside" in result.stdout.splitlines()[-1]
 
 
 def test_other_topics_may_hold_what_they_like(data):

@@ -59,7 +59,7 @@ def test_thousands_of_strangers_are_counted_and_some_are_named(directory, folder
         (directory / folder / f"stray-{number:04d}").touch()
     found = of_type(json_of(directory), "leftover")
     assert len(found) == NAMED_MAX + 1
-    assert (found[-1]["file"], found[-1]["reason"]) == (folder, "50 more files that do not count")
+    assert (found[-1]["file"], found[-1]["reason"]) == (folder, "50 more files, which are ignored")
 
 
 def test_names_that_are_no_text_are_shown_and_no_segments(directory):

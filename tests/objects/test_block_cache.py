@@ -147,7 +147,7 @@ def test_hints_are_dropped_when_there_are_many(cache, store, monkeypatch):
     for name in ("a", "b"):
         cache.read_ahead(name, 0, 4 * BLOCK)
 
-    assert len(cache._coming) == 3
+    assert len(cache._pending) == 3
     store.gate.set()
     assert bytes(cache.read("b", 60, 4)) == bytes(range(60, 64))
 
@@ -157,7 +157,7 @@ def test_a_failure_is_told_to_who_waits_and_tried_again_by_the_next(cache, store
     cache.read_ahead("a", 0, 1)
     with pytest.raises(Unavailable):
         cache.read("a", 0, 20)
-    wait_until(lambda: not cache._coming)
+    wait_until(lambda: not cache._pending)
     store.error = None
     assert bytes(cache.read("a", 0, 20)) == bytes(range(20))
 

@@ -97,7 +97,7 @@ def run_power_cut(files, asked, calls, choose):
     assert {each.name for each in list_all(store, "")} == {
         name for name in NAMES if content_of(store, name) is not None
     }
-    assert files.list_directories(ROOT / WRITING) == [store._own.name], "what was half written is gone"
+    assert files.list_directories(ROOT / WRITING) == [store._own_directory.name], "what was half written is gone"
 
 
 class SyncsNoData(MemoryFileSystem):
@@ -238,7 +238,7 @@ def test_what_the_system_refuses_has_changed_nothing(number, call):
 
     assert content_of(store, "a") == (b"new" if call == "link" else b"old")
     assert content_of(store, "b") == (b"x" if call == "rename" else None)
-    assert [name for name in files.list_directory(store._own) if name != LOCK] == []
+    assert [name for name in files.list_directory(store._own_directory) if name != LOCK] == []
 
 
 PROCESS = """
@@ -293,13 +293,13 @@ def test_what_a_killed_process_was_writing_goes_and_what_a_living_one_writes_sta
     files = MemoryFileSystem()
     killed, living = DirectoryStore(files, ROOT), DirectoryStore(files, ROOT)
     for store in (killed, living):
-        files.open(store._own / "7", create=True)
-    killed._own_lock.release()
+        files.open(store._own_directory / "7", create=True)
+    killed._own_directory_lock.release()
 
     DirectoryStore(files, ROOT)
 
-    assert killed._own.name not in files.list_directories(ROOT / WRITING)
-    assert files.list_directory(living._own) == ["7"]
+    assert killed._own_directory.name not in files.list_directories(ROOT / WRITING)
+    assert files.list_directory(living._own_directory) == ["7"]
 
 
 def test_a_directory_for_writing_that_another_removes_before_it_is_locked_is_made_anew(tmp_path):

@@ -63,7 +63,7 @@ def test_a_batch_is_accepted_if_kafka_reads_it(outcome, batch):
 def test_data_in_too_many_pieces_is_refused(codec):
     unpacked = decompress(codec, MANY_PIECES[codec](PIECES_MAX), SIZE_MAX)
     assert set(unpacked) == {ord("x")}
-    with pytest.raises(BatchTooLarge, match=f"more than {PIECES_MAX} pieces"):
+    with pytest.raises(BatchTooLarge, match=f"more than {PIECES_MAX} blocks"):
         decompress(codec, MANY_PIECES[codec](PIECES_MAX + 1), SIZE_MAX)
 
 
