@@ -1,10 +1,13 @@
-"""A file system in memory that can lose power: for tests of whatever is built on `file_system.FileSystem`.
+"""A file system in memory that can lose power, for tests of everything built on `file_system.FileSystem`.
 
-Rules of this file: it promises exactly what Linux promises. Writes are visible at once and survive a power cut only
-after a sync of their file, names (of directories too) only after a sync of the directory that they are in; what was not
-synced may survive in any combination, torn at sector boundaries. A directory in one that was never made here is durable
-at once: it is where the test begins. After a failed sync the data in question is lost although it can still be read,
-and the error is told once to every file that was open, however many syncs succeed afterwards.
+It guarantees exactly what Linux guarantees:
+
+* Writes are visible at once. They survive a power cut only after a sync of their file.
+* Names, also those of directories, survive only after a sync of their directory.
+* Data that was not synced may survive in any combination, torn at sector boundaries.
+* The directory in which a test begins is durable at once.
+* After a failed sync its data is lost, although it can still be read. Every file that was open gets the error once,
+  however many syncs succeed afterwards.
 """
 
 import errno
@@ -24,7 +27,7 @@ Choose = Callable[[int], int]
 
 
 class _Content:
-    """What one file holds: as everybody sees it, as it is on the disk, and the writes between the two."""
+    """The content of one file: as processes see it, as it is on the disk, and the writes between the two."""
 
     def __init__(self, data: bytes = b"") -> None:
         self.seen = bytearray(data)
@@ -39,7 +42,7 @@ class _Content:
 
 
 class _Directory(_Content):
-    """A directory: a name, and nothing in it but through the names of others."""
+    pass
 
 
 def _apply(target: bytearray, position: int, data: bytes | None) -> None:
@@ -111,26 +114,25 @@ class _MemoryFile:
 
 
 class MemoryFileSystem:
-    """See the rules; the five attributes are the places where faults come in."""
+    """A file system with fault injection, through its five attributes."""
 
     def __init__(self) -> None:
         #: Called before every operation with its name and path; an OSError it raises is the operation's.
         self.before: Callable[[str, Path], None] = lambda _operation, _path: None
-        #: How many of so many bytes a write takes.
+        #: Returns how many bytes of a write are written.
         self.write_limit: Callable[[int], int] = lambda size_bytes: size_bytes
         #: Whether nothing is in the page cache.
         self.is_cold = False
         #: Whether whole blocks can be written past the page cache.
         self.is_direct_possible = True
-        #: What the disk says of its free space; writes do not count, a full disk is `before`'s to play.
+        #: The reported free space; writes do not change it. `before` simulates a full disk.
         self.free = 1 << 40
         self._names: dict[Path, _Content] = {}
         self._durable_names: dict[Path, _Content] = {}
         self._pending_names: list[tuple[Path | None, Path | None, _Content]] = []  # (name gone, name new, file)
         self._locks: set[Path] = set()
 
-    def confine(self, directory: Path) -> None:
-        """There are no links."""
+    def confine(self, directory: Path) -> None: ...
 
     def make_directory(self, path: Path) -> None:
         if path in self._names:
@@ -141,7 +143,7 @@ class MemoryFileSystem:
             self._durable_names[path] = self._names[path]
 
     def list_directory(self, path: Path) -> list[str]:
-        """See FileSystem; a directory that was never made is there as soon as something is in it."""
+        """List a directory. One that was never made exists as soon as it holds something."""
         names = [name.name for name in self._names if name.parent == path]
         if not names:
             self._content(path)
@@ -196,11 +198,11 @@ class MemoryFileSystem:
         return MemoryLock(self._locks, path)
 
     def settle(self, content: _Content) -> None:
-        """Make a file's writes durable; a sabotage leaves this out."""
+        """Make a file's writes durable; sabotages leave this out."""
         content.settle()
 
     def settle_names(self, directory: Path) -> None:
-        """Make the names in a directory durable; a sabotage leaves this out."""
+        """Make the names in a directory durable; sabotages leave this out."""
         pending, self._pending_names = self._pending_names, []
         for change in pending:
             gone, new, _ = change
@@ -210,7 +212,7 @@ class MemoryFileSystem:
                 self._pending_names.append(change)
 
     def power_cut(self, choose: Choose) -> None:
-        """Forget what was not synced, except for what the dice let survive. Open files and locks are void."""
+        """Drop unsynced data, except for the parts that the dice let survive. Open files and locks become invalid."""
         names = dict(self._durable_names)
         for change in self._pending_names:
             if choose(1):
@@ -227,7 +229,7 @@ class MemoryFileSystem:
         self._locks = set()
 
     def kill(self) -> None:
-        """End the process, not the machine: locks are free, what was written can be read."""
+        """End the process, not the machine: locks are released, and written data can be read."""
         self._locks = set()
 
     def _content(self, path: Path) -> _Content:
@@ -249,7 +251,7 @@ def _rename(names: dict[Path, _Content], gone: Path | None, new: Path | None, co
 
 
 def _image(content: _Content, choose: Choose) -> bytes:
-    """The file after the power cut."""
+    """Return the file after the power cut."""
     image = bytearray(content.durable)
     for position, data in content.pending:
         fate = choose(2)
@@ -261,7 +263,7 @@ def _image(content: _Content, choose: Choose) -> bytes:
 
 
 def _tear(image: bytearray, position: int, data: bytes, choose: Choose) -> None:
-    """Let the sectors of a range survive; the boundaries are those of the disk, not of the write."""
+    """Let some sectors of a range survive; their boundaries are those of the disk, not of the write."""
     sector = SECTOR_SIZES[choose(1)]
     first, last = position // sector, (position + len(data) - 1) // sector
     start = first + choose(last - first)

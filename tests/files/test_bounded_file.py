@@ -1,4 +1,4 @@
-"""A file that a setting names is regular, as small as it says, and read once; anything else is refused unread."""
+"""Files named by settings must be regular and within their limit; everything else is refused unread."""
 
 import os
 import socket
@@ -54,7 +54,7 @@ def test_a_pipe_and_a_socket_are_refused_without_waiting(tmp_path):
                 read_bounded(tmp_path / name, 10)
 
 
-def test_a_file_that_becomes_a_pipe_after_it_was_looked_at_is_refused_without_waiting(tmp_path):
+def test_a_file_that_becomes_a_pipe_after_the_check_is_refused_without_waiting(tmp_path):
     class Swapped(type(tmp_path)):
         def stat(self):
             status = super().stat()
@@ -72,6 +72,6 @@ def test_a_file_of_the_kernel_has_no_bytes_of_its_own():
     assert read_bounded(Path("/proc/version"), 10)[0] == b""
 
 
-def test_a_path_that_is_none_is_refused():
+def test_an_invalid_path_is_refused():
     with pytest.raises(OSError, match="NUL"):
         read_bounded(Path("a\0b"), 10)

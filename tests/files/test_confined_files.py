@@ -1,4 +1,4 @@
-"""What has the name of a file and is none is refused at once, and links do not lead out of a directory."""
+"""Pipes and devices with names of files are refused at once, and links do not lead out of a directory."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from pipeline_broker.files.file_system import ReadOnlyFileSystem, SystemFileSyst
 
 @pytest.fixture
 def place(tmp_path):
-    """A directory with a file, and another one beside it."""
+    """Return a directory with a file, and another one beside it."""
     (tmp_path / "inside/folder").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
     (tmp_path / "inside/folder/file").write_bytes(b"ours")
@@ -45,7 +45,7 @@ def directory(path):
 
 
 @pytest.mark.parametrize("make", [fifo, unix_socket, device, directory])
-def test_what_is_no_regular_file_is_refused_without_a_wait(place, files, monkeypatch, make):
+def test_other_files_than_regular_ones_are_refused_without_waiting(place, files, monkeypatch, make):
     monkeypatch.chdir(place)
     path = place / "inside/strange"
     make(path)
@@ -57,7 +57,7 @@ def test_what_is_no_regular_file_is_refused_without_a_wait(place, files, monkeyp
     assert "\n" not in line + with_remedy(refused.value)
 
 
-def test_a_pipe_in_place_of_the_lock_is_refused(place):
+def test_a_pipe_with_the_name_of_the_lock_is_refused(place):
     os.mkfifo(place / "inside/.lock")
     with pytest.raises(UnfitFileError):
         SystemFileSystem().lock(place / "inside/.lock")
@@ -115,7 +115,7 @@ def test_a_loop_of_links_is_refused(place, files):
     assert refused.value.errno == errno.ELOOP
 
 
-def test_a_hole_is_told_from_data(place):
+def test_holes_are_distinguished_from_data(place):
     files, path = SystemFileSystem(), place / "sparse"
     path.write_bytes(b"x")
     os.truncate(path, 1 << 30)

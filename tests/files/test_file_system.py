@@ -1,4 +1,4 @@
-"""What the journal relies on, asked of the real file system, of it with faults, and of the one in memory."""
+"""The contract of file systems: the real one, with fault rules around it, and the ones in memory."""
 
 import errno
 import mmap
@@ -18,7 +18,7 @@ from tests.files.memory_file_system import MemoryFileSystem
 
 
 def faulty_files():
-    """The real one with rules about other files around it."""
+    """Return the real file system with rules about other files around it."""
     files = FaultyFiles(SystemFileSystem(), lambda: faults.clear())  # noqa: PLW0108 - made below
     faults = Faults(None, lambda: 0, lambda: None, files.disk)
     faults.disk_when("write", path="/elsewhere").crash()
@@ -30,7 +30,7 @@ def files(request):
     return request.param()
 
 
-def test_what_is_written_is_read(files, tmp_path):
+def test_written_data_is_read_back(files, tmp_path):
     file = files.open(tmp_path / "a", create=True)
 
     assert file.write([b"one", memoryview(b"two")], 3) == 6
@@ -63,8 +63,8 @@ def test_truncation_cuts_and_later_writes_leave_zeros(files, tmp_path):
     assert file.read(100, 0) == b"ab\0\0z"
 
 
-def test_blocks_past_the_page_cache_and_bytes_through_it_are_of_one_file(files, tmp_path):
-    """Who reads sees at once what went either way."""
+def test_direct_and_buffered_writes_reach_the_same_file(files, tmp_path):
+    """Readers see both kinds at once."""
     file = files.open(tmp_path / "a", create=True)
     memory = memoryview(mmap.mmap(-1, 3 * BLOCK_BYTES))
     memory[:] = bytes(range(256)) * (len(memory) // 256)
@@ -81,7 +81,7 @@ def test_blocks_past_the_page_cache_and_bytes_through_it_are_of_one_file(files, 
     assert file.read(BLOCK_BYTES, BLOCK_BYTES) == bytes(memory[:BLOCK_BYTES])
 
 
-def test_names_come_change_and_go(files, tmp_path):
+def test_names_are_created_changed_and_removed(files, tmp_path):
     directory = tmp_path / "deep" / "directory"
     files.make_directory(directory)
     files.make_directory(directory)
@@ -102,7 +102,7 @@ def test_names_come_change_and_go(files, tmp_path):
         files.open(directory / "b")
 
 
-def test_a_file_takes_the_place_of_another_that_stays_readable_where_it_is_open(files, tmp_path):
+def test_a_replaced_file_stays_readable_while_it_is_open(files, tmp_path):
     for name in ("old", "new"):
         files.open(tmp_path / name, create=True).write([name.encode()], 0)
     opened = files.open(tmp_path / "old")
@@ -114,7 +114,7 @@ def test_a_file_takes_the_place_of_another_that_stays_readable_where_it_is_open(
     assert opened.read(100, 0) == b"old"
 
 
-def test_a_file_with_a_further_name_is_one_file_until_the_last_name_is_gone(files, tmp_path):
+def test_a_linked_file_exists_until_its_last_name_is_removed(files, tmp_path):
     files.open(tmp_path / "first", create=True).write([b"content"], 0)
 
     files.link(tmp_path / "first", tmp_path / "second")
@@ -129,7 +129,7 @@ def test_a_file_with_a_further_name_is_one_file_until_the_last_name_is_gone(file
     assert files.list_directory(tmp_path) == ["second"]
 
 
-def test_directories_are_told_from_files_and_removed_when_they_are_empty(files, tmp_path):
+def test_directories_are_distinguished_from_files_and_removed_if_empty(files, tmp_path):
     directory = tmp_path / "directory"
     files.make_directory(tmp_path)
     files.make_directory(directory)
@@ -159,7 +159,7 @@ def test_reading_ahead_changes_nothing_wherever_it_points(files, tmp_path):
     assert file.read(100, 0) == b"content"
 
 
-def test_a_disk_has_room_for_less_than_its_size(files, tmp_path):
+def test_free_space_is_less_than_the_size_of_the_disk(files, tmp_path):
     files.make_directory(tmp_path)
     assert 0 < files.free_bytes(tmp_path) <= files.total_bytes(tmp_path)
 
@@ -196,14 +196,14 @@ def test_a_lock_of_another_process_is_seen_and_ends_with_its_death(tmp_path):
             SystemFileSystem().lock(path)
         holder.kill()
         holder.wait()
-        assert path.exists(), "a killed process leaves its lock file behind"
+        assert path.exists(), "a killed process leaves its lock file"
         SystemFileSystem().lock(path).release()
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("made_before", ["", "a", "a/b", "a/b/c"])
 def test_a_directory_that_was_made_survives_a_power_cut(mount_forgetful, tmp_path, made_before):
-    """Also where an earlier process was killed between making one and syncing its name."""
+    """Also if an earlier process was killed between creating a directory and syncing its name."""
     with mount_forgetful(tmp_path) as mount:
         directory = mount.path / "a" / "b" / "c"
         for name in made_before.split("/"):
@@ -215,7 +215,7 @@ def test_a_directory_that_was_made_survives_a_power_cut(mount_forgetful, tmp_pat
 
 
 class TestPowerCut:
-    """Of the file system in memory alone."""
+    """Only the file system in memory can lose power."""
 
     def make(self):
         files = MemoryFileSystem()
@@ -292,7 +292,7 @@ class TestPowerCut:
         files.before = healthy
         file.sync_data()
         with pytest.raises(OSError):
-            other.sync_data()  # every open file is told, once
+            other.sync_data()  # every open file gets the error once
         other.sync_data()
         assert self.content(files) == b"lost"
         files.power_cut(lambda n: 1)

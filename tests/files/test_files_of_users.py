@@ -1,4 +1,4 @@
-"""Files that a user names on a command line are read within bounds, and what is wrong with one is one line."""
+"""Files that a user names on a command line are read within limits, and their errors are one line."""
 
 import os
 
@@ -24,7 +24,7 @@ READERS = {
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.mkdir()])
-def test_what_is_no_file_is_refused_without_a_wait(tmp_path, name, make):
+def test_pipes_and_devices_are_refused_without_waiting(tmp_path, name, make):
     read, error = READERS[name]
     make(tmp_path / name)
     with pytest.raises(error, match="not a regular file") as refused:
@@ -33,7 +33,7 @@ def test_what_is_no_file_is_refused_without_a_wait(tmp_path, name, make):
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_file_of_gibibytes_of_nothing_is_not_read(tmp_path, name):
+def test_a_sparse_file_of_gibibytes_is_not_read(tmp_path, name):
     read, error = READERS[name]
     (tmp_path / name).touch()
     os.truncate(tmp_path / name, 40 << 30)
@@ -56,7 +56,7 @@ def test_toml_that_no_program_writes_is_one_line(tmp_path, name, text):
     assert len(str(refused.value)) < 1_000
 
 
-def test_a_ring_whose_header_is_deep_is_none(tmp_path):
+def test_a_ring_with_a_deeply_nested_header_is_invalid(tmp_path):
     header = b"[" * 100_000
     (tmp_path / "a.ring").write_bytes(b"PBTRACE1" + len(header).to_bytes(4, "little") + header)
     with pytest.raises(RingFileError, match="its header cannot be read"):

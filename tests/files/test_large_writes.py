@@ -1,4 +1,4 @@
-"""Large writes reach the file the same through the page cache and past it."""
+"""Large writes reach the file, through the page cache or past it."""
 
 import mmap
 from pathlib import Path
@@ -19,7 +19,7 @@ SIZES = st.one_of(st.integers(1, 200), st.integers(BLOCK_BYTES - 50, BLOCK_BYTES
 
 
 class Recorded:
-    """A file that notes what is written to it, and how; it may take less than it is given."""
+    """A file that records its writes and their kind; it may write less than it is given."""
 
     def __init__(self, file, write_max=None):
         self.file = file
@@ -65,7 +65,9 @@ def write(file, parts, position):
 @example(sizes=[LARGE], position=BLOCK_BYTES, is_possible=True, write_max=None, staging_blocks=1)
 @example(sizes=[BLOCK_BYTES, LARGE], position=BLOCK_BYTES, is_possible=True, write_max=BLOCK_BYTES, staging_blocks=4)
 @example(sizes=[LARGE - 7, 7], position=BLOCK_BYTES + 3, is_possible=True, write_max=None, staging_blocks=1)
-def test_every_byte_is_in_its_place_and_nothing_else_changes(sizes, position, is_possible, write_max, staging_blocks):
+def test_every_byte_is_at_its_position_and_nothing_else_changes(
+    sizes, position, is_possible, write_max, staging_blocks
+):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large_writes, "LARGE_WRITE_BYTES_MIN", LARGE)
         patch.setattr(large_writes, "STAGING_BYTES", staging_blocks * BLOCK_BYTES)
@@ -85,8 +87,8 @@ def test_every_byte_is_in_its_place_and_nothing_else_changes(sizes, position, is
 
 
 @given(position=st.integers(0, 3 * BLOCK_BYTES), size=st.integers(LARGE, 6 * BLOCK_BYTES))
-def test_no_block_is_written_by_both_ways(position, size):
-    """Blocks that a write fills go past the page cache, those that it shares through it."""
+def test_no_block_is_written_both_directly_and_buffered(position, size):
+    """Whole blocks are written directly, shared ones through the page cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large_writes, "LARGE_WRITE_BYTES_MIN", LARGE)
         file = file_of(MemoryFileSystem(), DIRECTORY)
@@ -109,7 +111,7 @@ def test_small_writes_go_through_the_page_cache():
     assert file.direct == [(0, LARGE_WRITE_BYTES_MIN)]
 
 
-def test_a_file_system_that_cannot_is_asked_once():
+def test_direct_writes_are_tried_once_if_unsupported():
     files = MemoryFileSystem()
     files.is_direct_possible = False
     file = file_of(files, DIRECTORY)
@@ -123,7 +125,7 @@ def test_a_file_system_that_cannot_is_asked_once():
 
 @pytest.mark.parametrize("size", [LARGE_WRITE_BYTES_MIN, STAGING_BYTES + 1, 3 * STAGING_BYTES + 12_345])
 def test_a_real_disk_holds_the_same(tmp_path, size):
-    """Seen by who reads through the page cache and past it, right after the write."""
+    """Buffered and direct reads see the data right after the write."""
     file = file_of(SystemFileSystem(), tmp_path)
     written = mmap.mmap(-1, size)
     written[:] = bytes(range(251)) * (size // 251) + bytes(size % 251)

@@ -1,4 +1,4 @@
-"""What files in memory can do beyond those of a disk; the contract that both keep is in test_file_system.py."""
+"""Features of files in memory beyond those of a disk; the common contract is in test_file_system.py."""
 
 import threading
 from pathlib import Path
@@ -9,7 +9,7 @@ from pipeline_broker.files.memory_files import MemoryFiles
 ROOT = Path("/data")
 
 
-def test_a_copy_goes_ways_of_its_own():
+def test_a_copy_changes_independently():
     files = MemoryFiles()
     files.make_directory(ROOT)
     files.open(ROOT / "a", create=True).write([b"before"], 0)
@@ -23,7 +23,7 @@ def test_a_copy_goes_ways_of_its_own():
     assert files.list_directory(ROOT) == ["a"]
 
 
-def test_nobody_holds_the_lock_of_a_copy():
+def test_the_locks_of_a_copy_are_free():
     files = MemoryFiles()
     lock = files.lock(ROOT / ".lock")
 
@@ -32,7 +32,7 @@ def test_nobody_holds_the_lock_of_a_copy():
     assert lock.is_in_place()
 
 
-def test_a_copy_is_a_picture_of_one_moment():
+def test_a_copy_is_a_consistent_snapshot():
     """Of two files that are written one after the other, no copy has the second and lacks the first."""
     files = MemoryFiles()
     files.make_directory(ROOT)
@@ -58,7 +58,7 @@ def test_a_copy_is_a_picture_of_one_moment():
         writer.join()
 
 
-def test_a_file_is_as_long_as_what_is_in_it():
+def test_the_size_of_a_file_is_that_of_its_data():
     files = MemoryFiles()
     file = files.open(ROOT / "a", create=True)
     file.write([b"abc"], 5)

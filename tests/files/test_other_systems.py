@@ -1,4 +1,4 @@
-"""The file system where some of Linux's calls are missing, played by taking them away."""
+"""The file system on systems that lack some of Linux's calls, simulated by removing them."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ def without_linux(monkeypatch):
 
 
 @pytest.mark.usefixtures("without_linux")
-def test_a_file_is_written_synced_and_read_with_what_every_posix_system_has(tmp_path, monkeypatch):
+def test_a_file_is_written_synced_and_read_with_calls_of_every_posix_system(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
     file = SystemFileSystem().open(tmp_path / "a", create=True)
@@ -29,10 +29,10 @@ def test_a_file_is_written_synced_and_read_with_what_every_posix_system_has(tmp_
     SystemFileSystem().sync_directory(tmp_path)
     assert len(synced) == 2
     assert file.read(100, 0) == b"onetwo"
-    assert file.read_cached(6, 0) is None, "nobody can tell, so it is read in a thread"
+    assert file.read_cached(6, 0) is None, "unknown, so it is read in a thread"
 
 
-def test_where_a_sync_leaves_data_in_the_drives_cache_the_call_that_does_not_is_taken(tmp_path, monkeypatch):
+def test_f_fullfsync_is_used_where_it_exists(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
     monkeypatch.setattr(fcntl, "fcntl", lambda _descriptor, call: synced.append(call))
@@ -41,7 +41,7 @@ def test_where_a_sync_leaves_data_in_the_drives_cache_the_call_that_does_not_is_
     assert synced == [51, 51]
 
 
-def test_where_nothing_locks_a_directory_it_is_refused_before_anything_is_made(tmp_path, monkeypatch):
+def test_a_system_without_locks_is_refused_before_anything_is_created(tmp_path, monkeypatch):
     monkeypatch.setattr(file_system, "fcntl", None)
     files = SystemFileSystem()
 

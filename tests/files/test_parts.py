@@ -1,4 +1,4 @@
-"""Parts that are cut into runs hold the same bytes, and share them."""
+"""Parts that are cut into runs hold the same bytes, uncopied."""
 
 from hypothesis import given
 from hypothesis import strategies as st

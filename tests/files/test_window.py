@@ -1,4 +1,4 @@
-"""Files read in pieces: what is found does not depend on the pieces, and holes cost nothing."""
+"""Windows into files: searches do not depend on the window size, and holes cost nothing."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ def file_of(content, files, path):
 
 
 class Counting:
-    """A file that counts the bytes that are read of it."""
+    """A file that counts the bytes read from it."""
 
     def __init__(self, file):
         self._file, self.read_bytes, self.largest = file, 0, 0

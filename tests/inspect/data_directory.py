@@ -1,4 +1,4 @@
-"""Data directories for `inspect`, made by the real journal, archive and archiver."""
+"""Data directories for `inspect`, made by the real journal and archive."""
 
 import json
 import os
@@ -76,7 +76,7 @@ class Data:
         self.write(self.metadata, [NewRecord(record.value, record.key)])
 
     def note_deleted(self, partition, offset):
-        """A client has deleted what stands before the offset."""
+        """Record that a client has deleted the records before the offset."""
         write = LogStarts().raise_to(TOPIC_ID, partition, offset)
         assert write is not None
         self.write(self.metadata, [NewRecord(record.value, record.key) for record in write.records])
@@ -89,7 +89,7 @@ class Data:
         self.manager.on_durable([entry])
 
     def write_in_transaction(self, producer_id, *, ends_with=None, partition=0):
-        """A record of a transaction, and perhaps its end: whether it is committed."""
+        """Write a record of a transaction, and perhaps its end: committed or not."""
         log = self.logs[partition]
         batch = build_batch(
             [NewRecord(b"value", b"key", 1)],
@@ -106,14 +106,14 @@ class Data:
         self.manager.on_durable(entries)
 
     def fill(self, commits, value=b"value", start=0):
-        """Batches of two records, to the partitions in turn."""
+        """Write batches of two records, to the partitions in turn."""
         for number in range(start, start + commits):
             records = [NewRecord(value, b"key", number), NewRecord(b"second", None, number)]
             producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0} if number == 0 else {}
             self.write(self.logs[number % PARTITIONS], records, **producer)
 
     def archive_one(self, *, recycle=True):
-        """Archive the oldest complete segment; whether there was one."""
+        """Archive the oldest complete segment, and return whether one existed."""
         found = archive_one(self.archiver, self.manager)
         if found is None:
             return False
@@ -133,10 +133,11 @@ class Data:
 
 
 def archived(directory, *, segments=2, store=None):
-    """A directory with archived segments, as a kill leaves it.
+    """Return a directory with archived segments, like after a kill.
 
-    The first segment of the journal is archived and not recycled; the second is space that was used before; there is a
-    third one, zero-filled ahead, with a spare beside it, if `segments` says so.
+    The first segment of the journal is archived and not recycled; the second is reused space. With `segments`, a third
+    one
+    is zero-filled ahead, with a spare beside it.
     """
     data = Data(directory, store=store)
     for start in range(0, 40, 10):
@@ -176,7 +177,7 @@ def damages(directory, *arguments):
 
 
 def contents(directory):
-    """All files, by name."""
+    """Return the contents of all files by name."""
     return {
         str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()
     }

@@ -1,4 +1,4 @@
-"""`inspect` reads what the journal wrote and judges a damaged one as recovery does."""
+"""`inspect` reads the journal, and judges a damaged one like recovery does."""
 
 import json
 import stat
@@ -27,7 +27,7 @@ PARTITIONS = 2
 def write_journal(
     directory: Path, commits: int, *, batches: int = 2, segment_bytes: int = 64 << 10, value: bytes = b"value"
 ) -> None:
-    """Commits of `batches` batches with two records each, spread over the partitions; closing adds an empty frame."""
+    """Write `batches` batches with two records each, spread over the partitions; closing adds an empty frame."""
     journal = Journal.open(directory, segment_bytes=segment_bytes)
     logs = LogManager(journal)
     logs.create("events", TOPIC_ID, PARTITIONS)
@@ -99,7 +99,7 @@ def test_entries_in_json_have_topic_partition_offsets_and_sizes(tmp_path):
     assert {entry["topic_id"] for entry in entries} == {"AAECAwQFBgcICQoLDA0ODw"}
 
 
-def test_bytes_that_are_no_text_are_escaped(tmp_path):
+def test_bytes_that_are_not_text_are_escaped(tmp_path):
     write_journal(tmp_path, commits=1, batches=1, value=b"\xff\x1b[2J")
 
     text = run(tmp_path, "--show", "records").stdout
@@ -118,7 +118,7 @@ def test_a_journal_of_several_segments_is_one_sequence(tmp_path):
     assert (lines[-1]["next_lsn"], lines[-1]["damages"], lines[-1]["torn_tails"]) == (240, 0, 0)
 
 
-def test_zero_filled_space_is_no_torn_tail(tmp_path):
+def test_zero_filled_space_is_not_a_torn_tail(tmp_path):
     write_journal(tmp_path, commits=2)
     path = segment_path(tmp_path / "journal", 1)
     path.write_bytes(path.read_bytes() + bytes(10_000))
@@ -130,7 +130,7 @@ def test_zero_filled_space_is_no_torn_tail(tmp_path):
 
 
 @pytest.mark.parametrize("cut", [FRAME_HEADER_SIZE + 1, 2 * FRAME_HEADER_SIZE, 2 * FRAME_HEADER_SIZE + 90])
-def test_a_commit_that_was_cut_short_is_a_torn_tail_and_no_damage(tmp_path, cut):
+def test_a_commit_that_was_cut_short_is_a_torn_tail_not_damage(tmp_path, cut):
     write_journal(tmp_path, commits=3)
     mark_path(tmp_path).unlink()  # a crash leaves none
     path = segment_path(tmp_path / "journal", 1)
@@ -181,7 +181,9 @@ def test_a_missing_segment_and_a_damaged_header_are_damage(tmp_path):
 
 
 def test_an_intact_frame_with_a_bad_batch_is_damage(tmp_path):
-    """A frame's checksum says what was written, the batch's what the client sent: a broker could mix them up."""
+    """The frame's checksum covers the written bytes, the batch's those of the client; a faulty broker could mix them
+    up.
+    """
     journal = Journal.open(tmp_path)
     logs = LogManager(journal)
     (log,) = logs.create("events", TOPIC_ID, 1)
@@ -208,7 +210,7 @@ def test_an_intact_frame_with_a_bad_batch_is_damage(tmp_path):
     assert run(tmp_path).exit_code == 1
 
 
-def test_what_is_no_data_directory_gets_one_line_and_code_2(tmp_path):
+def test_another_directory_gets_one_line_and_code_2(tmp_path):
     (tmp_path / "file").write_text("")
     for name, message in (("missing", "does not exist"), ("", "is not a data directory"), ("file", "cannot be read")):
         result = run(tmp_path / name)
@@ -251,7 +253,7 @@ def sample(tmp_path_factory):
 @given(data=st.data())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_it_judges_a_damaged_journal_as_recovery_does(sample, data, tmp_path_factory):
-    """Any bytes changed or cut: it refuses what recovery refuses, and counts the entries that recovery keeps."""
+    """With any bytes changed or cut, it refuses what recovery refuses, and counts the entries that recovery keeps."""
     directory = tmp_path_factory.mktemp("damaged")
     journal_directory = directory / "journal"
     journal_directory.mkdir()

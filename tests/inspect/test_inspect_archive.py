@@ -1,4 +1,4 @@
-"""`inspect` shows the archive, and what of it counts."""
+"""`inspect` shows the archive, and judges which parts are valid."""
 
 import errno
 import os
@@ -45,7 +45,7 @@ def test_the_data_directory_may_be_given_as_an_option_but_not_twice(directory):
     assert run(directory, "--data", directory).exit_code == 2
 
 
-def test_a_partition_tells_its_offsets_segments_and_producers(directory):
+def test_a_partition_shows_its_offsets_segments_and_producers(directory):
     first = next(line for line in of_type(json_of(directory), "partition") if line["folder"] == "events-0")
 
     assert (first["topic"], first["topic_id"], first["partition"]) == ("events", TOPIC_ID_TEXT, 0)
@@ -73,7 +73,7 @@ def test_the_edits_of_the_manifest_end_where_the_archive_does(directory):
     assert sum(edit["size_bytes"] for edit in edits) == manifest["size_bytes"]
 
 
-def test_an_archived_segment_of_the_journal_and_space_that_was_used_before_are_no_damage(directory):
+def test_archived_segments_of_the_journal_and_reused_space_are_not_damage(directory):
     ends = of_type(json_of(directory), "segment_end")
 
     assert [end["is_archived"] for end in ends] == [True, False, False]
@@ -101,7 +101,7 @@ def test_a_topic_a_partition_and_offsets_narrow_what_is_shown(directory, topic):
 
     batches = of_type(lines, "archived_batch", "entry")
     assert {batch["partition"] for batch in batches} == {1}
-    # the journal's first segment has once more what is archived already
+    # the journal's first segment repeats archived entries
     offsets = [record["offset"] for batch in batches for record in batch["records"]]
     assert sorted(set(offsets)) == [57, 58, 59, 60]
     assert {line["folder"] for line in of_type(lines, "partition")} == {"events-1"}
@@ -109,7 +109,7 @@ def test_a_topic_a_partition_and_offsets_narrow_what_is_shown(directory, topic):
     assert not of_type(lines, "edit", "frame")
 
 
-def test_a_topic_that_is_not_there_is_told_with_code_2(directory):
+def test_an_unknown_topic_is_reported_with_code_2(directory):
     result = run(directory, "--topic", "evnets")
 
     assert result.exit_code == 2
@@ -152,7 +152,7 @@ def test_secrets_in_the_archived_metadata_partition_are_hidden(tmp_path):
     assert "stored_key" not in shown + "".join(values)
 
 
-def test_what_interrupted_writers_left_is_told_and_is_no_damage(tmp_path):
+def test_remains_of_interrupted_writers_are_leftovers_not_damage(tmp_path):
     archived(tmp_path)
     archive, journal = tmp_path / "archive", tmp_path / "journal"
     (archive / "gone-0").mkdir()
@@ -244,7 +244,7 @@ def test_an_archive_of_no_edit_but_the_first_is_intact(tmp_path):
     data.close()
 
 
-def test_offsets_that_were_deleted_before_they_were_archived_are_not_missed(tmp_path):
+def test_offsets_deleted_before_archiving_are_not_missing(tmp_path):
     data = Data(tmp_path)
     data.fill(4)
     data.archive_all()
@@ -259,7 +259,7 @@ def test_offsets_that_were_deleted_before_they_were_archived_are_not_missed(tmp_
     assert "archived events-0: topic events (AAECAwQFBgcICQoLDA0ODw) partition 0, offsets 9..13" in result.stdout
 
 
-def test_batches_of_a_deleted_topic_behind_the_archive_are_no_damage(tmp_path):
+def test_batches_of_a_deleted_topic_after_the_archive_are_not_damage(tmp_path):
     data = Data(tmp_path)
     data.fill(4)
     log = data.logs[0]
@@ -268,7 +268,7 @@ def test_batches_of_a_deleted_topic_behind_the_archive_are_no_damage(tmp_path):
     data.archive.commit(Edit(data.archive.lsn, {log.entry_key: None}))
     store = data.archive.store
     store.delete_folder(log.folder, [f"{log.folder}/{name}" for name in store.names(log.folder)])
-    assert run(tmp_path).exit_code == 1  # the records do not say yet that the topic is gone
+    assert run(tmp_path).exit_code == 1  # the records do not show the deletion of the topic yet
 
     data.write(data.metadata, [NewRecord(None, b"\0\1events")])
 
@@ -298,7 +298,7 @@ def test_the_broker_s_own_records_are_shown_only_when_asked_for(directory):
 
 
 @pytest.mark.parametrize("is_archived", [True, False])
-def test_the_ends_of_transactions_are_told_in_words(tmp_path, is_archived):
+def test_the_ends_of_transactions_are_shown_in_words(tmp_path, is_archived):
     data = Data(tmp_path)
     data.write_in_transaction(21, ends_with=True)
     data.write_in_transaction(22, ends_with=False)
@@ -319,7 +319,7 @@ def test_the_ends_of_transactions_are_told_in_words(tmp_path, is_archived):
     }
 
 
-def test_a_partition_tells_its_open_transactions(tmp_path):
+def test_a_partition_shows_its_open_transactions(tmp_path):
     data = Data(tmp_path)
     data.write_in_transaction(21, ends_with=True)
     for producer_id in range(22, 29):

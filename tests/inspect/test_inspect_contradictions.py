@@ -1,4 +1,4 @@
-"""`inspect` finds what contradicts itself although every checksum is right: a mistake of a writer."""
+"""`inspect` finds contradictions between files with valid checksums, which only a faulty writer leaves."""
 
 import struct
 
@@ -22,7 +22,7 @@ MANIFEST = "archive/manifest"
 
 
 def committed(tmp_path, change):
-    """A directory whose manifest says something else of events-0; a journal segment is archived and not recycled."""
+    """Return a directory with another manifest of events-0; a journal segment is archived and not recycled."""
     data = archived(tmp_path, segments=3)
     key = data.logs[0].entry_key
     manifest = data.archive.find(key)
@@ -66,7 +66,7 @@ def test_a_manifest_that_contradicts_itself_is_damage(tmp_path, change, reason):
     assert (MANIFEST, reason) in [(file, reason) for file, _, reason in committed(tmp_path, change)]
 
 
-def test_timestamps_that_are_not_those_of_the_batches_are_damage(tmp_path):
+def test_timestamps_that_differ_from_the_batches_are_damage(tmp_path):
     def change(manifest):
         first, *others = manifest.segments
         return attrs.evolve(manifest, segments=(attrs.evolve(first, max_timestamp=1 << 40), *others))
@@ -77,7 +77,7 @@ def test_timestamps_that_are_not_those_of_the_batches_are_damage(tmp_path):
     assert reason.startswith("the manifest has (0, 1099511627776) for its first and its largest timestamp")
 
 
-def test_an_lsn_that_goes_back_and_an_edit_that_makes_no_sense_are_damage(tmp_path):
+def test_a_decreasing_lsn_and_a_malformed_edit_are_damage(tmp_path):
     data = archived(tmp_path)
     lsn = data.archive.lsn
     path = tmp_path / MANIFEST
@@ -129,7 +129,7 @@ def test_the_segments_of_a_partition_follow_each_other(manifest, reasons):
 
 
 def archive_of(tmp_path, base_offsets, change=lambda segment: segment):
-    """A sealed segment of single records at these offsets, as compaction leaves them."""
+    """Return a sealed segment of single records at these offsets, like compaction leaves them."""
     data = Data(tmp_path)
     builder = IndexBuilder(0)
     parts = []
@@ -150,14 +150,14 @@ def archive_of(tmp_path, base_offsets, change=lambda segment: segment):
     return [(damage["file"], damage["position"], damage["offset"]) for damage in damages(tmp_path)]
 
 
-def test_offsets_that_compaction_took_are_named_by_the_index(tmp_path):
+def test_offsets_removed_by_compaction_are_named_by_the_index(tmp_path):
     assert archive_of(tmp_path, [0, 1, 5, 6, 30]) == []
     (tmp_path / INDEX).unlink()
     assert [damage["file"] for damage in damages(tmp_path)] == [INDEX]
 
 
-def test_offsets_that_nobody_names_are_damage(tmp_path):
-    """The index is gone, and what the batches give is not what the manifest says: one of them was changed."""
+def test_missing_offsets_that_no_index_names_are_damage(tmp_path):
+    """The index is missing, and the batches differ from the manifest: one of them was changed."""
     archive_of(tmp_path, [0, 1, 5, 6, 30])
     (tmp_path / INDEX).unlink()
     content = bytearray((tmp_path / LOG).read_bytes())
@@ -167,11 +167,11 @@ def test_offsets_that_nobody_names_are_damage(tmp_path):
 
     found = {(damage["file"], damage["position"], damage["offset"]) for damage in damages(tmp_path)}
 
-    assert (LOG, 0, 0) in found, "which of them it was nobody can tell"
+    assert (LOG, 0, 0) in found, "which of them was changed is unknown"
 
 
-def test_an_index_that_is_not_what_the_batches_give_is_damage(tmp_path):
-    """As a writer with a mistake would leave it: files and manifest agree, the batches do not."""
+def test_an_index_that_does_not_match_the_batches_is_damage(tmp_path):
+    """A faulty writer: files and manifest agree, the batches do not."""
     assert archive_of(tmp_path, [0, 1, 5, 6]) == []
     data = open_local_archive(tmp_path, SystemFileSystem())
     key = next(iter(data._manifest_file.manifest.partitions))
@@ -191,7 +191,7 @@ def test_an_index_that_is_not_what_the_batches_give_is_damage(tmp_path):
     ]
 
 
-def test_an_index_that_nobody_knows_is_held_against_the_batches(tmp_path):
+def test_an_index_unknown_to_the_manifest_is_compared_with_the_batches(tmp_path):
     unknown = lambda info: attrs.evolve(info, indexes=None)  # noqa: E731
     assert archive_of(tmp_path, [0, 1, 5, 6, 30], unknown) == []
     path = tmp_path / INDEX

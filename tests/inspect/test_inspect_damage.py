@@ -1,4 +1,4 @@
-"""`inspect` finds damage wherever it is, says where, and is not misled by it."""
+"""`inspect` finds damage wherever it is, locates it, and is not misled by it."""
 
 import attrs
 import pytest
@@ -35,7 +35,7 @@ from tests.inspect.data_directory import (
     write_contents,
 )
 
-SEGMENT_HEADER_BYTES = 24  # of a journal segment; the rest of its first block is for nobody
+SEGMENT_HEADER_BYTES = 24  # of a journal segment; the rest of its first block is unused
 SEGMENT = "journal/{:020d}.segment"
 LOG = "archive/events-0/00000000000000000000.log"
 INDEX = "archive/events-0/00000000000000000000.index"
@@ -47,7 +47,7 @@ SETTINGS = settings(
 
 @pytest.fixture(scope="module", params=[2, 3])
 def sample(request, tmp_path_factory):
-    """The files of a data directory."""
+    """Return the files of a data directory."""
     directory = tmp_path_factory.mktemp("sample")
     archived(directory, segments=request.param)
     return contents(directory)
@@ -55,7 +55,7 @@ def sample(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def counting(sample, tmp_path_factory):
-    """Which bytes of them count: all but spare space and the lock file."""
+    """Return which of their bytes matter: all but spare space and the lock file."""
     directory = tmp_path_factory.mktemp("intact")
     write_contents(directory, sample)
     found = list(Inspection(directory).findings())
@@ -75,7 +75,7 @@ def found_in(directory, files):
 
 @given(data=st.data())
 @SETTINGS
-def test_any_changed_byte_that_counts_is_reported_with_its_file(sample, counting, data, tmp_path_factory):
+def test_any_changed_byte_of_valid_data_is_reported_with_its_file(sample, counting, data, tmp_path_factory):
     name = data.draw(st.sampled_from(sorted(counting)))
     place = data.draw(st.sampled_from(counting[name]))
     changed = bytearray(sample[name])
@@ -122,10 +122,10 @@ def test_any_bytes_lost_or_changed_never_lead_to_a_traceback(sample, data, tmp_p
 
 @given(data=st.data())
 @SETTINGS
-def test_it_judges_journal_and_manifest_as_a_start_does(sample, data, tmp_path_factory):
-    """What a start refuses is damage, what it accepts is none, and its entries are those that it replays.
+def test_it_judges_journal_and_manifest_like_a_startup(sample, data, tmp_path_factory):
+    """Damage is exactly what a startup refuses, and the valid entries are those that it replays.
 
-    But damage to a journal segment that the archive has is told, too, although a start does without it.
+    But damage to an archived journal segment is reported too, although a startup does not need it.
     """
     victims = [name for name in sample if name.startswith("journal") or name == MANIFEST]
     name = data.draw(st.sampled_from(victims))
@@ -185,7 +185,7 @@ def test_the_first_journal_segment_missing_is_damage_unless_the_archive_has_it(t
     assert damage["reason"] == "LSN 59 to 62 are neither in the archive nor in the journal"
 
 
-def test_a_journal_without_segments_behind_an_archive_is_damage(tmp_path):
+def test_a_journal_without_segments_after_an_archive_is_damage(tmp_path):
     archived(tmp_path).close()
     for path in (tmp_path / "journal").iterdir():
         path.unlink()
@@ -204,7 +204,7 @@ def test_a_file_of_the_archive_that_is_too_short_is_damage(tmp_path, name, kept)
     assert [damage["file"] for damage in damages(tmp_path)] == [name]
 
 
-def test_a_segment_cut_at_the_end_of_a_batch_tells_the_first_offset_that_is_missing(tmp_path):
+def test_a_segment_cut_at_the_end_of_a_batch_shows_the_first_missing_offset(tmp_path):
     archived(tmp_path)
     batches = of_type(json_of(tmp_path, "--show", "entries"), "archived_batch")
     last = [batch for batch in batches if batch["file"] == LOG][-1]
@@ -216,7 +216,7 @@ def test_a_segment_cut_at_the_end_of_a_batch_tells_the_first_offset_that_is_miss
     assert (damage["file"], damage["position"], damage["offset"]) == (LOG, last["position"], last["base_offset"])
 
 
-def test_an_edit_that_was_cut_short_does_not_count(tmp_path):
+def test_an_edit_that_was_cut_short_is_ignored(tmp_path):
     data = Data(tmp_path)
     data.fill(8)
     data.journal.seal()
@@ -233,8 +233,8 @@ def test_an_edit_that_was_cut_short_does_not_count(tmp_path):
     assert of_type(lines, "leftover")  # what that edit would have named
 
 
-def test_a_journal_that_ends_in_front_of_the_archive_has_a_torn_tail(tmp_path):
-    """With flush=os a power cut may take what the archive has synced since."""
+def test_a_journal_that_ends_before_the_archive_has_a_torn_tail(tmp_path):
+    """With flush=os a power cut may remove entries that the archive has synced since."""
     data = Data(tmp_path)
     data.fill(8)
     data.journal.seal()
@@ -249,7 +249,7 @@ def test_a_journal_that_ends_in_front_of_the_archive_has_a_torn_tail(tmp_path):
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_a_segment_that_was_deleted_or_replaced_meanwhile_is_no_damage(tmp_path, is_replaced):
+def test_a_segment_deleted_or_replaced_during_the_read_is_not_damage(tmp_path, is_replaced):
     data = archived(tmp_path)
     findings = Inspection(tmp_path).findings()
     found = []
@@ -274,7 +274,7 @@ def test_a_segment_that_was_deleted_or_replaced_meanwhile_is_no_damage(tmp_path,
     assert key.startswith(TOPIC_ID)
 
 
-def test_a_segment_is_damaged_where_nothing_can_be_known_of_the_manifest_meanwhile(tmp_path):
+def test_a_segment_is_damaged_if_the_manifest_became_unreadable(tmp_path):
     archived(tmp_path)
     manifest = (tmp_path / MANIFEST).read_bytes()
     found = []

@@ -1,4 +1,4 @@
-"""`inspect` holds the mark of a clean shutdown against what it finds, as the next start does."""
+"""`inspect` compares the mark of a clean shutdown with the data, like the next startup does."""
 
 import shutil
 
@@ -23,7 +23,7 @@ from tests.inspect.data_directory import Data, damages, json_of, of_type, run
 
 @pytest.fixture(params=["journal", "journal and archive"])
 def stopped(request, tmp_path):
-    """A directory that was left in order."""
+    """Return a directory after a clean shutdown."""
     data = Data(tmp_path / "data", ports=JournalPorts(manifest_end=lambda: data.archive.manifest_end))
     data.fill(20)
     if request.param != "journal":
@@ -34,7 +34,7 @@ def stopped(request, tmp_path):
 
 
 def start(directory):
-    """What the next start does with it."""
+    """Start a broker's storage on the directory."""
     journal = Journal.open(directory)
     try:
         clean = journal.clean_shutdown
@@ -61,8 +61,8 @@ def test_a_mark_is_shown_and_nothing_is_wrong(stopped):
     assert f"{MARK_NAME}: stopped cleanly after LSN {totals['next_lsn'] - 1}" in result.stdout
 
 
-def test_a_journal_that_lost_its_end_since_is_damaged_as_for_the_next_start(stopped):
-    """Without the mark it would be taken for the end of a crash."""
+def test_a_journal_that_lost_its_end_is_damaged_like_for_the_next_startup(stopped):
+    """Without the mark it would look like the end after a crash."""
     segment = last_segment(stopped)
     segment.write_bytes(segment.read_bytes()[:-100])
     (damage,) = of_type(json_of(stopped), "damage")
@@ -75,7 +75,7 @@ def test_a_journal_that_lost_its_end_since_is_damaged_as_for_the_next_start(stop
     assert not damages(stopped)
 
 
-def test_another_manifest_than_the_one_that_was_left_is_damage_as_for_the_next_start(stopped):
+def test_a_manifest_other_than_at_the_shutdown_is_damage_like_for_the_next_startup(stopped):
     manifest = stopped / "archive" / "manifest"
     with manifest.open("ab") as file:
         file.write(bytes(3))
@@ -85,7 +85,7 @@ def test_another_manifest_than_the_one_that_was_left_is_damage_as_for_the_next_s
         start(stopped)
 
 
-def test_what_is_damaged_anyway_is_told_once(stopped):
+def test_other_damage_is_not_reported_twice(stopped):
     segment = last_segment(stopped)
     data = bytearray(segment.read_bytes())
     data[17] ^= 1  # of the header
@@ -94,20 +94,20 @@ def test_what_is_damaged_anyway_is_told_once(stopped):
 
 
 @pytest.mark.parametrize("content", [b"", b"PBCLEAN1", bytes(100)])
-def test_a_mark_that_was_not_written_as_a_whole_is_left_over(stopped, content):
+def test_a_mark_that_was_cut_short_is_a_leftover(stopped, content):
     (stopped / MARK_NAME).write_bytes(content)
     (leftover,) = [line for line in of_type(json_of(stopped), "leftover") if line["file"] == MARK_NAME]
     assert leftover["size_bytes"] == len(content)
     assert not damages(stopped)
 
 
-def test_a_directory_without_a_mark_has_nothing_to_say_of_it(stopped):
+def test_a_directory_without_a_mark_has_no_finding_about_it(stopped):
     (stopped / MARK_NAME).unlink()
     assert not [line for line in json_of(stopped) if line.get("file") == MARK_NAME]
 
 
-def test_a_mark_that_goes_or_changes_while_it_is_looked_at_is_not_judged(stopped, tmp_path):
-    """A broker may start, and end, meanwhile."""
+def test_a_mark_that_is_removed_or_changed_during_the_inspection_is_not_judged(stopped, tmp_path):
+    """A broker may start and stop during the inspection."""
     files, copy = SystemFileSystem(), tmp_path / "copy"
     shutil.copytree(stopped, copy)
     for change in ((copy / MARK_NAME).unlink, lambda: (copy / MARK_NAME).write_bytes(b"another")):

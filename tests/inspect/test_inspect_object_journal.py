@@ -1,4 +1,4 @@
-"""A journal in a store is shown and verified, over all its owners, by its store or by a directory that names it."""
+"""A journal in a store is shown and verified across all owners, named by its store or by a data directory."""
 
 import pytest
 from click.testing import CliRunner
@@ -28,7 +28,7 @@ def url(tmp_path):
 
 @pytest.fixture
 def data(tmp_path):
-    """Two owners' commits, the oldest of which are archived, and given back; the second owner goes on."""
+    """Return two owners' commits; the oldest are archived and deleted, and the second owner keeps running."""
     first = Data(tmp_path / "first", store=tmp_path / "store", wal="objects")
     first.fill(12, b"long" * 300)
     first.archive_all()
@@ -48,7 +48,7 @@ def store(data, tmp_path):
 
 
 def slots(store):
-    """The places of commits that are there, in order."""
+    """Return the places of the existing commits in order."""
     found = [(place_of("wal/1", each.name), each.size_bytes) for each in list_all(store, "wal/1/")]
     return [place for place, size in found if place is not None and size != FENCE_SIZE]
 
@@ -68,7 +68,7 @@ def test_a_store_alone_and_a_directory_that_names_it_show_the_same(data, url):
     assert by_store.output.splitlines()[-1].startswith("intact: 2 segments, 11 frames, 11 entries, 22 records")
 
 
-def test_what_is_shown_is_what_was_written(data, store):
+def test_the_report_shows_the_written_records(data, store):
     found = json_of(data.directory, "--show", "records")
     generations = of_type(found, "generation")
     assert [(each["generation"], each["slots"], each["entries"]) for each in generations] == [(1, 5, 5), (2, 6, 6)]
@@ -84,7 +84,7 @@ def test_what_is_shown_is_what_was_written(data, store):
     assert totals["archived_records"] == 24 + 1
 
 
-def test_a_commit_that_is_missing_or_not_what_was_written_is_damage(data, store, url):
+def test_a_missing_or_changed_commit_is_damage(data, store, url):
     first, *_, last = slots(store)
     name = slot_name("wal/1", Place(first.generation, first.slot + 2))
     content = bytearray(store.read(name, 0, 1 << 20).data)
@@ -102,7 +102,7 @@ def test_a_commit_that_is_missing_or_not_what_was_written_is_damage(data, store,
     assert last.generation == 2
 
 
-def test_a_commit_behind_an_empty_place_does_not_count_and_is_no_damage(data, store, url):
+def test_a_commit_after_an_empty_slot_is_ignored_and_not_damage(data, store, url):
     last = slots(store)[-1]
     content = store.read(slot_name("wal/1", last), 0, 1 << 20).data
     name = slot_name("wal/1", Place(last.generation, last.slot + 2))
@@ -111,7 +111,7 @@ def test_a_commit_behind_an_empty_place_does_not_count_and_is_no_damage(data, st
     assert [each.file for each in findings(url, Leftover)] == [name]
 
 
-def test_the_front_that_neither_journal_nor_archive_has_is_damage(data, store, url, monkeypatch):
+def test_slots_missing_between_archive_and_journal_are_damage(data, store, url, monkeypatch):
     first = slots(store)[0]
     data.journal.seal()
     boundary = "pipeline_broker.inspect.object_journal.read_boundary"
@@ -125,7 +125,7 @@ def test_the_front_that_neither_journal_nor_archive_has_is_damage(data, store, u
     assert any("neither in the journal nor in the archive" in each.reason for each in damages)
 
 
-def test_what_an_owner_archives_meanwhile_is_looked_at_anew(data, url):
+def test_slots_archived_during_the_read_are_read_again_from_the_archive(data, url):
     inspection = Inspection(ArchivePlace(url, 1, "objects")).findings()
     seen = [next(inspection)]
     data.archive_all()  # between the archive's turn and that of the journal
@@ -134,7 +134,7 @@ def test_what_an_owner_archives_meanwhile_is_looked_at_anew(data, url):
     assert findings(url, (Damage, Superseded)) == []
 
 
-def test_a_journal_that_is_read_anew_since_its_front_was_archived_gives_all_records(data, url):
+def test_a_journal_read_again_after_archiving_gives_all_records(data, url):
     data.fill(200, start=24)  # more slots than are read ahead
     asked = []
 
@@ -174,7 +174,7 @@ def test_rows_come_from_archive_and_journal_of_a_store(by, data, url):
     assert (offsets(found), offsets(found, 1)) == (list(range(19, 24)), [20, 21])
 
 
-def test_what_is_archived_between_plan_and_read_is_found_there(data, url):
+def test_records_archived_between_plan_and_read_are_found_in_the_archive(data, url):
     read, ranges = planned(url, subscribe="events")
     data.archive_all()
     found = rows_of(read, ranges)

@@ -1,4 +1,4 @@
-"""`inspect` beside a broker that writes, archives and recycles: what it finds on the way is no damage."""
+"""`inspect` beside a broker that writes, archives and recycles: nothing of that is damage."""
 
 import subprocess
 import sys
@@ -47,8 +47,8 @@ def test_no_damage_is_seen_while_segments_are_archived_and_recycled(tmp_path):
     data.close()
 
 
-def test_frames_that_come_while_a_segment_is_read_are_no_damage(tmp_path, monkeypatch):
-    """A file is read from its beginning to its end: the last frames may be seen without one in front of them."""
+def test_frames_that_arrive_while_a_segment_is_read_are_not_damage(tmp_path, monkeypatch):
+    """A file is read from start to end, so the last frames may be seen without an earlier one."""
     data = Data(tmp_path)
     data.fill(6)
     calls = []
@@ -117,8 +117,8 @@ def test_a_journal_that_lost_its_beginning_since_the_manifest_was_read_is_read_f
     data.close()
 
 
-def test_what_seemed_torn_in_front_of_a_segment_that_is_gone_is_passed_over_with_it(tmp_path, monkeypatch):
-    """All in front of what was taken away is archived: a frame that was seen half written was whole by then."""
+def test_a_torn_tail_before_a_removed_segment_is_dropped(tmp_path, monkeypatch):
+    """Everything before a removed segment is archived: a frame that was seen half written is complete by then."""
     data = archived(tmp_path, segments=3)
     data.journal.seal()
     last = 13

@@ -1,4 +1,4 @@
-"""`inspect` lists the records of internal topics that the next start would set aside because it cannot read them."""
+"""`inspect` lists the unreadable records of internal topics that the next startup would set aside."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_each_is_named_with_its_place_and_reason(data):
     assert totals["set_aside"] == 2
 
 
-def test_people_are_told_the_same_and_it_is_no_damage(data):
+def test_the_text_report_shows_them_and_they_are_not_damage(data):
     result = run(data.directory)
     assert result.exit_code == 0
     assert f"  set aside: {OFFSETS} partition 0 offset 1: {REASON}" in result.stdout.splitlines()
@@ -63,13 +63,13 @@ def test_other_topics_may_hold_what_they_like(data):
     assert not of_type(json_of(data.directory, "--topic", "events"), "set_aside")
 
 
-def test_options_narrow_them_as_all_that_is_shown(data):
+def test_options_narrow_them_like_everything_else(data):
     assert len(of_type(json_of(data.directory, "--topic", OFFSETS), "set_aside")) == 1
     assert not of_type(json_of(data.directory, "--topic", OFFSETS, "--from-offset", "2"), "set_aside")
     assert not of_type(json_of(data.directory, "--topic", OFFSETS, "--partition", "1"), "set_aside")
 
 
-def test_records_of_a_topic_that_is_gone_are_none(tmp_path):
+def test_records_of_a_deleted_topic_are_not_listed(tmp_path):
     made = StateData(tmp_path)
     gone = topic_tombstone(OFFSETS)
     made.write(made.metadata, [NewRecord(gone.value, gone.key)])
@@ -78,7 +78,7 @@ def test_records_of_a_topic_that_is_gone_are_none(tmp_path):
     assert not [found for found in Inspection(tmp_path).findings() if isinstance(found, SetAsideFound)]
 
 
-def test_a_batch_whose_records_cannot_be_told_apart_is_named_from_there_on(tmp_path):
+def test_an_undecodable_batch_is_named_from_the_first_unreadable_record(tmp_path):
     made = StateData(tmp_path)
     batch = build_batch([NewRecord(None, b"\x7f\x7f%d" % number, 0) for number in range(3)])
     header, broken = assembled(read_header(batch), batch[HEADER_SIZE:-1])

@@ -1,4 +1,4 @@
-"""The archive of a data directory that is in a store is shown and verified as one in the directory is."""
+"""An archive in a store is shown and verified like one in a data directory."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def store(data, tmp_path):
 
 
 def without_places(lines):
-    """What is said of an archive wherever it is."""
+    """Return the findings that do not depend on where the archive is."""
     apart = ("manifest", "edit")
     return [
         {name: value for name, value in line.items() if name not in {"identity", "previous"}}
@@ -37,7 +37,7 @@ def without_places(lines):
     ]
 
 
-def test_it_shows_what_is_shown_of_an_archive_in_the_directory(data, tmp_path):
+def test_it_shows_the_same_as_for_an_archive_in_the_directory(data, tmp_path):
     archived(tmp_path / "local", segments=3).close()
 
     for depth in ("segments", "records"):
@@ -58,16 +58,16 @@ def test_it_shows_what_is_shown_of_an_archive_in_the_directory(data, tmp_path):
     assert run(data.directory).exit_code == 0
 
 
-def test_it_reads_on_while_the_broker_goes_on(data):
+def test_it_reads_while_the_broker_runs(data):
     before = of_type(json_of(data.directory), "manifest")[0]["lsn"]
     data.fill(10, start=200)
     data.archive_all()
     assert of_type(json_of(data.directory), "manifest")[0]["lsn"] > before
-    data.fill(1, start=300)  # nobody has fenced it
+    data.fill(1, start=300)  # the inspection has not fenced it
     data.archive_all()
 
 
-def test_objects_and_files_that_do_not_count_are_leftovers(data, store):
+def test_unused_objects_and_files_are_leftovers(data, store):
     store.upload("bulk/1/left", [b"x" * 7])
     data.archive.store.write("events-0/00000000000000000999.log", [b"x"], 0)
     data.archive.store.sync(["events-0/00000000000000000999.log"])
@@ -110,7 +110,7 @@ def test_a_store_that_cannot_be_reached_leaves_nothing_to_inspect(data):
     assert run(data.directory).exit_code == 2
 
 
-def test_a_log_that_is_summed_up_while_it_is_read_is_read_anew(tmp_path, monkeypatch):
+def test_a_log_replaced_by_a_snapshot_during_the_read_is_read_again(tmp_path, monkeypatch):
     monkeypatch.setattr(archive_log, "SNAPSHOT_SLOTS", 3)
     data = archived(tmp_path / "data", store=tmp_path / "store")
     real = DirectoryStore(SystemFileSystem(), tmp_path / "store")
@@ -123,7 +123,7 @@ def test_a_log_that_is_summed_up_while_it_is_read_is_read_anew(tmp_path, monkeyp
 
             def ask(*arguments):
                 answer = getattr(real, name)(*arguments)
-                if name == "list" and left[0]:  # what was listed is summed up, and goes
+                if name == "list" and left[0]:  # the listed slots are replaced by a snapshot and deleted
                     left[0] -= 1
                     for number in range(4):
                         data.fill(2, start=500 + number)

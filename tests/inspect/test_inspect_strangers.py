@@ -1,4 +1,4 @@
-"""Directories with files of strangers, with files that are none, and with very long ones: one line, or a few."""
+"""Directories with foreign files, pipes and very long files: the report is one line, or a few."""
 
 import os
 
@@ -25,7 +25,7 @@ def last_segment(directory):
 
 @pytest.mark.parametrize("name", ["archive/manifest", "clean-shutdown", "archive-store", "journal/*.segment"])
 @pytest.mark.parametrize("kind", ["pipe", "device", "outside"])
-def test_what_has_the_name_of_a_file_and_is_none_is_refused_in_one_line(directory, name, kind):
+def test_pipes_and_devices_with_names_of_files_are_refused_in_one_line(directory, name, kind):
     path = last_segment(directory) if "*" in name else directory / name
     path.unlink(missing_ok=True)
     if kind == "pipe":
@@ -39,7 +39,7 @@ def test_what_has_the_name_of_a_file_and_is_none_is_refused_in_one_line(director
 
 
 @pytest.mark.parametrize("size_gib", [2, 40])
-def test_a_segment_of_gibibytes_of_nothing_is_refused_or_read_over_its_holes(directory, size_gib):
+def test_a_sparse_segment_of_gibibytes_is_refused_or_read_over_its_holes(directory, size_gib):
     before = run(directory, "--show", "records").stdout
     os.truncate(last_segment(directory), size_gib << 30)
     result = run(directory, "--show", "records")
@@ -54,7 +54,7 @@ def test_a_segment_of_gibibytes_of_nothing_is_refused_or_read_over_its_holes(dir
 
 
 @pytest.mark.parametrize("folder", ["journal", "archive", "archive/events-0"])
-def test_thousands_of_strangers_are_counted_and_some_are_named(directory, folder):
+def test_thousands_of_foreign_files_are_counted_and_some_are_named(directory, folder):
     for number in range(NAMED_MAX + 50):
         (directory / folder / f"stray-{number:04d}").touch()
     found = of_type(json_of(directory), "leftover")
@@ -62,7 +62,7 @@ def test_thousands_of_strangers_are_counted_and_some_are_named(directory, folder
     assert (found[-1]["file"], found[-1]["reason"]) == (folder, "50 more files, which are ignored")
 
 
-def test_names_that_are_no_text_are_shown_and_no_segments(directory):
+def test_names_that_are_not_text_are_shown_and_are_not_segments(directory):
     for name in (b"\xff.segment", b"new\nline.segment", b"9.segment"):
         (directory / "journal" / os.fsdecode(name)).write_bytes(b"stray")
     result = run(directory)

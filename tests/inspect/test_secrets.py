@@ -1,4 +1,4 @@
-"""`inspect` shows the broker's own records, but nothing by which somebody could prove to be somebody."""
+"""`inspect` shows the broker's own records without the secrets in them."""
 
 import json
 import struct
@@ -19,13 +19,13 @@ def shown(write, topic_id=METADATA_TOPIC_ID):
     return [without_secrets(topic_id, Record(0, 0, one.key, one.value, (), -1)) for one in write.records]
 
 
-def test_what_a_scram_user_is_proved_by_is_hidden():
+def test_scram_credentials_are_hidden():
     _, write = ScramUsers().alter([], [Upsertion("bob", 1, 8192, b"the salt", SALTED)])
     assert b"bob" in b"".join(record.key for record in shown(write))
     assert {record.value for record in shown(write)} == {b"[hidden]"}
 
 
-def test_settings_that_are_secrets_are_hidden_and_others_are_not():
+def test_sensitive_settings_are_hidden_and_others_are_not():
     settings = {
         "listener.name.tls.ssl.key.password": "deep",
         "listener.name.sasl.plain.sasl.jaas.config": "deep",
@@ -38,7 +38,7 @@ def test_settings_that_are_secrets_are_hidden_and_others_are_not():
 
 
 @given(key=st.binary(max_size=6), value=st.none() | st.binary(max_size=6), topic_id=st.binary(min_size=16, max_size=16))
-def test_records_of_topics_and_whatever_is_no_record_of_ours_pass(key, value, topic_id):
+def test_records_of_topics_and_foreign_records_are_shown(key, value, topic_id):
     record = Record(0, 0, key, value, (), -1)
     if topic_id != METADATA_TOPIC_ID:
         assert without_secrets(topic_id, record) is record
@@ -49,7 +49,7 @@ def test_records_of_topics_and_whatever_is_no_record_of_ours_pass(key, value, to
         assert hidden.value == b"[hidden]" or json.loads(hidden.value[2:]) is not None
 
 
-def test_what_is_hidden_would_have_been_there():
+def test_hidden_secrets_were_in_the_records():
     _, write = ScramUsers().alter([], [Upsertion("bob", 1, 8192, b"the salt", SALTED)])
     assert any(b"stored_key" in record.value for record in write.records)
     assert not any(b"stored_key" in record.value for record in shown(write))

@@ -1,10 +1,9 @@
-"""A store process that keeps its data: what of S3's protocol obstore speaks, over a directory store.
+"""A store process with persistent data: the part of S3's protocol that obstore speaks, over a directory store.
 
     python -m tests.objects.directory_server PORT DIRECTORY
 
-Rules of this file: it keeps what it has answered also when it is killed, because the directory store does; the parts of
-an upload that is not complete it forgets. It checks no signatures, knows one bucket, and answers what it does not know
-with an error, so that nothing is tried against less than it asks for.
+Objects that it has acknowledged survive a kill; the parts of an incomplete upload do not. It checks no signatures and
+knows one bucket. It answers unknown requests with an error, so no test depends on less than it asks for.
 """
 
 import http.server
@@ -30,13 +29,12 @@ _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """One connection; the store and the uploads are those of the server."""
+    """One connection."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def log_message(self, *_):
-        """Say nothing."""
+    def log_message(self, *_): ...
 
     def handle_one_request(self):
         try:
@@ -176,8 +174,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """On a port of the loopback, over a directory."""
-
     daemon_threads = True
     request_queue_size = 128
 

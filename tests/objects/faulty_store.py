@@ -1,8 +1,8 @@
-"""An object store whose answers are lost, whose requests come late or twice, which is busy and lists short pages.
+"""An object store with faults: lost answers, late or doubled requests, refusals, short pages of lists.
 
-Rules of this file: it does nothing that a store behind a network, with a client and proxies that repeat requests, could
-not do. Each request draws a fate; a request that is to come late, or once more, waits in `late` until a later one lets
-it through. A copy that comes late finds the store as it is then.
+It does only what a store could do whose client and proxies repeat requests. Each request draws a fate. A request that
+is to arrive late, or once more, waits in `late` until a later one lets it through, and is applied to the store as it is
+then.
 """
 
 from functools import partial
@@ -14,11 +14,11 @@ ASK_FATES = ("done", "refused")
 
 
 class FaultyStore:
-    """See ObjectStore.
+    """A store with faults.
 
     Args:
         store: the sound one.
-        draw: `draw(choices)` gives one of them: the dice.
+        draw: `draw(choices)` returns one of the choices: the dice.
     """
 
     def __init__(self, store, draw):
@@ -56,7 +56,7 @@ class FaultyStore:
         self._repeat_if_refused("upload", partial(self._store.upload, name, parts))
 
     def settle(self):
-        """Let through all that is late."""
+        """Let all late requests through."""
         while self.late:
             self._apply_late()
 

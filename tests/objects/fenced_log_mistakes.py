@@ -1,4 +1,4 @@
-"""Mistakes that somebody who writes a fenced log might make: the values of the product, each with a rule left out."""
+"""Mistakes in a fenced log: the values of the product, each with one rule of the protocol left out."""
 
 from collections.abc import Mapping
 
@@ -6,14 +6,14 @@ from pipeline_broker.objects.fenced_log import Boundary, Fencer, Found, Place, S
 
 
 class AcknowledgesOutOfOrder(Writer):
-    """Takes a stored slot for confirmed, whatever is in front of it."""
+    """Counts a stored slot as confirmed, whatever is missing before it."""
 
     def store(self, slot: int) -> Writer:
         return super().store(slot)._replace(confirmed=max(slot + 1, self.confirmed))
 
 
 class ReadsBoundaryOnce(Fencer):
-    """Has won when its fence is created."""
+    """Has won as soon as its fence is created."""
 
     def find(self, found: Found) -> Fencer:
         after = super().find(found)
@@ -21,7 +21,7 @@ class ReadsBoundaryOnce(Fencer):
 
 
 class ComparesBoundaryWithFence(Fencer):
-    """Has lost only when the boundary is behind its fence."""
+    """Has lost only if the boundary is after its fence."""
 
     def read(self, boundary: Boundary) -> Fencer:
         after = super().read(boundary)
@@ -31,7 +31,7 @@ class ComparesBoundaryWithFence(Fencer):
 
 
 class TakesStopForFence(Fencer):
-    """Has won where its stop is, without the walk."""
+    """Has won with its stop, without the walk."""
 
     def find(self, found: Found) -> Fencer:
         if self.step is Step.STOP and found is Found.OWN:
@@ -40,7 +40,7 @@ class TakesStopForFence(Fencer):
 
 
 class ListsBeyondHoles(Fencer):
-    """Goes behind the last object of a listing in place of the first absent one."""
+    """Starts after the last object of a listing instead of at the first empty place."""
 
     def see(self, listing: Mapping[Place, bool]) -> Fencer:
         after = super().see(listing)
@@ -50,28 +50,28 @@ class ListsBeyondHoles(Fencer):
 
 
 class TakesDataForOwn(Fencer):
-    """Takes the answer that something exists for its own fence."""
+    """Takes an existing object for its own fence."""
 
     def find(self, found: Found) -> Fencer:
         return super().find(Found.OWN if found is Found.DATA else found)
 
 
 class TakesFenceForOwn(Fencer):
-    """Takes another's fence for its own."""
+    """Takes another fencer's fence for its own."""
 
     def find(self, found: Found) -> Fencer:
         return super().find(Found.OWN if found is Found.FENCE else found)
 
 
 class FreesFences(Boundary):
-    """Lets fences go with all the rest."""
+    """Frees fences like data."""
 
     def frees(self, place: Place, *, is_fence: bool) -> bool:
         return super().frees(place, is_fence=False)
 
 
-class FreesWhatIsBehind(Boundary):
-    """Lets data go that the boundary does not cover yet."""
+class FreesDataAfterBoundary(Boundary):
+    """Frees data after the boundary."""
 
     def frees(self, place: Place, *, is_fence: bool) -> bool:
         return place <= self.place and not is_fence

@@ -1,13 +1,15 @@
-"""Every history of a small fenced log, breadth first.
+"""A model checker for small fenced logs: all histories, breadth first.
 
-The model has the bucket and the network; what its writers and fencers do is decided by the values of the product. A PUT
-that was sent stays on its way for ever: it may be applied late, again after its object was deleted, or never. A fencer
-may look at a place at any time, and may stop for ever anywhere. A listing may lack what came last. Whoever owns a
-generation, or believes so, may raise the boundary over any part of what it confirmed, and what is in front of a
-boundary may be deleted at any time, by name, whatever has come there since.
+The model has the bucket and the network. The values of the product decide for writers and fencers.
 
-To have fewer states, what only makes more possible happens at once: PUTs are sent as soon as they may be (they arrive
-late enough), and what was applied is known to its sender (who may act late enough).
+* A PUT that was sent stays in flight forever. It may be applied late, again after its object was deleted, or never.
+* A fencer may read a place at any time, and may stop forever at any point.
+* A listing may lack the newest objects.
+* An owner, or a broker that believes to be one, may raise the boundary over any part of its confirmed slots.
+* Objects before a boundary may be deleted at any time, by name, whatever has been created there since.
+
+To reduce the number of states, events that only enable others happen at once. PUTs are sent as soon as possible, since
+they may arrive late. Senders learn about applied PUTs at once, since they may act late.
 """
 
 from collections import deque
@@ -23,14 +25,14 @@ DATA = -1
 FIRST_OWNER = -2
 
 Put = tuple[Place, int]
-"""A place, and who puts: DATA, or the index of a fencer."""
+"""A place, and the writer: DATA, or the index of a fencer."""
 
 
 class World(NamedTuple):
-    """The bucket, the PUTs on their way, and who takes part.
+    """The bucket, the PUTs in flight, and the participants.
 
     Attributes:
-        stored: where data ever was.
+        stored: all places that ever held data.
     """
 
     bucket: frozenset[Put]
@@ -46,13 +48,13 @@ class Model:
     """The bounds of an exploration, and the rules under test.
 
     Attributes:
-        in_flight, slots: of the writer that is fenced: how many at once, and in all.
-        fencers: how many there are.
+        in_flight, slots: of the writer that is fenced: slots at once, and in total.
+        fencers: their number.
         distance: of their stops.
-        successor_slots: how many a fencer writes that has won.
-        has_old_listings: whether a listing may lack what came last.
-        has_late_fences: whether a fence may be applied when its fencer went on without it.
-        deletes_singly: whether each object goes by itself, or all in front of the boundary at once.
+        successor_slots: slots that a winning fencer writes.
+        has_old_listings: a listing may lack the newest objects.
+        has_late_fences: a fence may be applied after its fencer has continued without it.
+        deletes_singly: objects are deleted one by one; otherwise all before the boundary at once.
         writer, fencer, boundary: classes of the product, or of a test that seeds a mistake.
     """
 
@@ -70,7 +72,7 @@ class Model:
     states_max: int = 3_000_000
 
     def start(self) -> World:
-        """A generation with an owner, and fencers that have not begun."""
+        """Return a generation with an owner, and fencers that have not begun."""
         return self._settled(
             World(
                 frozenset({(Place(0, 0), FIRST_OWNER)}),
@@ -83,7 +85,7 @@ class Model:
         )
 
     def explore(self) -> int:
-        """Look at every state that can be reached; how many there are. AssertionError has the way to a bad one."""
+        """Visit all reachable states, and return their number. AssertionError has the path to a bad one."""
         start = self.start()
         parents: dict[World, tuple[str, World] | None] = {start: None}
         waiting = deque([start])
@@ -102,7 +104,7 @@ class Model:
         return len(parents)
 
     def steps(self, world: World) -> Iterator[tuple[str, World]]:
-        """What may happen next."""
+        """Yield the possible next events, with the state after each."""
         there = dict(world.bucket)
         for put in world.sent:
             if put[0] not in there:
@@ -140,7 +142,7 @@ class Model:
                 yield f"finds {found.name} at {fencer.wanted}", fencer.find(found)
 
     def _settled(self, world: World) -> World:
-        """The same when everybody has sent and learned what it can, and without what makes no difference any more."""
+        """Return the state after all participants have sent and learned everything, without irrelevant details."""
         sent = set(world.sent)
         fencers, writers = list(world.fencers), list(world.writers)
         for index, fencer in enumerate(fencers):
@@ -153,7 +155,7 @@ class Model:
             owned = {writer.generation for writer in writers}
             if fencer.step is Step.WON and fencer.successor.generation not in owned:
                 writers.append(self.writer.owning(fencer.successor, self.in_flight))
-            if fencer.step is Step.WON:  # its stop is deleted, as it may be at any time from here on
+            if fencer.step is Step.WON:  # its stop may be deleted at any time now
                 world = world._replace(
                     bucket=world.bucket - {put for put in world.bucket if _is_stop(put, index, fencer)}
                 )
@@ -178,7 +180,7 @@ class Model:
             writer = writer.begin()
 
     def _reduced(self, world: World) -> World:
-        """One of all states that differ only in which fencer is which, and in what nobody can see any more."""
+        """Return one representative of the states that differ only in the order of fencers or in invisible details."""
         last = {fence[0] for fence in world.bucket if fence[1] != DATA and fence[0] not in world.stored}
         new_names = {FIRST_OWNER: FIRST_OWNER, DATA: DATA}
         fencers = list(world.fencers)
@@ -214,7 +216,7 @@ class Model:
         return _is_creating(fencer) and fencer.wanted == put[0]
 
     def complaint(self, world: World) -> str | None:
-        """What is wrong with a state; None where nothing is."""
+        """Return the broken rule of a state; None if it is good."""
         fences: dict[int, Place] = {}
         for fencer in world.fencers:
             if fencer.step is Step.WON:
@@ -227,7 +229,7 @@ class Model:
             try:
                 found = set(data_places(world.boundary, end, listing)) if world.boundary.place < end else set()
             except BrokenLogError as error:
-                return f"a hole in front of {end}: {error}"
+                return f"a hole before {end}: {error}"
         for writer in world.writers:
             fence = fences.get(writer.generation)
             if fence is not None and writer.confirmed > fence.slot:
@@ -252,12 +254,12 @@ def _is_creating(fencer: Fencer) -> bool:
 
 
 def _begun(generation: int, sent: AbstractSet[Put]) -> int:
-    """How many slots the owner of a generation began."""
+    """Return the number of slots that the owner of a generation has begun."""
     return sum(place.generation == generation for place, owner in sent if owner == DATA)
 
 
 def _older(listing: dict[Place, bool]) -> Iterator[dict[Place, bool]]:
-    """The listing, and every one that lacks what comes behind a place."""
+    """Return the listing, and all that lack its objects after some place."""
     places = sorted(listing)
     for end in range(len(places) + 1):
         yield {place: listing[place] for place in places[:end]}

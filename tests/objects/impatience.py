@@ -1,4 +1,4 @@
-"""A store that is asked once: what it refuses is not tried again."""
+"""A pause for stores that are tried once."""
 
 
 def give_up(seconds, error):

@@ -26,7 +26,7 @@ MODULES = {
 
 @contextlib.contextmanager
 def open_moto():
-    """From PyPI, in memory."""
+    """Start moto, from PyPI: in memory."""
     with s3_server.open_s3_server() as address:
         s3_server.put(address, BUCKET)
         yield address
@@ -34,7 +34,7 @@ def open_moto():
 
 @contextlib.contextmanager
 def open_gofakes3():
-    """Built by Go, in memory."""
+    """Start gofakes3, built by Go: in memory."""
     program, port = _program("gofakes3"), free_port()
     with StoreProcess([program, "-backend", "memory", "-host", f"127.0.0.1:{port}"], port) as store:
         s3_server.put(store.address, BUCKET)
@@ -43,27 +43,27 @@ def open_gofakes3():
 
 @contextlib.contextmanager
 def open_versitygw(directory):
-    """Built by Go, on a directory."""
+    """Start versitygw, built by Go: on a directory."""
     with versitygw(directory) as store:
         yield store.address
 
 
 @contextlib.contextmanager
 def open_directory_server(directory):
-    """Of these tests, on a directory."""
+    """Start the server of these tests: on a directory."""
     with directory_server(directory) as store:
         yield store.address
 
 
 def versitygw(directory):
-    """A process that can be killed and keeps its data."""
+    """Yield a process that can be killed and keeps its data."""
     program, port = _program("versitygw"), free_port()
     (directory / BUCKET).mkdir(parents=True)
     return StoreProcess([program, "--port", f"127.0.0.1:{port}", "posix", str(directory)], port)
 
 
 def directory_server(directory):
-    """The same, of these tests."""
+    """Like `versitygw`, with the server of these tests."""
     port = free_port()
     return StoreProcess(
         [sys.executable, "-m", "tests.objects.directory_server", str(port), str(directory / BUCKET)], port
@@ -71,7 +71,9 @@ def directory_server(directory):
 
 
 class StoreProcess:
-    """A process that speaks S3; entered, it runs, and may be killed, held, and started again on its port."""
+    """A process that speaks S3. As a context manager it runs; it may be killed, paused, and started again on its
+    port.
+    """
 
     def __init__(self, command, port):
         self.port = port
@@ -90,7 +92,7 @@ class StoreProcess:
         self.kill()
 
     def start(self):
-        """Until it answers."""
+        """Start the process, and wait until it answers."""
         environ = {
             **os.environ,
             "ROOT_ACCESS_KEY_ID": "test",
@@ -107,12 +109,12 @@ class StoreProcess:
             raise
 
     def kill(self):
-        """As a crash would end it, with all that is on its way."""
+        """Kill the process, with all requests in flight."""
         self._process.kill()
         self._process.wait()
 
     def hold(self):
-        """It answers nothing, and its connections stay."""
+        """Pause the process: it answers nothing, and its connections stay open."""
         self._process.send_signal(signal.SIGSTOP)
 
     def release(self):
@@ -120,7 +122,7 @@ class StoreProcess:
 
 
 def environment(address):
-    """What a client of such a process is told by its environment."""
+    """Return the environment variables for clients of such a process."""
     return {
         "AWS_ENDPOINT_URL": address,
         "AWS_ACCESS_KEY_ID": "test",
@@ -131,7 +133,7 @@ def environment(address):
 
 
 def search_path():
-    """Where programs are: PATH, and Go's folder."""
+    """Return PATH, with Go's folder of programs."""
     return os.pathsep.join((os.environ.get("PATH", ""), os.path.expanduser("~/go/bin")))  # noqa: PTH111 - joined
 
 

@@ -1,9 +1,8 @@
-"""A proxy between a broker and its store that loses answers, and lets requests through late, or twice.
+"""A proxy between a broker and its store that loses answers, and forwards requests late or twice.
 
-Rules of this file: it does nothing that a network with proxies that repeat requests could not do. Each request draws
-its fate while the proxy is told to do harm; those of the check at a start never do, because a start refuses a store on
-which it cannot rely at once. What was to come late is let through when its time has come, whatever became of the
-broker that sent it.
+It does only what a network could do in which proxies repeat requests. While it is active, each request draws its fate.
+Requests of the startup check are never harmed, because a startup refuses an unreliable store at once. A late request is
+forwarded at its time, even if the broker that sent it is dead.
 """
 
 import collections
@@ -22,11 +21,11 @@ CHECK = "/check/"
 
 
 class StoreProxy(http.server.ThreadingHTTPServer):
-    """See the module; `port` is the store's, `server_port` its own.
+    """The proxy; `port` is the store's, `server_port` its own.
 
     Attributes:
-        share: how many of all requests meet a fate; 0 lets all through.
-        counts: how often each fate was met, and "done".
+        share: fraction of requests that meet a fate; 0 forwards all.
+        counts: number of each fate, and of "done".
     """
 
     daemon_threads = True
@@ -55,7 +54,7 @@ class StoreProxy(http.server.ThreadingHTTPServer):
         self.server_close()
 
     def draw(self, path):
-        """The fate of a request, and for how many seconds it is on its way."""
+        """Return the fate of a request, and its delay in seconds."""
         with self._lock:
             is_done = CHECK in path or self._dice.random() >= self.share
             fate = "done" if is_done else self._dice.choice(FATES)
@@ -63,7 +62,7 @@ class StoreProxy(http.server.ThreadingHTTPServer):
             return fate, self._dice.uniform(*(SLOW_SECONDS if fate == "slow" else LATE_SECONDS))
 
     def forward(self, request):
-        """Status, headers and body of the store's answer; None where it gives none."""
+        """Return status, headers and body of the store's answer; None if it does not answer."""
         method, path, headers, body = request
         connection = http.client.HTTPConnection("127.0.0.1", self._store_port, timeout=UPSTREAM_SECONDS_MAX)
         try:
@@ -79,7 +78,7 @@ class StoreProxy(http.server.ThreadingHTTPServer):
             connection.close()
 
     def forward_later(self, request, seconds):
-        """Whoever sent it has long gone on."""
+        """Forward a request whose sender has stopped waiting."""
         thread = threading.Timer(seconds, self.forward, [request])
         thread.daemon = True
         thread.start()
@@ -89,8 +88,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def log_message(self, *_):
-        """Say nothing."""
+    def log_message(self, *_): ...
 
     def handle_one_request(self):
         try:

@@ -1,4 +1,4 @@
-"""What is read through the cache is what the objects hold, at one GET for each block."""
+"""Reads through the cache return the content of the objects, at one GET per block."""
 
 import threading
 import time
@@ -78,7 +78,7 @@ def test_any_reads_give_what_the_object_holds(reads):
         cache.close()
 
 
-def test_what_was_read_is_read_again_without_a_request(cache, store):
+def test_cached_blocks_are_read_again_without_a_request(cache, store):
     assert cache.read_cached("a", 3, 40) is None
     assert bytes(cache.read("a", 3, 40)) == bytes(range(3, 43))
     assert sorted(store.reads) == [("a", 0), ("a", 1), ("a", 2)]
@@ -102,7 +102,7 @@ def test_the_blocks_used_last_stay(cache, store):
     ]
 
 
-def test_all_who_wait_for_a_block_get_it_by_one_request(cache, store):
+def test_all_readers_that_wait_for_a_block_share_one_request(cache, store):
     store.gate.clear()
     found = []
     threads = [threading.Thread(target=lambda: found.append(bytes(cache.read("a", 20, 4)))) for _ in range(5)]
@@ -117,7 +117,7 @@ def test_all_who_wait_for_a_block_get_it_by_one_request(cache, store):
     assert store.reads == [("a", 1)]
 
 
-def test_what_will_be_read_soon_is_got_ahead_so_many_blocks(cache, store):
+def test_read_ahead_gets_a_limited_number_of_blocks(cache, store):
     cache.read_ahead("a", 0, 101)
     wait_until(lambda: cache.read_cached("a", 0, READ_AHEAD_BLOCKS * BLOCK) is not None)
 
@@ -125,7 +125,7 @@ def test_what_will_be_read_soon_is_got_ahead_so_many_blocks(cache, store):
 
 
 def test_a_reader_does_not_wait_for_a_thread_that_is_busy_elsewhere(cache, store, monkeypatch):
-    """All threads of the cache are held; the reader's block is still in their queue."""
+    """All threads of the cache are held. The reader's block is still in their queue."""
     store.gate.clear()
     cache.read_ahead("a", 0, 4 * BLOCK)
     wait_until(lambda: len(store.reads) == READ_AHEAD_BLOCKS)
@@ -152,7 +152,7 @@ def test_hints_are_dropped_when_there_are_many(cache, store, monkeypatch):
     assert bytes(cache.read("b", 60, 4)) == bytes(range(60, 64))
 
 
-def test_a_failure_is_told_to_who_waits_and_tried_again_by_the_next(cache, store):
+def test_a_failure_reaches_the_waiting_readers_and_the_next_one_tries_again(cache, store):
     store.error = Unavailable("down")
     cache.read_ahead("a", 0, 1)
     with pytest.raises(Unavailable):
@@ -180,7 +180,7 @@ def test_a_closed_cache_still_reads(cache, store):
 
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK, BLOCK + 1, 3 * BLOCK])
-def test_a_new_object_is_as_good_as_read_as_far_as_there_is_room(size, monkeypatch):
+def test_a_new_object_is_cached_up_to_the_memory_limit(size, monkeypatch):
     monkeypatch.setattr(block_cache, "BLOCK_BYTES", BLOCK)
     content = bytes(range(251)) * (size // 251 + 1)
     content = content[:size]

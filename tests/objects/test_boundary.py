@@ -24,7 +24,7 @@ def put(store, place, *, is_fence=False):
 
 
 @given(st.lists(places, max_size=8), st.data())
-def test_whatever_becomes_of_answers_it_is_where_the_farthest_has_raised_it(raised, data):
+def test_whatever_happens_to_answers_the_highest_boundary_is_stored(raised, data):
     store = MemoryStore()
     faulty = FaultyStore(store, lambda choices: data.draw(st.sampled_from(choices)))
     settled = SettledStore(faulty, lambda seconds, error: None)
@@ -37,11 +37,11 @@ def test_whatever_becomes_of_answers_it_is_where_the_farthest_has_raised_it(rais
         assert read_boundary(store, LOG) == highest
 
 
-def test_two_who_raise_it_at_once_both_know_where_it_is():
+def test_two_concurrent_raises_both_return_the_stored_boundary():
     store = MemoryStore()
 
     class Overtaken:
-        """Another one raises the boundary between the look and the replacement."""
+        """Another broker raises the boundary between the read and the replacement."""
 
         def __init__(self, *others):
             self.others = list(others)
@@ -65,7 +65,7 @@ def test_two_who_raise_it_at_once_both_know_where_it_is():
     assert raise_boundary(Overtaken(Place(2, 9)), LOG, Place(1, 8)) == Boundary(Place(2, 9))
 
 
-def test_data_in_front_of_it_is_deleted_and_fences_stay():
+def test_data_before_it_is_deleted_and_fences_stay():
     store = MemoryStore()
     data = [Place(1, 1), Place(1, 2), Place(1, 4), Place(2, 4), Place(2, 5)]
     for place in data:
@@ -79,7 +79,7 @@ def test_data_in_front_of_it_is_deleted_and_fences_stay():
     assert read_boundary(store, LOG) == boundary
 
 
-def test_a_damaged_boundary_is_no_beginning():
+def test_a_damaged_boundary_is_refused():
     store = MemoryStore()
     store.create(boundary_name(LOG), [b"something else"])
     with pytest.raises(BrokenLogError):
@@ -87,7 +87,7 @@ def test_a_damaged_boundary_is_no_beginning():
 
 
 @given(st.sets(places, max_size=12), places)
-def test_a_listing_from_a_place_on_has_what_is_there_and_nothing_in_front(there, first):
+def test_a_listing_from_a_place_has_nothing_before_it(there, first):
     store = MemoryStore()
     for place in there:
         put(store, place, is_fence=place.slot % 2 == 0)
@@ -96,8 +96,8 @@ def test_a_listing_from_a_place_on_has_what_is_there_and_nothing_in_front(there,
     assert list_places(store, LOG, first) == expected
 
 
-def test_what_was_freed_before_is_not_looked_for_again():
-    """Fences stay, so that a log has one for each of its owners, and a listing from its beginning grows with them."""
+def test_a_trim_does_not_list_slots_freed_before():
+    """Fences stay, one per owner, so a listing from the start would grow with every owner."""
     store = MemoryStore()
     for generation in range(50):
         put(store, Place(generation, generation), is_fence=True)
@@ -119,7 +119,7 @@ def test_what_was_freed_before_is_not_looked_for_again():
     assert listed == [slot_name(LOG, Place(50, slot)) for slot in (50, 51)] + [boundary_name(LOG)]
 
 
-def test_strangers_objects_neither_end_a_deletion_nor_are_deleted():
+def test_foreign_objects_neither_end_a_trim_nor_are_deleted():
     store = MemoryStore()
     names = [slot_name(LOG, Place(1, slot)) for slot in range(3)]
     strays = [f"{LOG}/{name}" for name in ("0", f"{1:020d}/0", f"{1:020d}/copy/{1:020d}/{1:020d}")]

@@ -1,4 +1,4 @@
-"""A store that breaks a promise is refused, with one line that names it, and within a time."""
+"""A store that breaks a guarantee is refused in time, with one line that names the guarantee."""
 
 import threading
 import time
@@ -34,7 +34,7 @@ class ReplacesMissingObjects(MemoryStore):
 
 
 class LosesRaces(MemoryStore):
-    """Looks first and writes a moment later."""
+    """Checks first, and writes a moment later."""
 
     def create(self, name, parts):
         try:
@@ -96,7 +96,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("store", BROKEN)
-def test_a_store_that_breaks_a_promise_is_refused(store):
+def test_a_store_that_breaks_a_guarantee_is_refused(store):
     broken = store()
     with pytest.raises(StoreRefused, match=BROKEN[store]) as refused:
         check_store(broken)
@@ -129,7 +129,7 @@ def test_a_store_that_does_not_answer_is_refused_in_time():
         answering.set()
 
 
-def test_a_store_that_stumbles_at_first_is_taken():
+def test_a_store_that_fails_at_first_is_accepted():
     fates = iter(["refused", "lost after", "lost before", "twice", "conflict", "late"])
     store = MemoryStore()
     faulty = FaultyStore(store, lambda choices: next((fate for fate in fates if fate in choices), choices[0]))

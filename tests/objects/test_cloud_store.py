@@ -1,4 +1,4 @@
-"""What a bucket's answers mean, from a server that gives one and the same to every request."""
+"""The meaning of a bucket's answers, from a server that sends the same one to every request."""
 
 import contextlib
 import hashlib
@@ -28,7 +28,7 @@ def threads_of_obstore():
 
 
 def variables(cloud, address):
-    """Of the environment, so that a store's server is this one."""
+    """Set environment variables, so that a store connects to this server."""
     return {
         "s3": environment(address),
         "az": {
@@ -43,7 +43,9 @@ def variables(cloud, address):
 
 @contextlib.contextmanager
 def answering(monkeypatch, status, cloud="s3"):
-    """A store whose server answers so, or closes the connection for None, and the requests that came."""
+    """Yield a store with a server that sends this answer, or closes the connection for None, and the received
+    requests.
+    """
     requests = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -83,7 +85,7 @@ def answering(monkeypatch, status, cloud="s3"):
     ("status", "created", "replaced"),
     [
         (412, Exists, Changed),
-        (409, Exists, Changed),  # nothing was written; the one who knows that is the one who looks
+        (409, Exists, Changed),  # nothing was written, which only a reader of the object learns
         (404, Unsure, Changed),
         (403, Unsure, Unsure),
         (400, Unsure, Unsure),
@@ -93,7 +95,7 @@ def answering(monkeypatch, status, cloud="s3"):
         (200, Unsure, Unsure),  # without a tag
     ],
 )
-def test_a_writing_is_sent_once_and_reported_as_it_was_answered(monkeypatch, status, created, replaced):
+def test_a_write_is_sent_once_and_reported_as_it_was_answered(monkeypatch, status, created, replaced):
     with answering(monkeypatch, status) as (store, requests):
         with pytest.raises(created):
             store.create("a", [b"x"])
@@ -109,8 +111,10 @@ def test_a_writing_is_sent_once_and_reported_as_it_was_answered(monkeypatch, sta
 
 @pytest.mark.parametrize("cloud", ["az", "gs"])
 @pytest.mark.parametrize("status", [503, None])
-def test_a_writing_to_azure_or_google_is_sent_once_too(monkeypatch, cloud, status):
-    """A copy would be answered that the object exists, or has changed, and that is told of another's."""
+def test_a_write_to_azure_or_google_is_sent_once_too(monkeypatch, cloud, status):
+    """A second copy would get the answer that the object exists, or has changed, and that would look like another
+    writer's.
+    """
     with answering(monkeypatch, status, cloud) as (store, requests):
         with pytest.raises(Unsure):
             store.create("a", [b"x"])
@@ -119,7 +123,7 @@ def test_a_writing_to_azure_or_google_is_sent_once_too(monkeypatch, cloud, statu
     assert [command for command, _ in requests] == ["PUT", "PUT"]
 
 
-def test_without_tls_the_signature_is_of_the_body_too(monkeypatch):
+def test_without_tls_the_signature_covers_the_body(monkeypatch):
     with answering(monkeypatch, 200) as (store, requests):
         for write in (store.upload, store.create):
             with pytest.raises((Unavailable, Unsure)):  # the answer has no tag
@@ -137,7 +141,7 @@ def test_an_object_that_is_larger_than_a_part_is_uploaded_in_parts(monkeypatch, 
         assert [command for command, _ in requests] == [asked]
 
 
-def test_a_store_that_says_nothing_is_left_in_time_and_the_writer_is_unsure(monkeypatch):
+def test_a_silent_store_times_out_and_the_writer_is_unsure(monkeypatch):
     monkeypatch.setattr(cloud_store, "REQUEST_SECONDS_MAX", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for name, value in environment(f"http://127.0.0.1:{silent.getsockname()[1]}").items():
@@ -152,7 +156,7 @@ def test_a_store_that_says_nothing_is_left_in_time_and_the_writer_is_unsure(monk
 
 
 @pytest.mark.parametrize("status", [403, 500, 503, None])
-def test_what_may_be_asked_again_is_reported_as_passing(monkeypatch, status):
+def test_reads_that_may_be_repeated_are_unavailable(monkeypatch, status):
     with answering(monkeypatch, status) as (store, _):
         for ask in (
             lambda: store.read("a", 0, 1),
@@ -166,14 +170,14 @@ def test_what_may_be_asked_again_is_reported_as_passing(monkeypatch, status):
             assert "\n" not in str(error.value)
 
 
-def test_what_is_not_there_is_missing(monkeypatch):
+def test_a_read_of_a_missing_object_is_missing(monkeypatch):
     with answering(monkeypatch, 404) as (store, _), pytest.raises(Missing):
         store.read("a", 0, 1)
 
 
 @pytest.fixture
 def tried_for_a_moment(monkeypatch):
-    """How long an attempt is made again is a matter of tests/objects/test_check.py."""
+    """Shorten the time for which tries are repeated, which tests/objects/test_check.py covers."""
     monkeypatch.setattr("pipeline_broker.objects.check.TRIES_SECONDS_MAX", 0.5)
 
 
@@ -185,7 +189,7 @@ def test_a_store_that_accepts_everything_is_refused(monkeypatch):
 
 
 @pytest.mark.usefixtures("tried_for_a_moment")
-def test_a_port_that_nobody_serves_is_refused(monkeypatch):
+def test_a_port_without_a_server_is_refused(monkeypatch):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         for name, value in environment(f"http://127.0.0.1:{closed.getsockname()[1]}").items():
@@ -195,7 +199,7 @@ def test_a_port_that_nobody_serves_is_refused(monkeypatch):
 
 
 @pytest.mark.usefixtures("tried_for_a_moment")
-def test_a_server_that_accepts_and_says_nothing_is_refused_in_time(monkeypatch):
+def test_a_silent_server_is_refused_in_time(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for name, value in environment(f"http://127.0.0.1:{silent.getsockname()[1]}").items():
             monkeypatch.setenv(name, value)
@@ -207,9 +211,9 @@ def test_a_server_that_accepts_and_says_nothing_is_refused_in_time(monkeypatch):
 
 @contextlib.contextmanager
 def comparing(monkeypatch, cloud, *, is_strict=False):
-    """A bucket of Azure or of Google, as far as one object in it goes: its conditions are held, each by its header.
+    """Yield a bucket of Azure or of Google with one object and its conditions, each with its own header.
 
-    A strict one refuses to read more than there is.
+    A strict one refuses to read beyond the end of the object.
     """
     contents, writes = {}, []
     lock = threading.Lock()
@@ -296,7 +300,7 @@ def test_conditions_are_those_of_azure_and_of_google_each_by_its_own_header(monk
         assert bytes(store.read("a", 0, 99).data) == b"three"
 
 
-def test_what_a_store_refuses_to_read_beyond_the_end_is_read_up_to_it(monkeypatch):
+def test_a_read_beyond_the_end_that_a_store_rejects_is_repeated_up_to_the_end(monkeypatch):
     with comparing(monkeypatch, "gs", is_strict=True) as store:
         tag = store.create("a", [b"abcde"])
         for start, size, content in ((0, 99, b"abcde"), (3, 3, b"de"), (3, 2, b"de"), (5, 1, b""), (9, 9, b"")):
@@ -304,8 +308,8 @@ def test_what_a_store_refuses_to_read_beyond_the_end_is_read_up_to_it(monkeypatc
             assert (bytes(part.data), part.start, part.size_bytes, part.tag) == (content, min(start, 5), 5, tag)
 
 
-def test_those_that_are_there_are_deleted_with_those_that_are_not(monkeypatch):
-    """Google deletes one by one: of a deletion whose answer was lost some are gone when it is asked for again."""
+def test_existing_objects_are_deleted_together_with_missing_ones(monkeypatch):
+    """Google deletes one by one. If the answer to a deletion is lost, some objects are missing when it is repeated."""
     names = [f"{number:03}" for number in range(30)]
     with comparing(monkeypatch, "gs") as store:
         for name in names[1::2]:

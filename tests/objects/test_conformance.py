@@ -1,4 +1,4 @@
-"""What everything that is kept in objects relies on, asked of each store there is."""
+"""The contract of object stores, for each implementation."""
 
 import threading
 
@@ -41,7 +41,7 @@ LARGE = bytes(range(256)) * (9 << 12)  # 9 MiB: more than a part of an upload
 
 @pytest.fixture(scope="module", params=STORES)
 def new_store(request, tmp_path_factory):
-    """Gives a function that opens a store with nothing in it."""
+    """Return a function that opens an empty store."""
     directory = tmp_path_factory.mktemp("stores")
     if request.param == "memory":
         yield lambda _: MemoryStore()
@@ -84,7 +84,7 @@ def test_an_object_is_created_once(store):
     assert (bytes(part.data), part.start, part.size_bytes, part.tag) == (b"one two three", 0, 13, tag)
 
 
-def test_an_object_is_replaced_where_it_is_that_of_the_tag(store):
+def test_an_object_is_replaced_if_it_has_the_tag(store):
     first = store.create("a", [b"first"])
     second = store.replace("a", [b"second"], first)
 
@@ -96,7 +96,7 @@ def test_an_object_is_replaced_where_it_is_that_of_the_tag(store):
     assert content_of(store, "a") == b"third"
 
 
-def test_an_object_that_is_not_there_is_not_replaced(store):
+def test_a_missing_object_is_not_replaced(store):
     tag = store.create("a", [b"first"])
     store.delete(["a"])
 
@@ -107,7 +107,7 @@ def test_an_object_that_is_not_there_is_not_replaced(store):
 
 
 @pytest.mark.parametrize("name", ["none", "a/none", "none/none"])
-def test_an_object_that_is_not_there_is_missing(store, name):
+def test_reading_a_missing_object_fails(store, name):
     store.create("a/b", [b"x"])
 
     with pytest.raises(Missing):
@@ -158,7 +158,7 @@ def test_objects_are_listed_in_the_order_of_their_whole_names(store):
     assert list(list_all(store, "none/")) == []
 
 
-def test_a_listing_goes_on_over_pages(store, monkeypatch, request):
+def test_a_listing_continues_across_pages(store, monkeypatch, request):
     page_max = LIST_MAX
     if isinstance(store, DirectoryStore):  # a thousand syncs take long
         page_max = 10
@@ -175,7 +175,7 @@ def test_a_listing_goes_on_over_pages(store, monkeypatch, request):
     assert [each.name for each in list_all(store, "")] == ["mb"]
 
 
-def test_what_is_deleted_is_gone_and_can_be_created_again(store):
+def test_a_deleted_object_is_missing_and_can_be_created_again(store):
     for name in ("a/1", "a/2", "b"):
         store.create(name, [b"x"])
 
@@ -242,7 +242,7 @@ def race(store, name, tag):
 
 
 @pytest.mark.parametrize("name", ["", "a//b", "../a", "a/", "ä"])
-def test_a_name_that_no_object_can_have_is_a_mistake(store, name):
+def test_an_invalid_name_is_an_error_of_the_caller(store, name):
     for ask in (
         lambda: store.create(name, [b"x"]),
         lambda: store.upload(name, [b"x"]),
@@ -252,7 +252,7 @@ def test_a_name_that_no_object_can_have_is_a_mistake(store, name):
             ask()
 
 
-def test_the_check_at_a_start_finds_nothing_wrong_and_leaves_nothing(store):
+def test_the_startup_check_passes_and_leaves_nothing(store):
     check_store(store)
 
     assert list(list_all(store, "")) == []

@@ -1,4 +1,4 @@
-"""Objects in a directory survive a power cut, whole, and so does what was said of them."""
+"""Objects in a directory, and the answers about them, survive a power cut."""
 
 import errno
 import os
@@ -29,7 +29,7 @@ NAMES = ("a", "b/1", "b/2", "c/d/e")
 
 
 class PowerOff(Exception):
-    """The power is cut at this call of the system."""
+    """The power is cut at this system call."""
 
 
 def content_of(store, name):
@@ -40,7 +40,7 @@ def content_of(store, name):
 
 
 def carry_out(store, operation, name, content, known):
-    """One operation as a user of the store would ask for it; keeps what is known to be durable in `known`."""
+    """Do one operation of a user of the store, and keep the known durable content in `known`."""
     before = known.get(name)
     known[name] = {before, content if operation != "delete" else None} if not isinstance(before, set) else before
     try:
@@ -67,7 +67,7 @@ operations = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(operations, st.integers(0, 120), st.data())
-def test_after_a_power_cut_at_any_call_what_was_answered_is_there(asked, calls, data):
+def test_answered_writes_survive_a_power_cut_at_any_call(asked, calls, data):
     run_power_cut(MemoryFileSystem(), asked, calls, lambda n: data.draw(st.integers(0, n)))
 
 
@@ -97,7 +97,7 @@ def run_power_cut(files, asked, calls, choose):
     assert {each.name for each in list_all(store, "")} == {
         name for name in NAMES if content_of(store, name) is not None
     }
-    assert files.list_directories(ROOT / WRITING) == [store._own_directory.name], "what was half written is gone"
+    assert files.list_directories(ROOT / WRITING) == [store._own_directory.name], "unfinished files are removed"
 
 
 class SyncsNoData(MemoryFileSystem):
@@ -116,8 +116,8 @@ def test_a_sync_left_out_is_noticed(files):
         run_power_cut(files(), [("create", "b/1"), ("upload", "a")], 1000, lambda _: 0)
 
 
-def test_what_another_process_shows_is_durable_before_it_is_told():
-    """The other one has linked its object and not synced the directory yet."""
+def test_an_object_of_another_process_is_durable_before_it_is_reported():
+    """The other process has linked its object and not synced the directory yet."""
     for tell in (
         lambda store: content_of(store, "b/1") == b"shown",
         lambda store: [each.name for each in list_all(store, "")] == ["b/0", "b/1"],
@@ -151,7 +151,7 @@ def test_a_deletion_in_several_directories_is_durable_in_each():
 
 
 class OnceTooManyFiles:
-    """The first sync of a directory cannot be asked for, which says nothing of the disk."""
+    """Fails to open the first directory to sync, which is not a failure of the disk."""
 
     def __init__(self, directory):
         self.left = [("sync directory", directory)]
@@ -162,7 +162,7 @@ class OnceTooManyFiles:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
-def test_a_directory_that_could_not_be_made_durable_is_so_before_an_object_in_it_is_told_of():
+def test_a_directory_is_made_durable_before_an_object_in_it_is_reported():
     files = MemoryFileSystem()
     store = DirectoryStore(files, ROOT)
     files.before = OnceTooManyFiles(ROOT)
@@ -173,7 +173,7 @@ def test_a_directory_that_could_not_be_made_durable_is_so_before_an_object_in_it
     assert content_of(DirectoryStore(files, ROOT), "b/1") == b"content"
 
 
-def test_a_name_that_could_not_be_made_durable_is_so_before_it_is_shown():
+def test_a_name_is_made_durable_before_its_object_is_returned():
     files = MemoryFileSystem()
     first, second = DirectoryStore(files, ROOT), DirectoryStore(files, ROOT)
     first.create("b/0", [b"before"])
@@ -196,7 +196,7 @@ def is_taken(store, name):
     return False
 
 
-def test_a_sync_of_names_that_failed_leaves_the_writing_unsure_and_the_directory_unused():
+def test_after_a_failed_sync_of_names_the_write_is_unsure_and_the_directory_unused():
     files = MemoryFileSystem()
     store = DirectoryStore(files, ROOT)
     tag = store.create("b/1", [b"old"])
@@ -218,7 +218,7 @@ def test_a_sync_of_names_that_failed_leaves_the_writing_unsure_and_the_directory
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EMFILE])
 @pytest.mark.parametrize("call", ["create", "write", "sync", "link", "rename"])
-def test_what_the_system_refuses_has_changed_nothing(number, call):
+def test_a_call_that_the_system_refuses_changes_nothing(number, call):
     files = MemoryFileSystem()
     store = DirectoryStore(files, ROOT)
     tag = store.create("a", [b"old"])
@@ -265,7 +265,7 @@ while done < int(sys.argv[2]):
 """
 
 
-def test_processes_that_replace_an_object_lose_no_step(tmp_path):
+def test_processes_that_replace_an_object_lose_no_update(tmp_path):
     store = DirectoryStore(SystemFileSystem(), tmp_path / "store")
     store.create("counter", [b"0 by nobody"])
     arguments = [sys.executable, "-c", PROCESS, str(tmp_path / "store"), "20"]
@@ -289,7 +289,7 @@ def test_a_lock_that_is_held_for_too_long_is_an_obstacle():
     store.replace("a", [b"new"], tag)
 
 
-def test_what_a_killed_process_was_writing_goes_and_what_a_living_one_writes_stays():
+def test_unfinished_files_of_a_killed_process_are_removed_and_those_of_a_live_one_stay():
     files = MemoryFileSystem()
     killed, living = DirectoryStore(files, ROOT), DirectoryStore(files, ROOT)
     for store in (killed, living):
@@ -302,9 +302,9 @@ def test_what_a_killed_process_was_writing_goes_and_what_a_living_one_writes_sta
     assert files.list_directory(living._own_directory) == ["7"]
 
 
-def test_a_directory_for_writing_that_another_removes_before_it_is_locked_is_made_anew(tmp_path):
+def test_a_writing_directory_removed_before_it_is_locked_is_created_again(tmp_path):
     class Slow(SystemFileSystem):
-        """Another process opens the store between the making of the directory and its lock."""
+        """Another process opens the store between the creation of the directory and its lock."""
 
         calls = 0
 
@@ -319,7 +319,7 @@ def test_a_directory_for_writing_that_another_removes_before_it_is_locked_is_mad
     assert content_of(store, "a") == b"x"
 
 
-def test_who_only_reads_changes_nothing_and_needs_the_directory(tmp_path):
+def test_a_read_only_store_changes_nothing_and_needs_the_directory(tmp_path):
     files = SystemFileSystem()
     with pytest.raises(FileNotFoundError):
         DirectoryStore(ReadOnlyFileSystem(), tmp_path / "store", read_only=True)
@@ -333,7 +333,7 @@ def test_who_only_reads_changes_nothing_and_needs_the_directory(tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_an_object_that_another_process_has_replaced_is_so_durably_before_it_is_told():
+def test_a_replacement_by_another_process_is_durable_before_it_is_reported():
     files = MemoryFileSystem()
     first, second = DirectoryStore(files, ROOT), DirectoryStore(files, ROOT)
     tag = first.create("b/1", [b"before"])
@@ -352,7 +352,7 @@ def test_an_object_that_another_process_has_replaced_is_so_durably_before_it_is_
     assert content_of(DirectoryStore(files, ROOT), "b/1") == b"of the first"
 
 
-def test_nobody_replaces_an_object_between_the_look_of_another_process_and_its_rename():
+def test_no_process_replaces_an_object_between_the_check_of_another_one_and_its_rename():
     files = MemoryFileSystem()
     first, second = (DirectoryStore(files, ROOT, lambda seconds: None) for _ in range(2))
     tag = first.create("b/1", [b"before"])

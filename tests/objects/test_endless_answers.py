@@ -1,4 +1,4 @@
-"""A server of a bucket that sends more than it says, or names of strangers: what is kept of it is bounded."""
+"""A bucket's server that sends more than it declares, or foreign names: memory stays bounded."""
 
 import contextlib
 import http.server
@@ -20,7 +20,7 @@ PIECES_MAX = 200
 
 @contextlib.contextmanager
 def served(monkeypatch, answer):
-    """A store whose server answers by a function of the handler."""
+    """Yield a store with a server that answers by a function of the handler."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -63,7 +63,7 @@ def test_a_body_that_is_longer_than_its_range_is_cut_off(monkeypatch):
     assert len(sent) < PIECES_MAX // 4
 
 
-def test_names_of_strangers_are_left_out_of_a_listing(monkeypatch):
+def test_foreign_names_are_left_out_of_a_listing(monkeypatch):
     names = ["log/1", "log/a b", "log/\u00e4", "log/" + "x" * 600, "log/2"]
     entries = "".join(
         f"<Contents><Key>{name}</Key><LastModified>2000-01-01T00:00:00.000Z</LastModified><ETag>&quot;t&quot;</ETag>"

@@ -1,4 +1,4 @@
-"""The fenced log: every history of small ones holds, and each mistake that was thought of is found in them.
+"""Fenced logs: every history of small ones is correct, and each known mistake is found in them.
 
 With EXAMPLES in the environment (`make properties`) larger ones are explored too.
 """
@@ -27,8 +27,8 @@ from pipeline_broker.objects.fenced_log import (
 from tests.objects.fenced_log_mistakes import (
     AcknowledgesOutOfOrder,
     ComparesBoundaryWithFence,
+    FreesDataAfterBoundary,
     FreesFences,
-    FreesWhatIsBehind,
     ListsBeyondHoles,
     ReadsBoundaryOnce,
     TakesDataForOwn,
@@ -72,28 +72,26 @@ SEEDED = {
     "takes data for its own fence": {**ALONE, "fencer": TakesDataForOwn},
     "takes another's fence for its own": {**TWO, "fencer": TakesFenceForOwn},
     "deletes fences": {**TWO, "boundary": FreesFences},
-    "deletes what the boundary does not cover": {**ALONE, "boundary": FreesWhatIsBehind},
+    "deletes data after the boundary": {**ALONE, "boundary": FreesDataAfterBoundary},
 }
 
 
 @pytest.mark.properties
 @each_row("bounds, states", BOUNDS.values(), BOUNDS)
-def test_in_every_history_what_is_acknowledged_is_found_by_one_successor(
-    bounds: dict[str, object], states: int
-) -> None:
-    """The count is asserted so that a model that explores less is noticed."""
+def test_in_every_history_one_successor_finds_all_acknowledged_data(bounds: dict[str, object], states: int) -> None:
+    """The number of states is asserted, so that a model that explores less is noticed."""
     assert Model(**bounds).explore() == states
 
 
 @each_row("mistake", SEEDED.values(), SEEDED)
 def test_a_seeded_mistake_is_found(mistake: dict[str, object]) -> None:
-    """Each breaks a rule of the protocol; the error has the way to the loss."""
+    """Each mistake breaks a rule of the protocol. The error has the path to the loss."""
     with pytest.raises(AssertionError, match=r"acknowledged|two winners|a hole"):
         Model(**mistake, states_max=SEEDED_STATES_MAX).explore()
 
 
 def fence_a_busy_writer(fencer: Fencer, lead: int, steps_max: int) -> tuple[Fencer, int]:
-    """Fence a writer that has always stored `lead` further slots before the fencer does anything."""
+    """Fence a writer that always stores `lead` further slots before the fencer's next step."""
     bucket = {Place(0, 0): True, Place(1, 1): False}
 
     def write() -> None:
@@ -140,7 +138,7 @@ def test_without_a_stop_a_writer_that_is_ahead_is_never_fenced() -> None:
     assert fencer.step not in {Step.WON, Step.LOST}
 
 
-def test_a_fencer_against_nobody_takes_five_steps() -> None:
+def test_a_fencer_without_opponents_takes_five_steps() -> None:
     """An empty bucket: boundary, list, stop, fence, boundary."""
     fencer = Fencer().read(Boundary()).see({})
     assert (fencer.step, fencer.wanted) == (Step.STOP, Place(0, STOP_DISTANCE))
@@ -150,7 +148,7 @@ def test_a_fencer_against_nobody_takes_five_steps() -> None:
     assert (fencer.step, fencer.successor) == (Step.WON, Place(1, 1))
 
 
-def test_a_generation_in_which_nothing_was_written_is_fenced_in_its_turn() -> None:
+def test_an_empty_generation_is_fenced_like_any_other() -> None:
     """A listing leads through fences to the last generation."""
     listing = {Place(0, 0): True, Place(1, 1): False, Place(1, 2): True, Place(2, 3): True}
     assert Fencer().read(Boundary()).see(listing).place == Place(3, 4)
@@ -158,7 +156,7 @@ def test_a_generation_in_which_nothing_was_written_is_fenced_in_its_turn() -> No
 
 @given(st.permutations(range(1, 9)), st.integers(1, 8))
 def test_slots_are_confirmed_in_order_whatever_order_they_are_stored_in(order: list[int], in_flight_max: int) -> None:
-    """Never more than those in front of which nothing is missing, and never more begun than allowed."""
+    """Only slots without a gap before them are confirmed, and no more are begun than allowed."""
     writer = Writer.owning(Place(1, 1), in_flight_max)
     waiting = list(order)
     stored: set[int] = set()
@@ -174,8 +172,8 @@ def test_slots_are_confirmed_in_order_whatever_order_they_are_stored_in(order: l
     assert writer.stored == frozenset()
 
 
-def test_an_owner_that_meets_a_fence_loses_what_is_behind_it_only() -> None:
-    """Slots in front of it may still be confirmed; the lowest fence counts."""
+def test_an_owner_that_finds_a_fence_loses_only_later_slots() -> None:
+    """Slots before it may still be confirmed; the lowest fence counts."""
     writer = Writer.owning(Place(4, 10), 4).begin().begin().begin().meet(12)
     assert writer.is_over
     assert not writer.may_begin
@@ -189,7 +187,7 @@ places = st.builds(Place, st.integers(0, (1 << 64) - 1), st.integers(0, (1 << 64
 
 @given(places, places)
 def test_a_boundary_only_rises(one: Place, other: Place) -> None:
-    """And frees what is in front of it, but for fences."""
+    """It frees all data before it, but no fences."""
     boundary = Boundary(one).raised_to(other)
     assert boundary.place == max(one, other)
     assert boundary.frees(min(one, other), is_fence=False) == (one != other)
@@ -212,15 +210,15 @@ def test_a_boundary_is_read_as_it_was_written_and_any_change_of_it_is_noticed(
 
 
 @given(st.builds(Place, st.integers(0, 2**64 - 2), st.integers(0, 2**64 - 2)), places)
-def test_names_sort_as_places_do(one: Place, other: Place) -> None:
-    """And are read back; the boundary is no place."""
+def test_names_sort_like_places(one: Place, other: Place) -> None:
+    """Names are decoded to places; the name of the boundary is not one."""
     assert place_of("wal/7", slot_name("wal/7", one)) == one
     assert (slot_name("wal/7", one) < slot_name("wal/7", other)) == (one < other)
     assert place_of("wal/7", boundary_name("wal/7")) is None
 
 
-def test_a_successor_finds_the_data_in_front_of_its_fence_and_misses_none_silently() -> None:
-    """Through generations, from the boundary on; what is behind a fence is not data of the log."""
+def test_a_successor_finds_all_data_before_its_fence_or_fails() -> None:
+    """Across generations, starting at the boundary. Slots after a fence are not data of the log."""
     listing = {
         Place(0, 0): True,
         Place(1, 1): False,
@@ -255,6 +253,6 @@ def test_a_successor_finds_the_data_in_front_of_its_fence_and_misses_none_silent
         f"{1:020d}/{2:020d}",
     ],
 )
-def test_the_name_of_a_strangers_object_is_no_place(name: str) -> None:
-    """A copy of a log within the log itself, or numbers that no writer counts to."""
+def test_a_foreign_name_is_not_a_place(name: str) -> None:
+    """A copy of a log within the log itself, or numbers above those of any writer."""
     assert place_of("wal/7", name) is None

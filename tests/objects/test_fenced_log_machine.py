@@ -1,8 +1,8 @@
-"""Owners, fencers and collectors of one log over a store whose answers are lost, late and doubled.
+"""Owners, fencers and collectors of one log, over a store that loses, delays and doubles requests.
 
-What carries the protocol out is the product's; each step makes one try, so that others come between two tries of one
-PUT. The model of the test is small: what each owner acknowledged, and which fences have won. Interesting histories are
-counted, and a run that has none of a kind fails.
+The product does the I/O. Each step makes one try, so other participants act between two tries of one PUT. The model of
+the test is small: the acknowledged slots of each owner, and the fences that have won. Interesting histories are
+counted, and a run without one of each kind fails.
 """
 
 import os
@@ -41,7 +41,7 @@ UNSURE_FATES = {"lost after", "late", "twice", "repeated by the client"}
 
 
 class Owner:
-    """A writer of one generation, what it has begun, and whether it knows that it is over."""
+    """A writer of one generation, with its begun slots and whether it knows that it is over."""
 
     writer_class = Writer
 
@@ -61,13 +61,11 @@ class Owner:
 
     @property
     def acknowledged(self):
-        """The slots that a client was told of."""
+        """Return the slots that were acknowledged to a client."""
         return range(self.first.slot, self.slots.writer.confirmed)
 
 
 class FencedLogMachine(RuleBasedStateMachine):
-    """See the docstring of the file."""
-
     seen: ClassVar[Counter] = Counter()
 
     fencing_class = Fencing
@@ -84,7 +82,7 @@ class FencedLogMachine(RuleBasedStateMachine):
         self.won = {}
 
     def draw_fate(self, choices):
-        """Most requests are simply done, or no history would come far."""
+        """Draw a fate, mostly "done", so that histories make progress."""
         sound = {WRITE_FATES: 2, ASK_FATES: 5}.get(choices, 0)
         return (
             "done" if sound and self.data.draw(st.integers(0, 5)) < sound else self.data.draw(st.sampled_from(choices))
@@ -102,7 +100,7 @@ class FencedLogMachine(RuleBasedStateMachine):
         self.owners.append(self.owner_class(store, fencer.successor, nonce))
 
     def try_(self, data, call):
-        """One try; whether the store answered."""
+        """Make one try, and return whether the store answered."""
         self.data = data
         fates = len(self.faulty.fates)
         try:
@@ -137,7 +135,7 @@ class FencedLogMachine(RuleBasedStateMachine):
                 if after.confirmed > before.confirmed + 1:
                     self.seen["several slots were confirmed at once"] += 1
                 if before.is_over and after.confirmed > before.confirmed:
-                    self.seen["a fenced owner confirmed what is in front of the fence"] += 1
+                    self.seen["a fenced owner confirmed slots before the fence"] += 1
                 return
 
     @precondition(lambda self: len(self.fencings) < FENCINGS_MAX)
@@ -168,7 +166,7 @@ class FencedLogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def collect(self, data):
-        """Any owner, fenced or not, frees what it has confirmed."""
+        """Any owner, fenced or not, frees its confirmed slots."""
         owner = data.draw(st.sampled_from(self.owners))
         slot = data.draw(st.integers(owner.first.slot, owner.slots.writer.confirmed))
         place = Place(owner.first.generation, slot)
@@ -213,7 +211,7 @@ def run(machine, **arguments):
 
 
 KINDS = {
-    "a fenced owner confirmed what is in front of the fence",
+    "a fenced owner confirmed slots before the fence",
     "a fencer stepped over data",
     "a taker was taken over",
     "an owner met a fence",
@@ -229,7 +227,7 @@ KINDS = {
 
 
 @pytest.mark.properties
-def test_no_history_loses_what_was_acknowledged():
+def test_no_history_loses_acknowledged_data():
     class Machine(FencedLogMachine):
         seen: ClassVar[Counter] = Counter()
 
@@ -253,7 +251,7 @@ class MistakenFencing(Fencing):
     "mistake", [{"owner_class": HastyOwner}, {"fencing_class": MistakenFencing}], ids=["writer", "fencer"]
 )
 def test_the_machine_finds_a_mistake(mistake):
-    """One of a writer, one of a fencer; `test_fenced_log` finds all of them."""
+    """One mistake of a writer and one of a fencer; `test_fenced_log` finds all of them."""
     machine = type("Mistaken", (FencedLogMachine,), mistake)
     with pytest.raises((AssertionError, BrokenLogError)):
         run(machine, phases=[Phase.generate], report_multiple_bugs=False)

@@ -1,4 +1,4 @@
-"""What a takeover leaves in the store: one fence, and nothing that it needed on its way."""
+"""A takeover leaves one fence in the store, and no other objects."""
 
 import itertools
 
@@ -22,7 +22,7 @@ def owned(store):
 
 
 def commit(store, ownership):
-    """One slot of an owner."""
+    """Write one slot as an owner."""
     writer = SlotWriter(store, LOG, 1, ownership.nonce, Writer.owning(ownership.first))
     header = writer.begin()
     writer.put(header, encode_slot(header, [SlotEntry(b"", b"", (b"x",), 1)]).parts)
@@ -36,7 +36,7 @@ def test_each_takeover_leaves_one_object():
         assert list_places(store, LOG, Place(0, 0)) == {Place(each, each): True for each in range(number)}
 
 
-def test_the_fence_is_behind_what_was_confirmed_and_its_stop_is_gone():
+def test_the_fence_follows_the_confirmed_slots_and_its_stop_is_deleted():
     store = MemoryStore()
     commit(store, owned(store))
     assert owned(store).fence == Place(1, 2)
@@ -60,7 +60,7 @@ def test_a_stop_that_cannot_be_deleted_does_no_harm():
     commit(store, second)
 
 
-def test_a_stop_that_the_owner_has_reached_is_the_fence_and_stays():
+def test_a_stop_that_the_owner_has_reached_is_the_fence():
     store = MemoryStore()
     owner = owned(store)
     fencing = Fencing(SettledStore(store, give_up), LOG, 2, next(nonces))
@@ -77,7 +77,7 @@ def test_a_stop_that_the_owner_has_reached_is_the_fence_and_stays():
     assert list_places(store, LOG, fence) == {fence: True}
 
 
-def test_garbage_where_a_fence_belongs_is_told_with_its_name():
+def test_garbage_at_the_place_of_a_fence_is_reported_with_its_name():
     store = MemoryStore()
     store.create(slot_name(LOG, Place(0, STOP_DISTANCE)), [b"a stranger's" * 10])
     with pytest.raises(BrokenLogError, match=f"{slot_name(LOG, Place(0, STOP_DISTANCE))} is not a slot.*Move it away"):

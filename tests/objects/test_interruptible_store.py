@@ -1,4 +1,4 @@
-"""Whoever waits for a store that does not answer is let go when that is asked for."""
+"""Callers that wait for a store that does not answer are released on request."""
 
 import gc
 import threading
@@ -26,7 +26,7 @@ CALLS = {
 
 
 class BlackHole(MemoryStore):
-    """Answers nothing until it is let go."""
+    """Answers nothing until it is released."""
 
     def __init__(self):
         super().__init__()
@@ -77,7 +77,7 @@ def test_answers_and_errors_are_those_of_the_store():
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_who_waits_is_let_go_and_told_what_is_known(call):
+def test_interrupted_callers_learn_what_is_known(call):
     before = threads()
     hole = BlackHole()
     store = InterruptibleStore(hole)
@@ -105,8 +105,8 @@ def test_who_waits_is_let_go_and_told_what_is_known(call):
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_nobody_waits_for_a_further_try_that_would_not_be_sent(call, monkeypatch):
-    """An upload that was under way when the broker ended kept it for the second and a half of all tries."""
+def test_an_interrupted_request_is_not_retried(call, monkeypatch):
+    """An upload in flight at shutdown used to delay it by the 1.5 s of all tries."""
     paused = []
     monkeypatch.setattr(settled_store, "time", SimpleNamespace(sleep=paused.append))
     hole = BlackHole()

@@ -1,4 +1,4 @@
-"""A lease is claimed when its owner gave it back or wrote nothing for a whole session, and not for any other reason."""
+"""A lease is claimed if its owner gave it back or wrote nothing for a whole session, and for no other reason."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ def test_a_lease_is_read_as_it_was_written(lease):
 
 
 @given(leases, st.data())
-def test_what_is_damaged_cut_or_longer_is_no_lease(lease, data):
+def test_damaged_cut_or_longer_bytes_are_not_a_lease(lease, data):
     content = lease.encode()
     at = data.draw(st.integers(0, len(content) - 1))
     damaged = bytearray(content)
@@ -33,7 +33,7 @@ def test_what_is_damaged_cut_or_longer_is_no_lease(lease, data):
 
 
 @given(nonces, st.lists(st.booleans(), max_size=20))
-def test_no_content_ever_comes_back(nonce, ends):
+def test_no_content_repeats(nonce, ends):
     lease, seen = Lease(nonce), set()
     for is_end in (False, *ends):
         seen.add(lease.encode())
@@ -42,14 +42,14 @@ def test_no_content_ever_comes_back(nonce, ends):
     assert lease.encode() not in seen
 
 
-def test_one_that_was_given_back_is_claimed_at_the_first_look():
+def test_a_lease_given_back_is_claimed_at_the_first_poll():
     lease = Lease(bytes(16))
     assert Watch(SESSION).see(sight_of(lease), 0.0, 0.1).claimable is None
     free = sight_of(lease.given_back())
     assert Watch(SESSION).see(free, 0.0, 0.1).claimable == free
 
 
-def test_one_that_is_not_there_or_is_none_is_waited_for_as_one_that_is_not_renewed():
+def test_a_missing_or_malformed_lease_counts_as_not_renewed():
     for sight in (Sight(), Sight(b"something else", "tag")):
         watch, now = Watch(SESSION).see(sight, 0.0, 0.0), 0.0
         while watch.claimable is None:
@@ -61,7 +61,7 @@ def test_one_that_is_not_there_or_is_none_is_waited_for_as_one_that_is_not_renew
 
 looks = st.lists(
     st.tuples(
-        st.sampled_from((0.1, 0.5, 1.0, 1.9, 2.1, 7.0)),  # pause in front of it
+        st.sampled_from((0.1, 0.5, 1.0, 1.9, 2.1, 7.0)),  # pause before it
         st.sampled_from((0.0, 0.1, 1.0, 3.0, 9.0)),  # how long it takes
         st.sampled_from((0.0, 0.5, 1.0)),  # at which part of that the store looked
     ),
@@ -70,8 +70,8 @@ looks = st.lists(
 
 
 @given(looks, st.lists(st.floats(0, 100), max_size=12).map(sorted))
-def test_whatever_a_look_takes_an_owner_is_suspected_only_when_it_wrote_nothing_for_a_session(looks, writings):
-    """Of the time of a looker that was away itself a third of a session counts."""
+def test_however_slow_polls_are_only_a_silent_session_makes_an_owner_suspected(looks, writings):
+    """Of the time for which the standby itself was suspended, a third of a session counts."""
     watch, now, counted = Watch(SESSION), 0.0, 0.0
     for pause, latency, part in looks:
         asked_at = now + pause
@@ -89,8 +89,8 @@ def test_whatever_a_look_takes_an_owner_is_suspected_only_when_it_wrote_nothing_
 
 
 @given(st.floats(0.1, 60))
-def test_a_looker_that_is_hardly_let_run_suspects_a_dead_owner_all_the_same(pause):
-    """Seen: one that was let run once in a second, of a session of 1.5 s, began anew for ever."""
+def test_a_standby_with_hardly_any_cpu_still_suspects_a_dead_owner(pause):
+    """A standby that ran once a second, with a session of 1.5 s, used to restart its measurement forever."""
     watch, now = Watch(SESSION).see(Sight(), 0.0, 0.0), 0.0
     while watch.claimable is None:
         now += pause
@@ -98,7 +98,7 @@ def test_a_looker_that_is_hardly_let_run_suspects_a_dead_owner_all_the_same(paus
     assert SESSION <= now <= max(SESSION, 3 * pause) + pause
 
 
-def test_an_owner_that_stood_still_with_the_looker_has_time_left_to_show_its_life():
+def test_an_owner_suspended_together_with_the_standby_has_time_to_renew():
     lease = Lease(bytes(16))
     watch = Watch(SESSION).see(sight_of(lease), 0.0, 0.0).see(sight_of(lease), 1.9, 1.9)
     watch = watch.see(sight_of(lease), 100.0, 100.0)
@@ -109,14 +109,14 @@ def test_an_owner_that_stood_still_with_the_looker_has_time_left_to_show_its_lif
     assert watch.see(sight_of(lease), 103.7, 103.7).claimable == sight_of(lease)
 
 
-def test_what_the_store_does_not_answer_for_long_begins_anew():
+def test_a_long_outage_restarts_the_measurement():
     watch = Watch(SESSION).see(Sight(), 0.0, 0.0)
     assert watch.miss(1.9) is watch
     assert watch.miss(2.0) == Watch(SESSION)
 
 
 @given(st.floats(0, 0.5), st.floats(0, 20))
-def test_a_dead_owner_is_suspected_after_a_session_and_two_looks(latency, died_at):
+def test_a_dead_owner_is_suspected_after_a_session_and_two_polls(latency, died_at):
     watch, now = Watch(SESSION), 0.0
     while watch.claimable is None:
         counter = int(min(now, died_at) / 2)
@@ -127,7 +127,7 @@ def test_a_dead_owner_is_suspected_after_a_session_and_two_looks(latency, died_a
 
 
 @given(st.integers(-1, 100_000), st.integers(-1, 100_000))
-def test_an_owner_has_several_chances_and_a_looker_many_whatever_the_settings(heartbeat_ms, session_ms):
+def test_a_session_has_several_renewals_and_many_polls_whatever_the_settings(heartbeat_ms, session_ms):
     times = LeaseTimes.of(heartbeat_ms, session_ms)
     assert 0 < times.renew_seconds <= times.session_seconds / 3
     assert 0 < times.look_seconds <= times.session_seconds / 12

@@ -1,4 +1,4 @@
-"""A lease is kept by its owner, claimed by one of those who want it, and given back when it is not needed."""
+"""A lease is kept by its owner, claimed by one of several standbys, and given back at shutdown."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ OWN, OTHER = Lease(b"own".ljust(16)), Lease(b"other".ljust(16))
 
 
 class Outage:
-    """A store that can be out of reach."""
+    """A store that can be made unreachable."""
 
     def __init__(self, store):
         self.store = store
@@ -38,7 +38,7 @@ class Outage:
 
 
 def wait_until(is_so):
-    """Another thread makes it so."""
+    """Wait for another thread."""
     end = time.monotonic() + WAIT_SECONDS_MAX
     while not is_so():
         assert time.monotonic() < end
@@ -56,7 +56,7 @@ def counter_of(store):
 
 @pytest.fixture
 def keep():
-    """Keepers that are closed at the end."""
+    """Return a function that makes keepers, which are closed at the end."""
     kept = []
 
     def keep(store, lease, tag, times=TIMES):
@@ -69,7 +69,7 @@ def keep():
 
 
 @given(st.integers(2, 5), st.booleans(), st.data())
-def test_of_several_that_claim_what_they_saw_one_succeeds_whatever_becomes_of_answers(claimers, was_there, data):
+def test_of_several_concurrent_claims_one_succeeds_whatever_happens_to_answers(claimers, was_there, data):
     store = MemoryStore()
     if was_there:
         store.create(lease_name(LOG), [OTHER.encode()])
@@ -83,7 +83,7 @@ def test_of_several_that_claim_what_they_saw_one_succeeds_whatever_becomes_of_an
     assert owner_of(store) == winner.nonce
 
 
-def test_a_start_takes_the_lease_from_any_owner():
+def test_a_startup_claims_the_lease_from_any_owner():
     store = MemoryStore()
     for lease in (OWN, OTHER, Lease(b"third".ljust(16))):
         assert take_lease(store, LOG, lease) == read_lease(store, LOG).tag
@@ -100,7 +100,7 @@ def test_an_owner_renews_it_and_gives_it_back(keep):
     assert owner_of(store) == OWN.nonce
 
 
-def test_an_owner_that_failed_leaves_it_to_stand_still(keep):
+def test_a_failed_owner_stops_renewing_it(keep):
     store = MemoryStore()
     keep(store, OWN, take_lease(store, LOG, OWN), LONG).close(gives_back=False)
     assert read_lease(store, LOG).content == OWN.encode()
@@ -114,7 +114,7 @@ def test_an_owner_does_not_give_back_what_another_one_has_claimed(keep):
     assert read_lease(store, LOG).content == OTHER.encode()
 
 
-def test_an_owner_leaves_the_lease_to_one_that_renews_it_and_claims_it_again_when_that_stops(keep):
+def test_an_owner_claims_the_lease_again_once_its_new_holder_stops_renewing(keep):
     store = MemoryStore()
     keep(store, OWN, take_lease(store, LOG, OWN))
     other = keep(store, OTHER, take_lease(store, LOG, OTHER), LeaseTimes(0.01, 60.0))
@@ -139,8 +139,8 @@ def test_an_owner_renews_it_again_after_an_outage(keep):
     assert owner_of(store) == OWN.nonce
 
 
-def test_it_asks_a_store_that_refuses_again_no_later_than_it_would_renew_it(keep, monkeypatch):
-    """Else a standby could claim it behind a short outage."""
+def test_a_refused_request_is_repeated_no_later_than_the_next_renewal(keep, monkeypatch):
+    """Otherwise a standby could claim the lease after a short outage."""
     pauses = []
 
     def pause_until(stopping):
@@ -186,7 +186,7 @@ def test_it_is_current_until_a_standby_may_claim_it_and_again_when_it_is_renewed
     assert not keeper.state().is_current
 
 
-def test_it_counts_from_the_moment_in_which_it_was_asked_for(keep):
+def test_its_age_counts_from_the_request(keep):
     asked, goes_on = threading.Event(), threading.Event()
 
     class Hanging(MemoryStore):
@@ -207,7 +207,7 @@ def test_it_counts_from_the_moment_in_which_it_was_asked_for(keep):
         late.close(gives_back=False)
 
 
-def test_it_is_current_while_the_store_refuses_because_nobody_is_known_to_have_it(keep):
+def test_it_is_current_while_the_store_refuses_because_no_other_holder_is_known(keep):
     store = Outage(MemoryStore())
     keeper = keep(store, OWN, take_lease(store, LOG, OWN))
     store.is_out = True
@@ -220,8 +220,8 @@ def test_it_is_current_while_the_store_refuses_because_nobody_is_known_to_have_i
     assert keeper.state().is_current
 
 
-def test_a_start_whose_claim_was_refused_has_a_current_lease_and_claims_it_as_soon_as_the_store_lets_it(keep):
-    """A predecessor that was stopped in front of its lease kept its successor from answering reads, for as long."""
+def test_a_startup_with_a_refused_claim_has_a_current_lease_and_retries_the_claim(keep):
+    """A predecessor suspended while it replaced the lease used to keep its successor from answering reads."""
     store = Outage(MemoryStore())
     take_lease(store, LOG, OTHER)
     store.is_out = True
@@ -240,7 +240,7 @@ def test_a_start_whose_claim_was_refused_has_a_current_lease_and_claims_it_as_so
 
 
 class Clock:
-    """Moves only when it is told to."""
+    """A clock that moves only on request."""
 
     def __init__(self):
         self.seconds = 1000.0
@@ -256,8 +256,8 @@ def clock(monkeypatch):
     return clock
 
 
-def test_a_renewal_counts_from_when_it_was_asked_for_however_long_the_store_took_to_answer(keep, clock):
-    """A standby counts from when it saw the lease, which may be the moment in which it was asked for."""
+def test_a_renewal_counts_from_its_request_however_slow_the_answer(keep, clock):
+    """A standby counts from its first reading of the lease, which may be the moment of the request."""
     slow_seconds, times = 10.0, LeaseTimes(0.05, 60.0)
     ages, renewed = [], threading.Event()
 
@@ -275,8 +275,10 @@ def test_a_renewal_counts_from_when_it_was_asked_for_however_long_the_store_took
     assert ages[:4] == [0.0] + [slow_seconds] * 3
 
 
-def test_it_stays_current_while_it_is_renewed_again_behind_an_outage(keep, clock):
-    """The first grant behind one counts from its first try: readers were sent away until the next renewal was due."""
+def test_it_stays_current_when_it_is_renewed_after_an_outage(keep, clock):
+    """The first grant after an outage counts from its first try. The next renewal is then overdue, and readers must not
+    be rejected until it is granted.
+    """
     refusals, sessions_each = 4, 0.75
     times = LeaseTimes(0.01, 60.0)
     seen, renewed = [], threading.Event()
@@ -301,7 +303,7 @@ def test_it_stays_current_while_it_is_renewed_again_behind_an_outage(keep, clock
     assert clock.seconds > beginning + 2 * times.session_seconds
 
 
-def test_an_owner_that_stands_still_behind_a_refusal_does_not_know_it_to_be_current(keep, clock):
+def test_an_owner_suspended_after_a_refusal_does_not_count_it_as_current(keep, clock):
     asked, refusals = threading.Semaphore(0), threading.Semaphore(0)
 
     class Refusing(MemoryStore):
@@ -322,7 +324,7 @@ def test_an_owner_that_stands_still_behind_a_refusal_does_not_know_it_to_be_curr
     refusals.release(1_000_000)  # until it is closed
 
 
-def test_an_end_does_not_wait_for_a_store_that_hangs(keep):
+def test_closing_does_not_wait_for_a_hanging_store(keep):
     hanging, released = threading.Event(), threading.Event()
 
     class Hanging(MemoryStore):
@@ -340,7 +342,7 @@ def test_an_end_does_not_wait_for_a_store_that_hangs(keep):
     released.set()
 
 
-def test_what_a_keeper_writes_a_watch_sees_as_life(keep):
+def test_a_watch_sees_renewals_of_a_keeper(keep):
     store = MemoryStore()
     keeper = keep(store, OWN, take_lease(store, LOG, OWN))
     watch = Watch(TIMES.session_seconds)
@@ -354,7 +356,7 @@ def test_what_a_keeper_writes_a_watch_sees_as_life(keep):
     assert isinstance(watch.see(read_lease(store, LOG), 1.0, 1.0).claimable, Sight)
 
 
-def test_it_is_current_again_when_it_was_claimed_back_from_another_one(keep):
+def test_it_is_current_again_after_it_was_claimed_back(keep):
     store = MemoryStore()
     keeper = keep(store, OWN, take_lease(store, LOG, OWN))
     take_lease(store, LOG, OTHER)

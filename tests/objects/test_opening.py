@@ -1,4 +1,4 @@
-"""From an address to a store."""
+"""Opening stores by their URLs."""
 
 import sys
 
@@ -12,7 +12,7 @@ from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.opening import StoreRefused, open_store
 
 
-def test_each_kind_of_address_opens_its_store(tmp_path, monkeypatch):
+def test_each_kind_of_url_opens_its_store(tmp_path, monkeypatch):
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
 
     assert isinstance(open_store("memory://", MemoryFiles()), MemoryStore)
@@ -37,7 +37,7 @@ def test_each_kind_of_address_opens_its_store(tmp_path, monkeypatch):
         ("", "s3://BUCKET/PREFIX"),
     ],
 )
-def test_what_is_no_address_is_refused_in_one_line(url, reason):
+def test_an_invalid_url_is_refused_in_one_line(url, reason):
     with pytest.raises(StoreRefused, match=reason) as refused:
         open_store(url, MemoryFiles())
     assert "\n" not in str(refused.value)
@@ -49,7 +49,7 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
         open_store(f"file://{tmp_path}/file/store", SystemFileSystem())
 
 
-def test_a_way_without_encryption_must_be_allowed(monkeypatch):
+def test_a_connection_without_encryption_must_be_allowed(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.delenv("AWS_ALLOW_HTTP", raising=False)
     with pytest.raises(StoreRefused, match="AWS_ALLOW_HTTP"):
@@ -58,7 +58,7 @@ def test_a_way_without_encryption_must_be_allowed(monkeypatch):
     assert isinstance(open_store("s3://bucket", MemoryFiles()), CloudStore)
 
 
-def test_a_bucket_without_obstore_names_what_to_install(monkeypatch):
+def test_a_bucket_without_obstore_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pipeline_broker.objects.cloud_store", None)
     with pytest.raises(StoreRefused, match="objects"):
         open_store("s3://bucket", MemoryFiles())

@@ -1,4 +1,4 @@
-"""Slot objects: what is written is read, in whole and from the end, and no changed byte goes unnoticed."""
+"""Slot objects: encoded slots are decoded, as a whole and from the end, and no changed byte goes unnoticed."""
 
 import pytest
 from hypothesis import given
@@ -36,7 +36,7 @@ headers = st.builds(
 
 @st.composite
 def slot_entries(draw: st.DrawFn) -> SlotEntry:
-    """An entry whose body is any bytes, some large enough not to be copied."""
+    """Draw an entry with any bytes as its body, some large enough not to be copied."""
     parts = tuple(draw(st.lists(st.binary(max_size=40), max_size=3)))
     if draw(st.integers(0, 19)) == 0:
         parts += (bytes([len(parts)]) * JOIN_BELOW_BYTES,)
@@ -45,20 +45,18 @@ def slot_entries(draw: st.DrawFn) -> SlotEntry:
 
 
 def entry(key: bytes, body: bytes, head: bytes = b"") -> SlotEntry:
-    """A small entry."""
     return SlotEntry(key, head, (body,), len(body))
 
 
 def joined(slot: EncodedSlot) -> bytes:
-    """The object."""
     data = b"".join(slot.parts)
     assert len(data) == slot.size_bytes
     return data
 
 
 @given(headers, st.lists(slot_entries(), min_size=1, max_size=12))
-def test_what_was_encoded_is_read(header: SlotHeader, entries: list[SlotEntry]) -> None:
-    """Entries come back in the order of the commit, at the positions that the encoder gave."""
+def test_encoded_slots_are_decoded(header: SlotHeader, entries: list[SlotEntry]) -> None:
+    """Entries are decoded in the order of the commit, at the positions that the encoder returned."""
     encoded = encode_slot(header, entries)
     data = joined(encoded)
     index = read_slot(data)
@@ -73,7 +71,7 @@ def test_what_was_encoded_is_read(header: SlotHeader, entries: list[SlotEntry]) 
 def test_the_end_of_an_object_is_enough_for_its_index(
     header: SlotHeader, entries: list[SlotEntry], more_bytes: int
 ) -> None:
-    """However much of the object is read in front of it, and with one byte less it is refused."""
+    """More bytes before it make no difference, and with one byte less it is refused."""
     data = joined(encode_slot(header, entries))
     size = tail_size(data[-TRAILER_SIZE:])
     assert read_index(data[-min(size + more_bytes, len(data)) :]) == read_slot(data)
@@ -83,7 +81,7 @@ def test_the_end_of_an_object_is_enough_for_its_index(
 
 @given(st.lists(slot_entries(), min_size=1, max_size=8), st.data())
 def test_a_changed_byte_is_noticed_wherever_it_is(entries: list[SlotEntry], data: st.DataObject) -> None:
-    """Of the whole object, any; of its end, any; of a group, any."""
+    """Any byte of the whole object, of its end, or of a group."""
     whole = joined(encode_slot(HEADER, entries))
     flipped = bytearray(whole)
     at = data.draw(st.integers(0, len(whole) - 1))
@@ -104,7 +102,7 @@ def test_a_changed_byte_is_noticed_wherever_it_is(entries: list[SlotEntry], data
 
 
 def test_every_byte_of_an_object_changed_in_every_bit_is_noticed() -> None:
-    """The same of one object, exhaustively: 8 bits of each of its bytes."""
+    """All 8 bits of each byte of one object."""
     whole = joined(encode_slot(HEADER, [entry(b"a", b"one", b"1"), entry(b"b", b"two", b"2"), entry(b"a", b"three")]))
     unnoticed = []
     for bit in range(8 * len(whole)):
@@ -119,7 +117,6 @@ def test_every_byte_of_an_object_changed_in_every_bit_is_noticed() -> None:
 
 
 def test_an_object_cut_anywhere_or_with_trailing_bytes_is_refused() -> None:
-    """Whatever length is left of it."""
     whole = joined(encode_slot(HEADER, [entry(b"a", b"one"), entry(b"b", b"two")]))
     for cut in [*(whole[:end] for end in range(len(whole))), *(whole[start:] for start in range(1, len(whole)))]:
         with pytest.raises(DamagedSlotError):
@@ -129,15 +126,15 @@ def test_an_object_cut_anywhere_or_with_trailing_bytes_is_refused() -> None:
             read_slot(longer)
 
 
-def test_halves_of_two_objects_make_none() -> None:
-    """Both ends intact, but of different slots."""
+def test_halves_of_two_objects_are_refused() -> None:
+    """Both ends are intact, but of different slots."""
     one, other = (joined(encode_slot(HEADER._replace(slot=slot), [entry(b"a", b"x")])) for slot in (1, 2))
     with pytest.raises(DamagedSlotError, match="different objects"):
         read_slot(one[:-TRAILER_SIZE] + other[-TRAILER_SIZE:])
 
 
 def test_a_fence_has_a_size_that_no_data_has() -> None:
-    """The smallest entry makes an object larger."""
+    """Even the smallest entry makes an object larger than a fence."""
     fence = joined(encode_slot(HEADER._replace(kind=SlotKind.FENCE), []))
     assert len(fence) == FENCE_SIZE
     assert read_slot(fence).header.kind is SlotKind.FENCE
@@ -145,7 +142,7 @@ def test_a_fence_has_a_size_that_no_data_has() -> None:
 
 
 def test_large_parts_are_not_copied() -> None:
-    """They are sent from where they are, and small ones between them in one buffer."""
+    """Small parts between them are joined."""
     large = bytes(JOIN_BELOW_BYTES)
     encoded = encode_slot(HEADER, [entry(b"a", b"1"), entry(b"a", b"2"), entry(b"a", large), entry(b"a", b"3")])
     assert [len(part) for part in encoded.parts[1:-1]] == [2, len(large), 1]

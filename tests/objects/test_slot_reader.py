@@ -1,4 +1,4 @@
-"""Slots are read in order, several at once, and what is not as it was written is never taken for something else."""
+"""Slots are read in order, several at once, and damaged ones never pass."""
 
 import threading
 
@@ -13,7 +13,7 @@ LOG = "wal/1"
 
 
 def stored(count, head=b"head"):
-    """A store with so many slots, of two entries each."""
+    """Return a store with `count` slots of two entries each."""
     store = MemoryStore()
     for slot in range(count):
         body = b"%d" % slot
@@ -28,7 +28,7 @@ def places(count):
 
 
 class Counting:
-    """A store that counts how many reads are under way, and holds each until as many are, or all."""
+    """A store that counts its concurrent reads, and holds each until as many are running, or all."""
 
     def __init__(self, store, wanted):
         self._store, self._wanted = store, wanted
@@ -48,7 +48,7 @@ class Counting:
         return part
 
 
-def test_slots_come_in_order_with_their_entries():
+def test_slots_are_read_in_order_with_their_entries():
     reader = SlotReader(stored(40), LOG, 4)
     read = list(reader.whole(places(40)))
     assert [slot.place for slot in read] == places(40)
@@ -58,7 +58,7 @@ def test_slots_come_in_order_with_their_entries():
         assert reader.range(place, first.position, first.size_bytes) == b"%d" % number
 
 
-def test_as_many_are_read_at_once_as_allowed_and_no_further_ones_ahead():
+def test_concurrent_reads_and_read_ahead_are_limited():
     store = Counting(stored(20), 5)
     slots = SlotReader(store, LOG, 5).whole(places(20))
     next(slots)
@@ -68,7 +68,7 @@ def test_as_many_are_read_at_once_as_allowed_and_no_further_ones_ahead():
     assert store.asked <= 6
 
 
-def test_what_is_kept_is_not_asked_for():
+def test_kept_slots_are_not_read_from_the_store():
     store = stored(4)
     kept = {1: store.read(slot_name(LOG, Place(1, 1)), 0, 1 << 20).data}
     asked = Counting(store, 1)
@@ -80,7 +80,7 @@ def test_what_is_kept_is_not_asked_for():
         list(reader.whole(places(4)))
 
 
-def test_an_index_longer_than_what_is_asked_for_first_is_read_as_well():
+def test_an_index_longer_than_the_first_read_is_read_as_well():
     reader = SlotReader(stored(2, head=bytes(60_000)), LOG)
     assert [index.entries[0].head for index in reader.indexes(places(2))] == [bytes(60_000)] * 2
     store = stored(1)
@@ -92,7 +92,7 @@ def test_an_index_longer_than_what_is_asked_for_first_is_read_as_well():
 
 
 @pytest.mark.parametrize("read", ["whole", "indexes"])
-def test_a_slot_that_is_missing_damaged_cut_or_in_anothers_place_breaks_the_log(read):
+def test_a_missing_damaged_cut_or_misplaced_slot_breaks_the_log(read):
     whole = stored(1).read(slot_name(LOG, Place(1, 0)), 0, 1 << 20).data
     other = stored(2).read(slot_name(LOG, Place(1, 1)), 0, 1 << 20).data
     for content in (None, whole[:-1] + b"\0", whole[:100], whole[1:], b"\0" + whole, other, b""):
@@ -103,7 +103,7 @@ def test_a_slot_that_is_missing_damaged_cut_or_in_anothers_place_breaks_the_log(
             list(getattr(SlotReader(store, LOG), read)([Place(1, 0)]))
 
 
-def test_a_range_behind_the_end_breaks_the_log():
+def test_a_range_after_the_end_breaks_the_log():
     reader = SlotReader(stored(1), LOG)
     for place, position in ((Place(1, 0), 10_000), (Place(1, 5), 0)):
         with pytest.raises(BrokenLogError):
@@ -111,7 +111,7 @@ def test_a_range_behind_the_end_breaks_the_log():
 
 
 class Sized(MemoryStore):
-    """A store that notes how many bytes its answers have."""
+    """A store that records the sizes of its answers."""
 
     largest = 0
 
@@ -142,7 +142,7 @@ def test_a_slot_larger_than_the_first_read_is_read_whole():
 @pytest.mark.parametrize(
     "end", [b"", bytes(100), b"\xff" * 60 + b"LSBP"], ids=["longer", "zeros", "an index without end"]
 )
-def test_a_large_object_that_is_no_slot_costs_one_read(end):
+def test_a_large_object_that_is_not_a_slot_costs_one_read(end):
     store = Sized()
     slot = b"".join(large_slot())
     store.create(slot_name(LOG, Place(1, 0)), [slot + b"x" + end])

@@ -1,4 +1,4 @@
-"""Slots are put several at once and confirmed in order; an owner that is fenced acknowledges nothing beyond."""
+"""Slots are put several at once and confirmed in order. A fenced owner acknowledges nothing more."""
 
 import itertools
 import struct
@@ -20,11 +20,11 @@ SECONDS_MAX = 20
 
 
 def no_pause(seconds, error):
-    """Time does not count here."""
+    """Do not wait."""
 
 
 def owner(store, in_flight_max=8, nonce=bytes(16)):
-    """The first owner of a log."""
+    """Return the first owner of a log."""
     fencer = Fencing(store, LOG, 1, nonce).run()
     return SlotWriter(store, LOG, 1, nonce, Writer.owning(fencer.successor, in_flight_max))
 
@@ -33,7 +33,7 @@ def parts_of(header):
     return encode_slot(header, [SlotEntry(b"key", b"", (b"%d" % header.slot,), len(b"%d" % header.slot))]).parts
 
 
-def test_a_slot_is_confirmed_when_all_in_front_of_it_are():
+def test_a_slot_is_confirmed_once_all_earlier_ones_are():
     writer = owner(MemoryStore())
     first, second = writer.begin(), writer.begin()
     confirmed = []
@@ -66,7 +66,7 @@ def test_no_more_slots_are_begun_than_may_be_unconfirmed():
     assert [header.slot for header in begun] == [headers[1].slot + 1]
 
 
-def test_a_fenced_owner_keeps_what_is_in_front_of_the_fence_and_nothing_else():
+def test_a_fenced_owner_keeps_only_slots_before_the_fence():
     store = MemoryStore()
     writer = owner(store)
     headers = [writer.begin() for _ in range(3)]
@@ -82,7 +82,7 @@ def test_a_fenced_owner_keeps_what_is_in_front_of_the_fence_and_nothing_else():
         writer.begin()
 
 
-def test_who_waits_when_the_log_is_given_up_is_told_so():
+def test_waiting_threads_get_the_error_when_the_writer_stops():
     writer = owner(MemoryStore(), 1)
     header = writer.begin()
     raised = []
@@ -101,7 +101,7 @@ def test_who_waits_when_the_log_is_given_up_is_told_so():
     assert raised == [WriterStopped] * 2
 
 
-def test_what_is_lost_to_a_fence_is_told_as_lost_also_when_the_log_was_given_up_since():
+def test_slots_lost_to_a_fence_are_reported_as_fenced_after_a_stop():
     store = MemoryStore()
     writer = owner(store)
     lost, unknown = writer.begin(), owner(MemoryStore())
@@ -137,7 +137,7 @@ class Loses:
 
 
 @pytest.mark.parametrize("applies", [True, False])
-def test_an_unsure_put_is_looked_at_before_it_is_judged(applies):
+def test_the_object_of_an_unsure_put_is_read_before_it_is_judged(applies):
     memory = MemoryStore()
     first_owner = owner(memory)
     store = Loses(memory, applies=applies)
@@ -148,7 +148,7 @@ def test_an_unsure_put_is_looked_at_before_it_is_judged(applies):
     assert store.creates == (1 if applies else 4)
 
 
-def test_a_put_that_the_store_gave_up_may_be_made_again():
+def test_a_put_that_the_store_gave_up_may_be_repeated():
     memory = MemoryStore()
     first_owner = owner(memory)
     writer = SlotWriter(SettledStore(Loses(memory, applies=False), give_up), LOG, 1, bytes(16), first_owner.writer)
@@ -161,7 +161,7 @@ def test_a_put_that_the_store_gave_up_may_be_made_again():
 
 
 class Gate:
-    """A store whose writers can be stopped in front of a create and behind it, before they have its answer."""
+    """A store that can stop its writers before a create, or after it and before they get the answer."""
 
     def __init__(self, store):
         self._store = store
@@ -179,7 +179,7 @@ class Gate:
 
 
 class Zombie:
-    """An owner that writes with several threads, and notes what it acknowledges."""
+    """An owner that writes with several threads, and records its acknowledged slots."""
 
     def __init__(self, store, fencer, nonce, threads=8):
         self.gate = Gate(store)
@@ -211,7 +211,9 @@ class Zombie:
 
 
 def fence(store, number):
-    """By as many tries as it takes, each with a nonce by which it knows its stop when a live writer has come to it."""
+    """Fence the log, in as many tries as it takes. Each has a nonce to recognize its stop if a live writer has reached
+    it.
+    """
     attempts = itertools.count(1)
     while True:
         fencing = Fencing(SettledStore(store, no_pause), LOG, 1, struct.pack(">QQ", next(attempts), number))
@@ -247,11 +249,11 @@ def test_nothing_is_acknowledged_beyond_a_fence(how):
 
 
 def test_a_writer_that_acknowledges_each_slot_by_itself_is_caught_by_the_test_above():
-    """Stopped with a hole in front of what it has stored: the fence falls into the hole."""
+    """It is stopped with a hole before its stored slots, and the fence fills the hole."""
 
     class Impatient(SlotWriter):
         def wait(self, slot):
-            """Stored is good enough."""
+            """Return as soon as the slot itself is stored."""
 
     store = MemoryStore()
     fencer = fence(store, 0)

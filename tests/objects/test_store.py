@@ -1,4 +1,4 @@
-"""Names of objects, and what is done with a store in several requests."""
+"""Names of objects, and operations that take several requests."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from pipeline_broker.objects.store import NAME_BYTES_MAX, Unavailable, checked_n
 
 
 @pytest.mark.parametrize("name", ["a", "wal/7/00000000000000000001", "a.b-c_D9/..x", "a" * NAME_BYTES_MAX])
-def test_a_proper_name_is_taken(name):
+def test_a_valid_name_is_accepted(name):
     assert checked_name(name) == name
     assert checked_prefix(name[:100] + "/") == name[:100] + "/"
 
@@ -16,7 +16,7 @@ def test_a_proper_name_is_taken(name):
     "name",
     ["", "/a", "a/", "a//b", ".", "..", "a/../b", "a/..", "a b", "a\n", "ä", "a\x00", "a" * (NAME_BYTES_MAX + 1)],
 )
-def test_a_name_that_a_store_could_read_otherwise_is_refused(name):
+def test_a_name_that_stores_could_normalize_is_refused(name):
     with pytest.raises(ValueError):
         checked_name(name)
 
@@ -32,13 +32,13 @@ def test_all_names_are_below_the_empty_prefix():
 
 
 class SamePage(MemoryStore):
-    """A store that does not understand what to list after."""
+    """A store that ignores `after`."""
 
     def list(self, prefix, after=""):
         return super().list(prefix, "")
 
 
-def test_a_store_that_lists_the_same_again_and_again_is_refused():
+def test_a_store_that_repeats_a_page_is_refused():
     store = SamePage()
     store.create("log/1", [b"x"])
     with pytest.raises(Unavailable, match="does not list 'log/' in order"):

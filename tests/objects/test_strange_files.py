@@ -1,4 +1,4 @@
-"""Files of strangers in the directory of a store, and files in place of objects."""
+"""Foreign files in the directory of a store, and other kinds of files with names of objects."""
 
 import os
 import time
@@ -16,7 +16,7 @@ ROOT = Path("/store")
 STRANGE_NAMES = (b"a b", b"\xff", b"new\nline", b"~", "\uff15".encode())
 
 
-def test_files_of_strangers_are_no_objects_and_stay(tmp_path):
+def test_foreign_files_are_not_objects_and_stay(tmp_path):
     store = DirectoryStore(SystemFileSystem(), tmp_path)
     store.create("log/1", [b"one"])
     store.create("log/2", [b"two"])
@@ -40,7 +40,7 @@ def test_files_of_strangers_are_no_objects_and_stay(tmp_path):
 @pytest.mark.parametrize(
     "make", [os.mkfifo, lambda path: path.write_bytes(b"x"), lambda path: path.symlink_to("/etc/passwd")]
 )
-def test_what_has_the_name_of_an_object_and_is_none_is_told_and_not_asked_for_again(tmp_path, make):
+def test_another_kind_of_file_with_the_name_of_an_object_is_reported_and_not_retried(tmp_path, make):
     store = DirectoryStore(SystemFileSystem(), tmp_path)
     store.create("log/1", [b"one"])
     (tmp_path / "log/1").unlink()
@@ -66,7 +66,7 @@ def test_a_page_costs_one_sync_of_each_directory(tmp_path):
     assert len(syncs) == 2
 
 
-def test_objects_among_tens_of_thousands_of_strangers_are_listed_in_seconds(tmp_path):
+def test_objects_among_tens_of_thousands_of_foreign_files_are_listed_in_seconds(tmp_path):
     store = DirectoryStore(SystemFileSystem(), tmp_path)
     store.create("log/m", [b"ours"])
     for number in range(30_000):

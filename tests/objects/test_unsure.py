@@ -1,4 +1,4 @@
-"""Whatever becomes of requests and answers, an object is written once and its writer knows."""
+"""Whatever happens to requests and answers, an object is written once and its writer knows it."""
 
 import itertools
 import os
@@ -18,16 +18,16 @@ from tests.objects.impatience import give_up
 
 
 def no_pause(seconds, error):
-    """Time does not count here."""
+    """Do not wait."""
 
 
 def content(writer, number, size=HEAD_BYTES):
-    """What only this writing has: a head of a writer's life and a number."""
+    """Return a content of one write only: its head has a nonce of the writer and a number."""
     return (b"%016d%016d" % (writer, number)).ljust(size, b".")
 
 
 class Script:
-    """Dice that show what was written down, and afterwards always the first side."""
+    """Dice that return the given results, then the first choice each time."""
 
     def __init__(self, *fates):
         self._fates = list(fates)
@@ -39,7 +39,7 @@ class Script:
 
 
 class Judging(SettledStore):
-    """The real one; the sabotages of the tests below change how it judges."""
+    """The real store; the tests below sabotage its judgement."""
 
 
 class TakesExistsForSuccess(Judging):
@@ -77,7 +77,7 @@ class TakesChangedForSuccess(Judging):
 
 
 def run_creators(dice, judge):
-    """Two writers create the same names by turns; each must know which of them are its own, and those are its bytes."""
+    """Let two writers create the same names in turn. Each must know its own objects, which must have its bytes."""
     store = MemoryStore()
     faulty = FaultyStore(store, dice)
     writers = [judge(faulty, no_pause) for _ in range(2)]
@@ -95,13 +95,13 @@ def run_creators(dice, judge):
         faulty._apply_late()
     for number in range(4):
         name = f"slot/{number}"
-        assert name in owner, f"{name} is somebody's, and nobody knows"
+        assert name in owner, f"{name} has no writer that knows it"
         assert bytes(store.read(name, 0, 1 << 20).data) == content(owner[name], number)
     assert [each.name for each in list_all(store, "")] == sorted(owner)
 
 
 def run_replacers(dice, judge):
-    """One writer counts up in an object that another changes once; what it was told is what happened, in order."""
+    """Let a writer increment an object that another one changes once. The answers must match the events, in order."""
     store = MemoryStore()
     faulty = FaultyStore(store, dice)
     one, other = judge(faulty, no_pause), SettledStore(store, no_pause)
@@ -111,7 +111,7 @@ def run_replacers(dice, judge):
         try:
             tag = one.replace("counter", [content(0, number)], tag)
         except Changed:
-            raise AssertionError("nobody else has changed it") from None
+            raise AssertionError("no other writer has changed it") from None
         written.append(content(0, number))
         assert bytes(store.read("counter", 0, HEAD_BYTES).data) == written[-1]
     other.replace("counter", [content(1, 9)], store.read("counter", 0, 1).tag)
@@ -124,7 +124,7 @@ def run_replacers(dice, judge):
 
 @st.composite
 def dice(draw):
-    """Draws fates, mostly good ones in the end, so that every run ends."""
+    """Draw fates, good ones in the end, so that every run ends."""
     budget = [draw(st.integers(0, 25))]
 
     def throw(choices):
@@ -139,7 +139,7 @@ def dice(draw):
 
 @settings(max_examples=300, deadline=None)
 @given(dice())
-def test_a_created_object_is_one_writers_who_knows(throw):
+def test_a_created_object_has_one_writer_that_knows_it(throw):
     run_creators(throw, Judging)
 
 
@@ -186,7 +186,7 @@ ASKED = {
 
 @pytest.mark.parametrize("operation", ASKED)
 @pytest.mark.parametrize("fate", ["refused", "lost after", "in part"])
-def test_what_may_be_asked_again_is(operation, fate):
+def test_reads_are_retried(operation, fate):
     sound = MemoryStore()
     for name in ("a", "b", "c"):
         sound.create(name, [b"abcde"])
@@ -195,7 +195,7 @@ def test_what_may_be_asked_again_is(operation, fate):
     assert ASKED[operation](SettledStore(faulty, no_pause))
 
 
-def test_what_is_missing_is_missing_at_once():
+def test_a_missing_object_is_not_retried():
     with pytest.raises(Missing):
         SettledStore(MemoryStore(), pytest.fail).read("none", 0, 1)
 
@@ -217,9 +217,9 @@ def test_the_waits_double_up_to_a_bound_and_end_when_the_caller_gives_up():
     assert waits == [PAUSE_SECONDS_MIN * 2**n for n in range(6)] + [PAUSE_SECONDS_MAX] * 3
 
 
-def test_a_writing_is_not_sent_again_before_the_wait_whatever_it_has_met():
+def test_a_write_is_not_repeated_before_the_pause_whatever_its_error():
     class Lost(MemoryStore):
-        """What is written never comes, and the writer is unsure."""
+        """Loses every write, and is unsure about it."""
 
         sent = 0
 
@@ -267,7 +267,7 @@ def test_a_wait_ends_when_the_caller_stops():
         pause(30.0, Unavailable("down"))
 
 
-def test_who_gives_up_after_an_unsure_answer_is_unsure():
+def test_giving_up_after_an_unsure_answer_raises_unsure():
     faulty = FaultyStore(MemoryStore(), Script("late"))
 
     with pytest.raises(Unsure):
@@ -290,7 +290,7 @@ def test_a_shorter_object_with_the_same_head_is_foreign():
         SettledStore(store, no_pause).create("a", [content(1, 1, 101)])
 
 
-def test_an_object_that_is_gone_is_not_sent_again_and_again_for_its_tag():
+def test_a_replace_of_a_deleted_object_is_not_repeated_forever():
     def never(seconds, error):
         raise AssertionError(f"sent again after {error!r}")
 

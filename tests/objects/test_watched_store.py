@@ -1,4 +1,4 @@
-"""Requests to a store are told with what became of them, counted as a bill has them, and delayed where asked for."""
+"""Requests to a store are reported with their outcomes, counted like a provider bills them, and delayed if wanted."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def ended(
     return EndedRequest(operation, name, sent, received, began, end, outcome, reason)
 
 
-def test_each_request_is_told_once_with_its_bytes_and_what_became_of_it():
+def test_each_request_is_reported_once_with_its_bytes_and_outcome():
     told = []
     store = WatchedStore(MemoryStore(), told.append)
     tag = store.create("a/b", [b"one", b"two"])
@@ -89,7 +89,7 @@ def test_figures_add_up():
     assert puts.total_seconds == pytest.approx(40.1525)
 
 
-def test_what_got_no_answer_and_is_sent_again_is_a_retry():
+def test_a_repeated_request_without_an_answer_is_a_retry():
     figures = StoreFigures(lambda: 0)
     for outcome in (Outcome.UNSURE, Outcome.EXISTS, Outcome.UNAVAILABLE, Outcome.DONE, Outcome.DONE):
         figures.add(ended(outcome=outcome))
@@ -97,7 +97,7 @@ def test_what_got_no_answer_and_is_sent_again_is_a_retry():
         figures.add(ended(Operation.READ, "y", outcome=Outcome.MISSING))
     figures.add(ended(Operation.READ, "z", outcome=Outcome.UNAVAILABLE))
     figures.add(ended(Operation.READ_END, "z"))
-    assert figures.totals().retries == 2, "an object that is not there was asked for anew"
+    assert figures.totals().retries == 2, "a missing object was read again"
 
 
 def test_an_outage_lasts_from_the_first_request_without_an_answer_to_the_next_with_one():
@@ -114,7 +114,7 @@ def test_an_outage_lasts_from_the_first_request_without_an_answer_to_the_next_wi
     assert (figures.totals().is_out, figures.totals().outage_seconds, figures.totals().reason) == (True, 4.0, "lost")
 
 
-def test_a_settled_store_around_a_watched_one_shows_what_it_had_to_do():
+def test_a_settled_store_around_a_watched_one_shows_its_retries():
     fates = iter(["lost after", "done", "done"])
     figures = StoreFigures()
     faulty = FaultyStore(MemoryStore(), lambda choices: next(fates) if len(choices) > 1 else choices[0])
@@ -128,7 +128,7 @@ def test_a_settled_store_around_a_watched_one_shows_what_it_had_to_do():
     assert totals.with_outcome(Outcome.UNSURE) == 1
 
 
-def test_what_a_store_raises_is_passed_on():
+def test_errors_of_the_store_are_passed_on():
     class Broken(MemoryStore):
         def read(self, name, start, size_bytes):
             raise Unavailable("no answer")

@@ -1,9 +1,9 @@
-"""Compressed records with every feature of their format, and what Apache Kafka 4.3 makes of them.
+"""Compressed records with every feature of their formats, and the outcome in Apache Kafka 4.3.
 
-Longer than most files: it is one table, with the writers of what stands in it.
+`tests/differential` sends each entry to Kafka, `tests/records` to our reader. The data of an entry holds DATA unless
+its name says otherwise.
 
-Rules of this file: `tests/differential` asks Kafka for each entry, `tests/records` our reader. The data of an entry
-holds DATA unless its name says otherwise.
+Longer than most files: one table, with the writers of its entries.
 """
 
 import random
@@ -25,17 +25,17 @@ WORD = 0xFFFFFFFF
 
 
 class Outcome(Enum):
-    """What becomes of a batch, with Kafka's error code."""
+    """The outcome of a batch, with Kafka's error code."""
 
     READ = 0
     UNREADABLE = -1
     INVALID = 87
-    REFUSED = "by both, with one code or the other: Kafka notices what comes first"
+    REFUSED = "by both, with one code or the other: Kafka reports the first error"
     LOST = "Kafka's broker takes it, and no Java consumer can read it"
 
 
 def batch_with(codec, data, batch=BATCH):
-    """The batch that says that its records are this data."""
+    """Return a batch that declares this data to be its records."""
     return bytes(assembled(read_header(batch)._replace(attributes=codec), data)[1])
 
 
@@ -43,7 +43,7 @@ def batch_with(codec, data, batch=BATCH):
 
 
 def gz(data=DATA, flags=0, fields=b"", *, method=8, crc_xor=0, size_add=0, header_crc_xor=None, level=6):
-    """A gzip member; arguments that end in `_xor` damage a checksum."""
+    """Return a gzip member; arguments that end in `_xor` damage a checksum."""
     head = b"\x1f\x8b" + bytes([method, flags]) + bytes(6) + fields
     if header_crc_xor is not None:
         head += struct.pack("<H", zlib.crc32(head) & 0xFFFF ^ header_crc_xor)
@@ -114,7 +114,7 @@ def raw_snappy(data=DATA):
 
 
 def xerial(*pieces, version=1, compatible=1):
-    """Snappy blocks after xerial's header."""
+    """Return snappy blocks after xerial's header."""
     frame = XERIAL_MAGIC + struct.pack(">ii", version, compatible)
     for piece in pieces or (DATA,):
         block = raw_snappy(piece)
@@ -149,7 +149,7 @@ SNAPPY = {
         "a negative block": xerial() + struct.pack(">i", -1) + b"xxxx",
         "a length after": xerial() + b"\0\0\0\5",
         "a cut block after": xerial() + b"\0\0\0\5abc",
-        "bytes that are no block after": xerial() + b"\0\0\0\5abcde",
+        "bytes that are not a block after": xerial() + b"\0\0\0\5abcde",
         "a cut header after": xerial() + XERIAL_HEADER[:10],
         "a cut header": XERIAL_HEADER[:12],
         "snappy's own framing": bytes(cramjam.snappy.compress(DATA)),
@@ -180,7 +180,7 @@ def rotated(value, bits):
 
 
 def xxh32(data):
-    """The checksum of LZ4 frames."""
+    """Return the checksum of LZ4 frames."""
     one, two, three, four, five = PRIMES
     lanes = [(one + two) & WORD, two, 0, -one & WORD]
     at = 0
@@ -205,13 +205,15 @@ def lz4_block(data=DATA):
 
 
 def lz4_head(flags=INDEPENDENT, descriptor=0x40, *, version=1, size=0, after=b"", sum_xor=0):
-    """The header of a frame; `after` is the id of a dictionary."""
+    """Return the header of a frame; `after` is the id of a dictionary."""
     head = bytes([version << 6 | flags, descriptor]) + (struct.pack("<Q", size) if flags & SIZE else b"") + after
     return LZ4_MAGIC + head + bytes([(xxh32(head) >> 8 & 255) ^ sum_xor])
 
 
 def lz4(*pieces, flags=INDEPENDENT, head=None, block_xor=0, sum_xor=0, stored=False, end=bytes(4)):
-    """A frame; `head` is another header than the flags ask for, what ends in `_xor` damages a checksum."""
+    """Return a frame; `head` replaces the header that the flags give, and arguments that end in `_xor` damage a
+    checksum.
+    """
     pieces = pieces or (DATA,)
     content = b"".join(pieces)
     frame = lz4_head(flags, size=len(content)) if head is None else head
@@ -223,7 +225,7 @@ def lz4(*pieces, flags=INDEPENDENT, head=None, block_xor=0, sum_xor=0, stored=Fa
 
 
 def linked_lz4():
-    """What librdkafka wrote once, and what most tools write."""
+    """Return a frame with linked blocks, as librdkafka wrote once and most tools write."""
     compressor = cramjam.lz4.Compressor(level=4, content_checksum=False, block_linked=True)
     compressor.compress(DATA)
     return bytes(compressor.finish())
@@ -311,7 +313,7 @@ LZ4 = {
 
 
 def zstd(data=DATA, window_log=None, *, size=None, descriptor=0, dictionary=b"", blocks=None):
-    """A frame with blocks as they are, so that every field can be chosen; without a window it has one segment."""
+    """Return a frame with raw blocks, so that every field can be chosen; without a window it has one segment."""
     head = b"\x28\xb5\x2f\xfd" + bytes([descriptor | (0xA0 if window_log is None else 0x80 if size is not None else 0)])
     if window_log is not None:
         head += bytes([(window_log - 10) << 3])
@@ -325,14 +327,14 @@ def zstd(data=DATA, window_log=None, *, size=None, descriptor=0, dictionary=b"",
 
 
 def padded_zstd(end):
-    """A frame before which others are skipped, so that it ends there."""
+    """Return a frame after skippable ones, so that it ends at the given position."""
     size = end - len(zstd()) - 8
     return struct.pack("<II", 0x184D2A50, size) + bytes(size) + zstd()
 
 
 ZSTD_MAGIC = zstd()[:4]
 SOURCE_BYTES = 131_075
-"""What Kafka's library reads at a time."""
+"""Size of the reads of Kafka's library."""
 ZSTD = {
     Outcome.READ: {
         "plain": bytes(cramjam.zstd.compress(DATA)),
@@ -409,4 +411,4 @@ ROWS = {
     )
     for at in range(-40, 12, 4)
 }
-"""Name -> what becomes of a batch. Java reads gzip in parts of 8 KiB."""
+"""Name -> outcome of a batch. Java reads gzip in parts of 8 KiB."""

@@ -1,4 +1,4 @@
-"""Records as a client may make them."""
+"""Records like those of clients."""
 
 from hypothesis import strategies as st
 
@@ -6,7 +6,7 @@ from pipeline_broker.records.batch import NewRecord
 
 
 def new_records(timestamps, *, count_max, bytes_max=200):
-    """Lists of records with timestamps drawn from a strategy, and keys, values and headers of up to so many bytes."""
+    """Draw lists of records with the given timestamps, and keys, values and headers of limited size."""
     optional_bytes = st.none() | st.binary(max_size=bytes_max)
     return st.lists(
         st.builds(

@@ -84,7 +84,7 @@ def test_a_batch_put_together_from_its_header_and_payload_is_the_same(records, c
 
 
 @given(records_of_clients, codecs, st.integers(2**43, 2**62))
-def test_timestamps_count_from_the_delete_horizon_where_there_is_one(records, codec, horizon_ms):
+def test_timestamps_count_from_the_delete_horizon_if_set(records, codec, horizon_ms):
     first = records[0].timestamp
     header = read_header(build_batch(records, compression=codec))
     assert header.delete_horizon_ms is None

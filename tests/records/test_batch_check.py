@@ -1,4 +1,4 @@
-"""A batch that is checked in steps passes, or is refused, as one that is checked in one go."""
+"""A batch that is checked in steps passes, or is refused, like one that is checked in one turn."""
 
 import pytest
 from hypothesis import given
@@ -30,7 +30,7 @@ rules_of_topics = st.builds(
 
 
 def steps_of(batch, rules, **options):
-    """The check of a batch as if any record were one too many for a turn."""
+    """Check a batch as if each record were one too many for a turn."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_walk, "RECORDS_A_TURN", 0)
         with pytest.raises(LongBatchError) as caught:
@@ -39,7 +39,7 @@ def steps_of(batch, rules, **options):
 
 
 def in_steps(batch, rules, **options):
-    """The header and the batch as they are stored, and in how many turns it was looked at."""
+    """Return the stored header and batch, and the number of turns."""
     check = steps_of(batch, rules, **options)
     check.open()
     turns = sum(1 for _ in check.steps())
@@ -47,7 +47,7 @@ def in_steps(batch, rules, **options):
 
 
 def verdict(check):
-    """What is stored, or the error with all that it tells."""
+    """Return the stored batch, or the error with all its details."""
     try:
         header, stored = check()
     except RecordError as error:
@@ -83,7 +83,7 @@ def test_the_verdict_is_the_same_for_every_batch(records, codec, rules, damage, 
 
 
 @given(new_records(st.just(NOW_MS), count_max=30, bytes_max=5))
-def test_no_turn_looks_at_more_records_and_headers_than_a_turn_may(records):
+def test_no_turn_checks_more_records_and_headers_than_allowed(records):
     batch = build_batch(records)
     most = SMALL_TURN + max(len(record.headers) for record in records)
     with pytest.MonkeyPatch.context() as patch:
@@ -94,7 +94,7 @@ def test_no_turn_looks_at_more_records_and_headers_than_a_turn_may(records):
     assert turns >= len(records) / SMALL_TURN
 
 
-def test_what_takes_longer_than_a_turn_is_left_to_steps():
+def test_a_batch_longer_than_a_turn_is_left_to_steps():
     many = build_batch([NewRecord(None, timestamp=NOW_MS)] * (RECORDS_A_TURN + 1))
     assert check_batch(build_batch([NewRecord(None, timestamp=NOW_MS)] * RECORDS_A_TURN), NOW_MS)
     with_headers = build_batch([NewRecord(None, timestamp=NOW_MS, headers=(("h", b""),) * 2000)] * 3)
@@ -106,7 +106,7 @@ def test_what_takes_longer_than_a_turn_is_left_to_steps():
         assert (header, bytes(stored)) == (read_header(batch), batch)
 
 
-def test_offending_records_are_looked_for_in_turns_too():
+def test_offending_records_are_searched_in_turns_too():
     stamps = [NOW_MS] * (2 * RECORDS_A_TURN) + [NOW_MS + 11]
     batch = build_batch([NewRecord(None, timestamp=stamp) for stamp in stamps], compression=Compression.GZIP)
     check = steps_of(batch, Rules(timestamp_after_max_ms=10))
@@ -123,14 +123,14 @@ def batch_with_headers(*counts):
     return build_batch([NewRecord(None, timestamp=NOW_MS, headers=(("", None),) * count) for count in counts])
 
 
-def test_a_record_has_so_many_headers():
+def test_the_headers_of_a_record_are_limited():
     in_steps(batch_with_headers(RECORD_HEADERS_MAX), Rules())
     with pytest.raises(RecordError, match="a record has at most") as caught:
         in_steps(batch_with_headers(RECORD_HEADERS_MAX + 1), Rules())
     assert caught.value.error_name == "MESSAGE_TOO_LARGE"
 
 
-def test_a_batch_has_so_many_headers_over_all_turns():
+def test_the_headers_of_a_batch_are_limited_over_all_turns():
     full = [RECORD_HEADERS_MAX] * (HEADERS_MAX // RECORD_HEADERS_MAX)
     rules = Rules(size_max=1 << 30)
     _, turns = in_steps(batch_with_headers(*full), rules)

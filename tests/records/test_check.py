@@ -19,7 +19,7 @@ records_of_clients = new_records(st.integers(0, NOW_MS), count_max=200)
 
 
 def changed(batch: bytes, body: bytes | None = None, **fields: int) -> bytes:
-    """The batch with other header fields (or records) and the checksum that belongs to them."""
+    """Return the batch with other header fields (or records) and the matching checksum."""
     header = read_header(batch)._replace(**fields)
     body = batch[61:] if body is None else body
     header = header._replace(batch_length=49 + len(body))
@@ -39,7 +39,7 @@ TWO = build_batch([NewRecord(b"value", b"key", NOW_MS), NewRecord(b"value", b"ke
 
 
 @given(records_of_clients, st.integers(0, 4))
-def test_what_clients_build_passes_unchanged(records, codec):
+def test_batches_of_clients_pass_unchanged(records, codec):
     batch = build_batch(records, compression=codec)
     assert check_batch(memoryview(batch), NOW_MS) == read_header(batch)
 
@@ -52,7 +52,7 @@ def test_damaged_records_under_a_good_checksum_pass_or_give_the_one_error(record
     batch = changed(build_batch(records), bytes(body))
     with contextlib.suppress(InvalidRecord):
         check_batch(batch, NOW_MS, Rules(timestamp_after_max_ms=1 << 70))
-        assert len(list(iterate_records(batch))) == len(records), "what passes can be read by consumers"
+        assert len(list(iterate_records(batch))) == len(records), "consumers can read every batch that passes"
 
 
 @given(records_of_clients, st.integers(0, 4), st.data())
@@ -65,12 +65,12 @@ def test_damaged_bytes_pass_or_give_a_record_error(records, codec, draw):
 
 
 @pytest.mark.parametrize("raw", [None, b"", ONE[:16], ONE[:60], ONE[:-1]])
-def test_no_complete_batch_is_an_invalid_record(raw):
+def test_an_incomplete_batch_is_an_invalid_record(raw):
     refused(raw, "INVALID_RECORD")
 
 
 @pytest.mark.parametrize("length", [-1, 0, 13])
-def test_an_impossible_first_header_is_told_apart(length):
+def test_an_impossible_first_header_has_an_error_of_its_own(length):
     raw = ONE[:8] + struct.pack(">i", length) + ONE[12:]
     assert isinstance(refused(raw, "CORRUPT_MESSAGE"), CorruptFirstHeader)
     assert isinstance(refused(ONE[:16] + b"\x03" + ONE[17:], "CORRUPT_MESSAGE"), CorruptFirstHeader)
@@ -108,7 +108,7 @@ def test_kafkas_error_for(batch, name):
     refused(batch, name)
 
 
-def test_sizes_are_held_against_the_topics_rules():
+def test_sizes_are_compared_with_the_topics_rules():
     assert check_batch(ONE, NOW_MS, Rules(size_max=len(ONE)))
     refused(ONE, "MESSAGE_TOO_LARGE", Rules(size_max=len(ONE) - 1))
     refused(ONE, "RECORD_LIST_TOO_LARGE", Rules(segment_size_max=len(ONE) - 1))
@@ -138,7 +138,7 @@ def test_create_times_outside_the_window_are_named():
 
 @pytest.mark.parametrize("stamps", [[-2], [-5, -2, -3], [-(10**12)]])
 def test_a_largest_timestamp_before_minus_one_is_stored_as_minus_one(stamps):
-    """As in Kafka, which looks for the largest one from there."""
+    """Like Kafka, which starts its search for the largest one there."""
     batch = build_batch([NewRecord(b"value", timestamp=stamp) for stamp in stamps])
     header = check_batch(batch, NOW_MS)
     assert header.max_timestamp == -1

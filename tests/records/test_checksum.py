@@ -1,4 +1,4 @@
-"""The checksum is the package's C function, and nothing beside it is imported for it."""
+"""The checksum is the package's C function, and the rest of the package is not imported."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ def test_it_is_the_checksum_of_any_buffer_in_pieces_too():
     assert checksum.crc32c(memoryview(b"56789"), checksum.crc32c(bytearray(b"1234"))) == CHECK
 
 
-def test_neither_the_packages_command_line_nor_its_metadata_is_read():
+def test_the_packages_command_line_and_metadata_are_not_imported():
     program = "import sys, pipeline_broker.records.checksum; print(*{'argparse', 'email', 'crc32c'} & {*sys.modules})"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.split() == []

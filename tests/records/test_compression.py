@@ -1,4 +1,4 @@
-"""Every codec round trips, is read by other libraries, and never yields more than it is allowed to."""
+"""Every codec round trips, is read by other libraries, and never yields more than allowed."""
 
 import contextlib
 import gzip
@@ -20,7 +20,7 @@ data_strategy = st.one_of(
 
 
 @given(st.sampled_from([Compression.NONE, *CODECS]), data_strategy)
-def test_what_is_compressed_is_read_back(codec, data):
+def test_compressed_data_is_read_back(codec, data):
     assert decompress(codec, compress(codec, data), len(data)) == data
     assert decompress(codec, memoryview(compress(codec, bytearray(data)))) == data
 

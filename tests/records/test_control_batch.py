@@ -1,4 +1,4 @@
-"""Markers are written and read as Apache Kafka's."""
+"""End markers are written and read like Apache Kafka's."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ markers = st.builds(EndMarker, st.booleans(), st.integers(-(2**31), 2**31 - 1))
 
 
 @given(markers, st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.integers(0, 2**62), st.integers(0, 2**62))
-def test_what_is_written_is_read_back(marker, producer_id, epoch, timestamp, base_offset):
+def test_written_markers_are_read_back(marker, producer_id, epoch, timestamp, base_offset):
     batch = marker_batch(producer_id, epoch, marker, timestamp, base_offset=base_offset, leader_epoch=0)
     header = read_header(batch)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (producer_id, epoch, -1)
@@ -31,13 +31,13 @@ def test_what_is_written_is_read_back(marker, producer_id, epoch, timestamp, bas
 
 
 @given(markers, st.binary(max_size=20))
-def test_what_follows_a_marker_is_not_looked_at(marker, behind):
+def test_bytes_after_a_marker_are_ignored(marker, behind):
     batch = marker_batch(7, 0, marker, 5)
     assert read_marker(read_header(batch), batch + behind) == marker
 
 
 @given(markers)
-def test_a_marker_that_is_cut_off_is_none(marker):
+def test_a_marker_that_is_cut_off_is_refused(marker):
     batch = marker_batch(7, 0, marker, 5)
     for end in range(len(batch)):
         assert not list(iterate_batches(batch[:end]))
@@ -47,7 +47,7 @@ def test_a_marker_that_is_cut_off_is_none(marker):
 
 
 def test_a_marker_has_kafkas_size():
-    """66 bytes behind the length, as Apache Kafka 4.3.1 has written it."""
+    """66 bytes after the length, as Apache Kafka 4.3.1 writes it."""
     batch = marker_batch(7, 0, EndMarker(is_commit=True, coordinator_epoch=0), 1_795_352_187_206)
     assert read_header(batch).batch_length == 66
     assert batch[HEADER_SIZE:].hex() == "2000000008000000010c00000000000000"
@@ -63,7 +63,7 @@ def test_a_marker_has_kafkas_size():
         (b"\0\0\0\1", b"\xff\xff" + bytes(4)),
     ],
 )
-def test_what_makes_no_sense_is_refused(key, value):
+def test_malformed_control_records_are_refused(key, value):
     with pytest.raises(InvalidRecord):
         parse_marker(key, value)
 

@@ -1,4 +1,4 @@
-"""What Apache Kafka reads of compressed records is accepted, and nothing else; `frames` has both."""
+"""Compressed records are accepted if Apache Kafka reads them, and only then; `frames` has examples of both."""
 
 import contextlib
 import struct
@@ -46,7 +46,7 @@ MANY_PIECES = {
     Compression.LZ4: lambda count: lz4(*[b"x"] * count),
     Compression.ZSTD: lambda count: zstd(b"x" * (count - 1), blocks=[b"x"] * (count - 1)) + zstd()[:7],
 }
-"""Data in so many pieces; of zstd they are counted where the end is missing."""
+"""Data with the given number of blocks; zstd counts them if the end is missing."""
 
 
 @each_row("outcome, batch", list(ROWS.values()), list(ROWS))
@@ -60,7 +60,7 @@ def test_a_batch_is_accepted_if_kafka_reads_it(outcome, batch):
 
 
 @pytest.mark.parametrize("codec", MANY_PIECES)
-def test_data_in_too_many_pieces_is_refused(codec):
+def test_data_in_too_many_blocks_is_refused(codec):
     unpacked = decompress(codec, MANY_PIECES[codec](PIECES_MAX), SIZE_MAX)
     assert set(unpacked) == {ord("x")}
     with pytest.raises(BatchTooLarge, match=f"more than {PIECES_MAX} blocks"):
@@ -68,8 +68,8 @@ def test_data_in_too_many_pieces_is_refused(codec):
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
-def test_a_batch_in_many_pieces_takes_more_than_a_turn(codec):
-    """It is unpacked in a thread, where there may be more pieces."""
+def test_a_batch_in_many_blocks_takes_more_than_a_turn(codec):
+    """It is unpacked in a thread, which allows more blocks."""
     batch = batch_with(codec, MANY_PIECES[codec](PIECES_MAX + 1))
     with pytest.raises(LongBatchError) as found:
         check_batch(batch, TIMESTAMP)
@@ -88,9 +88,9 @@ def test_lz4_that_an_earlier_version_stored_is_still_read():
         decompress_stored(Compression.GZIP, gz(crc_xor=1))
 
 
-@pytest.mark.parametrize("tail", [b"", bytes(4)], ids=["whole", "with bytes behind it"])
+@pytest.mark.parametrize("tail", [b"", bytes(4)], ids=["whole", "with bytes after it"])
 def test_gzip_of_any_size_is_read_whole_wherever_the_pieces_end(tail):
-    """The library gives so many bytes at a time, and may have more of what it has taken already."""
+    """zlib returns a limited piece at a time, and may hold more output of its consumed input."""
     for size in [0, 1, *(pieces * _INFLATED_BYTES + more for pieces in (1, 2) for more in range(-260, 261, 4))]:
         assert decompress(Compression.GZIP, gz(bytes(size)) + tail) == bytes(size)
 

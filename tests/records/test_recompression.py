@@ -1,4 +1,4 @@
-"""A batch in another codec holds the same records, says of them what the broker has to say, and keeps its bounds."""
+"""A recompressed batch holds the same records, with the broker's header fields, within its limits."""
 
 import random
 
@@ -33,7 +33,7 @@ def stored(batch, rules):
 
 @given(records_of_clients, codecs, targets, producers, st.booleans(), st.integers(-5, 5))
 def test_a_batch_in_another_codec_is_the_same_batch(records, codec, target, producer, append_time, base_shift_ms):
-    """For every pair of codecs; also where the base timestamp is not that of the first record."""
+    """For every pair of codecs, also if the base timestamp is not that of the first record."""
     names = ("producer_id", "producer_epoch", "base_sequence")
     batch = build_batch(records, compression=codec, **dict(zip(names, producer, strict=True)))
     if base_shift_ms and not codec:
@@ -58,26 +58,26 @@ def test_a_batch_in_another_codec_is_the_same_batch(records, codec, target, prod
 
 
 @given(records_of_clients, codecs, targets)
-def test_what_was_compressed_anew_passes_again(records, codec, target):
+def test_a_recompressed_batch_passes_again(records, codec, target):
     rules = Rules(compression=target)
     _, made = stored(build_batch(records, compression=codec), rules)
     assert stored(made, rules)[1] is made
 
 
-def test_a_codec_that_is_asked_for_leaves_the_bytes_of_its_producer():
+def test_a_batch_in_the_wanted_codec_is_unchanged():
     batch = build_batch([NewRecord(b"value" * 100)], compression=Compression.GZIP)
     assert stored(batch, Rules(compression=Target(Compression.GZIP, 9)))[1] is batch
     assert stored(batch, Rules())[1] is batch
 
 
-def test_flags_that_only_a_broker_sets_are_gone():
+def test_flags_that_only_a_broker_sets_are_cleared():
     batch = changed(build_batch([NewRecord(b"value", timestamp=NOW_MS)]), attributes=0x40 | 0x08 | 0x100)
     header, _ = stored(batch, Rules(compression=Target(Compression.LZ4)))
     assert header.attributes == Compression.LZ4
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
-def test_a_batch_that_grows_is_refused_where_it_becomes_too_large(codec):
+def test_a_batch_that_becomes_too_large_is_refused(codec):
     batch = build_batch([NewRecord(bytes(5000), timestamp=NOW_MS)], compression=codec)
     plain_bytes = len(build_batch([NewRecord(bytes(5000), timestamp=NOW_MS)]))
     target = Target(Compression.NONE)
@@ -88,8 +88,8 @@ def test_a_batch_that_grows_is_refused_where_it_becomes_too_large(codec):
         stored(batch, Rules(compression=target, segment_size_max=plain_bytes - 1))
 
 
-def test_a_batch_that_shrinks_must_still_have_been_small_enough_as_it_came():
-    """Kafka looks at max.message.bytes before it compresses anew and after; at segment.bytes only after."""
+def test_a_batch_that_shrinks_must_be_small_enough_before():
+    """Kafka checks max.message.bytes before and after recompression, segment.bytes only after."""
     batch = build_batch([NewRecord(bytes(5000), timestamp=NOW_MS)])
     target = Target(Compression.ZSTD)
     with pytest.raises(BatchTooLarge):
@@ -105,14 +105,14 @@ def test_random_bytes_that_compression_makes_larger_are_refused():
         stored(batch, Rules(compression=Target(Compression.GZIP), size_max=len(batch)))
 
 
-def test_a_bomb_is_bounded_as_it_is_without():
+def test_a_decompression_bomb_is_bounded():
     bomb = changed(build_batch([NewRecord(b"", timestamp=NOW_MS)], compression=4), compress(4, bytes(1 << 22)))
     with pytest.raises(RecordError):
         stored(bomb, Rules(compression=Target(Compression.NONE), decompressed_size_max=1 << 20))
 
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
-def test_levels_act(codec):
+def test_levels_are_applied(codec):
     data = b"".join(b"%d and %d;" % (index * index, index % 17) for index in range(5000))
     sizes = {level: len(compress(codec, data, level)) for level in LEVELS[codec]}
     assert len(set(sizes.values())) > 1

@@ -1,4 +1,4 @@
-"""Records whose keys are chosen are the same as without the choice, whatever the bytes are."""
+"""Choosing records by their keys returns the same records as reading all, whatever the bytes are."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ batches = st.builds(build_batch, new_records(st.integers(0, 2**42), count_max=10
 
 
 def found_in(records):
-    """The records up to the first that cannot be read, and whether there is one."""
+    """Return the records up to the first unreadable one, and whether that exists."""
     found = []
     try:
         found.extend(records)
@@ -24,7 +24,7 @@ def found_in(records):
 
 
 @given(batches, st.sampled_from([lambda key: key is None, bool, lambda _: False]))
-def test_those_that_are_chosen_are_found_and_no_others(batch, is_chosen):
+def test_only_chosen_records_are_returned(batch, is_chosen):
     header = read_header(batch)
     expected = [(it.offset, it if is_chosen(it.key) else None) for it in iterate_records(batch, header)]
     assert list(chosen_records(batch, header, is_chosen)) == expected
@@ -32,7 +32,7 @@ def test_those_that_are_chosen_are_found_and_no_others(batch, is_chosen):
 
 @measured(broken=0.2, whole=0.05)
 @given(st.data())
-def test_of_bytes_that_were_changed_the_same_records_are_read(data):
+def test_the_same_records_of_damaged_bytes_are_read(data):
     batch = bytearray(data.draw(batches))
     batch[data.draw(st.integers(HEADER_SIZE, len(batch) - 1))] ^= data.draw(st.integers(1, 255))
     header = read_header(batch)._replace(
@@ -46,7 +46,7 @@ def test_of_bytes_that_were_changed_the_same_records_are_read(data):
     )
 
 
-def test_of_a_record_that_is_left_out_nothing_behind_the_key_is_read():
+def test_nothing_after_the_key_of_a_skipped_record_is_read():
     # length, attributes, timestamp, offset, key "a", value "v", and five headers that are not there
     unwanted, wanted = b"\x10\0\0\0\2a\2v\x0a", b"\x10\0\0\2\2b\2v\0"
     batch = build_batch([NewRecord(b"v", b"a", 1), NewRecord(b"v", b"b", 1)])[:HEADER_SIZE] + unwanted + wanted

@@ -1,4 +1,4 @@
-"""Places of records say the same as records that are read, and damage is a RecordError."""
+"""Places of records match the decoded records, and damage is a RecordError."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ records_of_clients = new_records(st.integers(-1, 2**62), count_max=200)
 
 
 @given(records_of_clients)
-def test_places_say_what_reading_the_records_says(records):
+def test_places_match_the_decoded_records(records):
     batch = build_batch(records, 7)
     header = read_header(batch)
     data = record_bytes(batch, header)
@@ -47,7 +47,7 @@ def test_a_cut_within_a_record_is_an_invalid_record(records, data):
     st.binary(max_size=300)
     | st.builds(lambda found, end: build_batch(found)[61:] + end, records_of_clients, st.binary(max_size=3))
 )
-def test_any_bytes_are_filled_by_records_or_invalid(data):
+def test_any_bytes_are_records_or_invalid(data):
     try:
         places = list(record_places(data, 0, len(data)))
     except InvalidRecord:
@@ -60,7 +60,7 @@ def test_any_bytes_are_filled_by_records_or_invalid(data):
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
 def test_a_base_and_a_shifted_delta_add_up_to_the_same_time_in_64_bits(time, old_base, new_base):
-    """As Java subtracts and adds, in which a delta of times that are far apart goes round."""
+    """Like in Java, where the delta of distant times wraps around."""
 
     def in_64_bits(value):
         return (value + 2**63) % 2**64 - 2**63

@@ -1,4 +1,4 @@
-"""Timestamps at the limits of 64 bits: those that fit are kept, a sum that does not is refused for that record."""
+"""Timestamps at the limits of 64 bits: those that fit are kept; a record whose sum overflows is refused."""
 
 import pytest
 
@@ -13,7 +13,7 @@ UNLIMITED = Rules(timestamp_before_max_ms=INT64_MAX, timestamp_after_max_ms=INT6
 
 
 def batch(base, *deltas):
-    """Records whose timestamps are `base` and what is added to it; max timestamp as a client may write it."""
+    """Return records with these deltas from `base`, and the max timestamp that a client may write."""
     built = build_batch([NewRecord(b"v", b"k", delta) for delta in (0, *deltas)])
     header = read_header(built)
     return assembled(header._replace(base_timestamp=base, max_timestamp=min(base, INT64_MAX)), built[HEADER_SIZE:])[1]

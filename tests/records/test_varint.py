@@ -1,4 +1,4 @@
-"""Zig-zag numbers round trip and never run past their bound."""
+"""Zig-zag numbers round trip and never run past their limit."""
 
 import pytest
 from hypothesis import given
