@@ -4,9 +4,8 @@ Each method is one system call. Nothing is retried: a write may be short (`write
 at the end of the file. Failures are OSError, failed syncs `SyncError`.
 
 `memory_files.MemoryFiles` and the tests' `MemoryFileSystem` implement the interface, too; one contract test runs on
-all.
-The calls are those of Linux. macOS has substitutes for missing ones, Windows keeps no directories. Missing calls are
-looked up when they are used, so the module can be imported everywhere.
+all. The calls are those of Linux. macOS has substitutes for missing ones, Windows keeps no directories. Missing calls
+are looked up when they are used, so the module can be imported everywhere.
 """
 
 import contextlib
@@ -89,8 +88,6 @@ class Lock(Protocol):
 
 
 class FileSystem(Protocol):
-    """Names and files."""
-
     def confine(self, directory: Path) -> None:
         """Refuse, from now, links that lead out of a directory; the directory itself may be a link."""
 
@@ -171,6 +168,7 @@ class _SystemFile:
         direct = getattr(os, "O_DIRECT", None)
         if fcntl is None or direct is None or not hasattr(os, "pwritev"):
             return None  # macOS and Windows have no O_DIRECT
+        # O_DIRECT is set for this write only, because the other writes of the file are not aligned.
         flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
         try:
             fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags | direct)
@@ -205,6 +203,7 @@ class _SystemFile:
         try:
             _sync(self._descriptor, getattr(os, "fdatasync", os.fsync))
         except OSError as error:
+            # Every error counts: after a failed fsync(2), written data may be lost, whatever the reason.
             raise SyncError(error.errno, error.strerror) from None
 
     def truncate(self, size_bytes: int) -> None:

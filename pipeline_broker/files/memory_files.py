@@ -96,6 +96,7 @@ class MemoryFiles:
         """Return a file system with the same files and no locks, like the disk of a killed broker."""
         copied = MemoryFiles()
         with self._changing:
+            # Under the lock of all changes: otherwise the copy could have a later write without an earlier one.
             copied._directories = {
                 path: {name: None if data is None else bytearray(data) for name, data in names.items()}
                 for path, names in self._directories.items()

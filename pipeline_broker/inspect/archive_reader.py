@@ -76,6 +76,7 @@ class ArchiveReader:
         topic_id, number = split_key(key)
         topic = self._names.find(topic_id)
         is_shown = self._selection.takes(topic, topic_id, number)
+        # Metadata is read even if it is not selected, because topic names come from it.
         if not is_shown and topic_id != METADATA_TOPIC_ID:
             return
         if is_shown:

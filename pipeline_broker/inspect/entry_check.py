@@ -38,8 +38,7 @@ class EntryCheck:
 
     The journal continues each partition where the archive ends. Entries below the archived LSN are also in the archive,
     and must end where the archive does. A partition without archived data starts at offset 0, unless its topic is
-    deleted:
-    such partitions are not archived.
+    deleted: such partitions are not archived.
 
     Args:
         names: topic names; the check adds more.
@@ -137,6 +136,7 @@ class EntryCheck:
             return archived.end_offset
         if not manifest.lsn:
             return 0
+        # Topics that are deleted later in the journal are not archived. `unarchived` reports the others at the end.
         if header.base_offset:
             topic_id, partition = split_key(entry.key)
             name = f"partition {partition} of {self._names.find(topic_id) or uuid_text(topic_id)}"

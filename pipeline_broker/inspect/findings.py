@@ -391,8 +391,7 @@ class Totals:
 
     Attributes:
         segments, frames, entries, records: of the journal; of one in a store, generations and slots count as segments
-        and
-            frames.
+            and frames.
         batch_bytes: total size of the journal's batches.
         next_lsn: the LSN of the next entry that a broker would write.
         archived_lsn: all entries below it are archived.

@@ -128,6 +128,7 @@ class JournalReader:
         size = segment.size_bytes
         yield SegmentFound(segment.number, None if segment.identity is None else f"{segment.identity:016x}", size)
         if segment.identity is None:
+            # Without a header nothing in the segment is valid, so the prefix ends before it.
             self._prefix_ended = True
             if size > HEADER_SPACE:
                 yield Damage(segment.file, 0, "the header of the segment is damaged")
@@ -205,6 +206,7 @@ class JournalReader:
         frames, entries = self._frames, self._entries
         self._note_declared(segment, position)
         end, rest = segment.used_until(position), segment.rest_at(position)
+        # Frames of an earlier use are expected in a recycled segment, and are not a torn tail.
         earlier_bytes = end - position if rest is Rest.EARLIER else 0
         if rest in {Rest.OWN, Rest.UNKNOWN}:
             reason = segment.why_not(position, self.next_lsn) if rest is Rest.OWN else rest.value
@@ -222,6 +224,7 @@ class JournalReader:
         is_damaged = self._declared_durable > next_lsn
         for suspect in self._suspects:
             found = suspect.found
+            # Later segments continue without a gap, so nothing of this tail was needed.
             if suspect.segment < self._last_kept:
                 if suspect.rest is Rest.OWN:
                     yield attrs.evolve(found, reason=f"{found.reason}; the next segment lacks none of its entries")

@@ -118,8 +118,7 @@ def open_segment(files: FileSystem, directory: Path, number: int) -> JournalSegm
     """Read a segment; None if a running broker is reusing its space.
 
     A reused segment loses its name before it is overwritten. So the bytes belong to the segment if it still has its
-    name
-    after the read. Segments above `SEGMENT_BYTES` are never reused, and are read in windows.
+    name after the read. Segments above `SEGMENT_BYTES` are never reused, and are read in windows.
 
     Raises:
         NoDataDirectoryError: it cannot be read.

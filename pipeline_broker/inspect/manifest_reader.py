@@ -38,8 +38,7 @@ class ManifestReader:
     """The manifest of one data directory, judged like `ManifestFile` does.
 
     A torn last edit is ignored. An unreadable edit before a readable one is damage. A running broker keeps adding
-    edits,
-    so readers call `refreshed` before they report a contradiction.
+    edits, so readers call `refreshed` before they report a contradiction.
 
     Args:
         files: the file system.
@@ -178,6 +177,7 @@ def offset_problems(manifest: PartitionManifest) -> Iterator[tuple[str, int]]:
     Missing offsets are allowed before the log start, where readers see none, and where compaction has removed records.
     """
     folder = manifest.folder
+    # Compaction removes records below the first dirty offset, and readers see none below the log start.
     may_skip_to = max(manifest.log_start_offset, manifest.first_dirty_offset)
     expected = manifest.log_start_offset
     for number, segment in enumerate(manifest.segments):

@@ -17,9 +17,8 @@ class MarkReader:
     """The mark of a data directory. Make it before anything else in the directory is read.
 
     Like at the next startup, journal and manifest must end exactly at the mark, and a mark that is cut short is
-    ignored. A
-    broker that starts removes the mark before it writes anything. So the mark is read again at the end, and if it has
-    changed, nothing is compared.
+    ignored. A broker that starts removes the mark before it writes anything. So the mark is read again at the end, and
+    if it has changed, nothing is compared.
 
     Args:
         files: the file system.

@@ -50,8 +50,7 @@ class ObjectJournalReader:
     """One pass over a journal in a store, as `JournalPass`.
 
     The journal starts where the archive ends, or earlier, and continues across fences to the first empty place. A slot
-    is
-    confirmed if it and all slots before it exist, so a damaged one is damage. Slots after an empty place were never
+    is confirmed if it and all slots before it exist, so a damaged one is damage. Slots after an empty place were never
     acknowledged. If the owner deletes the oldest slots, the pass starts over with the next one.
 
     Args:
@@ -109,6 +108,7 @@ class ObjectJournalReader:
                 yield from self._slots(places)
             except BrokenLogError as error:
                 moved = read_boundary(self._store, self._log).place
+                # The owner has deleted slots during the read, so they may be missing for that reason.
                 if moved > boundary and left:
                     yield Superseded(slot_name(self._log, boundary))
                     continue
@@ -164,8 +164,7 @@ class ObjectJournalBytes:
     """The bytes of a journal in a store, as `JournalBytes`.
 
     A place is an integer: the slot without its highest bits, then the position in its object. Slots that are not
-    archived
-    never differ in these bits alone.
+    archived never differ in these bits alone.
 
     Args:
         place: the store and the node.

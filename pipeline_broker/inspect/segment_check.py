@@ -111,6 +111,7 @@ class SegmentCheck:
     def _read_batches(self, rebuild: IndexRebuild, index: SegmentIndex | None) -> Iterator[Finding]:
         position = 0
         segment = self._as_far_as_there_is()
+        # The same function serves consumers, so both agree about damage.
         for header, batch in read_batches(self._store, self._folder, segment, 0, index):
             rebuild.add(header, len(batch))
             self._batches += 1

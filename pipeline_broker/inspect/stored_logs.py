@@ -98,6 +98,7 @@ def read_logs(stored: StoredPlace, wants: Callable[[str], bool]) -> list[Partiti
             if mark is not None:
                 _refuse_damage(mark.findings(journal, manifests))
         except (DamagedSegment, JournalCorrupt, SegmentGone, StoredDataError) as error:
+            # The directory may have changed during the read, so only repeated damage is reported.
             if not left:
                 raise StoredDataError(f"{stored}: {error}") from None
         except PermissionError as error:
@@ -139,6 +140,7 @@ class _Replay(EntryCheck):
 
     def findings(self, segment: NamedSegment, lsn: int, entry: StoredEntry) -> Iterator[Finding]:
         yield from super().findings(segment, lsn, entry)
+        # The archive serves these entries.
         if lsn < self._archived.lsn:
             return
         header = read_header(entry.batch)  # readable: the consumer of the findings stops at damage

@@ -23,8 +23,7 @@ class TopicNames:
     """The known topics, from folder names of the archive and from the broker's own metadata.
 
     Archived metadata must be added before that of the journal. Names of deleted topics are kept, because their batches
-    may
-    still be stored.
+    may still be stored.
     """
 
     def __init__(self) -> None:

@@ -83,6 +83,7 @@ class BlockCache:
         """Add the content of a new object, which is likely to be read next."""
         view = memoryview(content)
         for number in range(-(-len(view) // BLOCK_BYTES)):
+            # Copied: a view would keep the whole content in memory as long as one of its blocks.
             self._keep((name, number), bytes(view[number * BLOCK_BYTES : (number + 1) * BLOCK_BYTES]))
 
     def forget(self, name: str) -> None:

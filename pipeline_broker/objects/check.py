@@ -95,6 +95,8 @@ class _Probe:
             except ObjectStoreError as error:
                 winners.put(error)
 
+        # Concurrent requests find a store that checks the condition first and writes later, which the sequential test
+        # misses.
         threads = [threading.Thread(target=run, args=(content,), daemon=True) for content in contents]
         for thread in threads:
             thread.start()

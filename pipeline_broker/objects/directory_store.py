@@ -87,6 +87,7 @@ class DirectoryStore:
         self._durable: OrderedDict[bytes, None] = OrderedDict()
         self._is_read_only = read_only
         if read_only:
+            # Raises if the directory is missing.
             files.list_directory(directory)
             return
         files.make_directory(directory)
@@ -101,6 +102,7 @@ class DirectoryStore:
             try:
                 self._files.link(written, target)
             except FileExistsError:
+                # The caller acts on `Exists`, so the other process's link must survive a power cut first.
                 self._sync_seen(target)
                 raise Exists(name) from None
             self._sync_names(target.parent, Unsure)
@@ -112,6 +114,7 @@ class DirectoryStore:
             # synced before it, and the directory is synced after it.
             with self._locked(target.parent):
                 try:
+                    # Tags are random. So an equal tag means the same write, not only the same content.
                     is_as_read = _tag(self._open(name)).hex() == tag
                 except FileNotFoundError:
                     raise Changed(name) from None
@@ -142,6 +145,7 @@ class DirectoryStore:
                         unsynced.setdefault(self._path(name).parent, []).append(tag)
                 if len(page) == LIST_MAX:
                     break
+            # One sync per directory makes all listed names durable, instead of one per name.
             for directory, tags in unsynced.items():
                 self._sync_names(directory, Unavailable)
                 for tag in tags:
@@ -171,6 +175,7 @@ class DirectoryStore:
             self._files.make_directory(own)
             with contextlib.suppress(DirectoryLocked, FileNotFoundError):
                 lock = self._files.lock(own / LOCK)
+                # Locked, but perhaps after another process has removed the directory.
                 if lock.is_in_place():
                     return own, lock
 
@@ -220,6 +225,7 @@ class DirectoryStore:
         waited = 0.0
         while True:
             try:
+                # Polled: waiting in flock(2) could not be limited.
                 lock = self._files.lock(directory / LOCK)
                 break
             except DirectoryLocked:

@@ -176,6 +176,8 @@ class Writer(NamedTuple):
         """Record that the owner's object of a slot is stored."""
         assert self.is_in_flight(slot), "a slot has one result"
         stored, confirmed = self.stored | {slot}, self.confirmed
+        # PUTs complete in any order. A slot after a hole must not be acknowledged: a fence may still fall into the
+        # hole.
         while confirmed in stored:
             confirmed += 1
         return self._replace(confirmed=confirmed, stored=frozenset(slot for slot in stored if slot > confirmed))
@@ -183,6 +185,7 @@ class Writer(NamedTuple):
     def meet(self, slot: int) -> "Writer":
         """Record that another broker's object is in a slot of the owner's."""
         assert self.is_in_flight(slot), "a slot has one result"
+        # Both a stop and the fence may be found, in any order. The lowest one ends the generation.
         return self._replace(fence=slot if self.fence is None else min(slot, self.fence))
 
     def is_lost(self, slot: int) -> bool:
@@ -251,6 +254,8 @@ class Fencer(NamedTuple):
         if self.step is Step.READ_BOUNDARY:
             return self._replace(step=Step.LIST, boundary=boundary, place=boundary.place)
         assert self.step is Step.READ_AGAIN, "the step does not expect this result"
+        # If the boundary has moved, data may have been deleted where the fence was created, in the middle of a live
+        # generation.
         return self._replace(step=Step.WON if boundary == self.boundary else Step.LOST)
 
     def see(self, listing: Mapping[Place, bool]) -> "Fencer":
@@ -263,6 +268,7 @@ class Fencer(NamedTuple):
         while (is_fence := listing.get(place)) is not None:
             if not is_fence:
                 place = Place(place.generation, place.slot + 1)
+            # Before the stop exists, fences are ends of earlier generations: continue in the last one.
             elif not self.has_stop:
                 place = _after_fence(place)
             else:
@@ -275,6 +281,7 @@ class Fencer(NamedTuple):
 
 
 def _after_fence(place: Place) -> Place:
+    # Slots continue counting across generations.
     return Place(place.generation + 1, place.slot + 1)
 
 
@@ -283,6 +290,7 @@ def _walk(fencer: Fencer) -> Fencer:
 
 
 def _double_distance(fencer: Fencer) -> Fencer:
+    # The live writer has filled the place of the stop. Try farther away, so that a faster writer is fenced, too.
     return fencer._replace(distance=2 * fencer.distance)
 
 
@@ -299,6 +307,7 @@ def _lose(fencer: Fencer) -> Fencer:
     return fencer._replace(step=Step.LOST)
 
 
+# All other combinations are mistakes of the caller, and raise KeyError.
 _TRANSITIONS: Mapping[tuple[Step, Found], Callable[[Fencer], Fencer]] = {
     (Step.STOP, Found.OWN): _walk,
     (Step.STOP, Found.FENCE): _walk,

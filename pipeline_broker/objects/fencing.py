@@ -103,6 +103,7 @@ class Fencing:
             self.fencer = fencer.see(list_places(self._store, self._log, fencer.place))
         else:
             found = self._create(fencer.wanted)
+            # Otherwise the object was deleted in between, and the same step is tried again.
             if found is not None:
                 self.fencer = fencer.find(found)
             if found is Found.OWN and fencer.step is Step.STOP:
@@ -119,6 +120,7 @@ class Fencing:
         """Try to create a fence; return the object that is there now, or None if it was deleted before it was read."""
         name = slot_name(self._log, place)
         header = SlotHeader(SlotKind.FENCE, self._node, *place, self._nonce)
+        # `Exists` is never the fencer's own fence, because the settled store has compared the contents.
         try:
             self._store.create(name, encode_slot(header, ()).parts)
         except Exists:

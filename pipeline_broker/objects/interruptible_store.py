@@ -59,6 +59,7 @@ class InterruptibleStore(StoreAround):
         with self._lock:
             self._is_interrupted = True
             in_flight = tuple(self._in_flight)
+        # `ended` without `is_answered` tells the caller that the result is unknown.
         for request in in_flight:
             request.ended.set()
         self._requests.put(None)
@@ -69,6 +70,7 @@ class InterruptibleStore(StoreAround):
             if self._is_interrupted:
                 raise Interrupted("the broker is closing and sends no more requests to the store")
             self._in_flight.add(pending)
+            # A thread per concurrent request, so no request ever waits for the answer to another one.
             if len(self._in_flight) > self._threads:
                 self._threads += 1
                 threading.Thread(target=_run, args=(self._requests,), name="object-store", daemon=True).start()

@@ -4,8 +4,7 @@ Values only: no I/O. Callers pass in times of their own monotonic clock. A lease
 Fences decide who owns the log (`fenced_log`). So a wrong clock, a hanging store or a lost lease can cost an unnecessary
 takeover, but no record.
 
-    <log>/lease   replaced only if unchanged since it was read: of several brokers that claim the same lease, one
-    succeeds
+    <log>/lease   replaced only if unchanged since it was read, so one of several brokers that claim it succeeds
 
 The owner renews the lease, which holds the owner's nonce and a rising counter, so no content repeats. If the content
 stays the same for a whole session, the owner is presumed dead. An owner that shuts down cleanly gives the lease back.
@@ -121,10 +120,8 @@ class Watch(NamedTuple):
     """Observations of a lease by a standby that reads it again and again.
 
     Silence is measured from the answer that first showed the content to the start of the latest read. So a slow answer,
-    or
-    a read that began before the standby itself was suspended, never counts as silence of the owner. Of the time between
-    two
-    reads, at most a third of a session counts (`GAPS_PER_SESSION`).
+    or a read that began before the standby itself was suspended, never counts as silence of the owner. Of the time
+    between two reads, at most a third of a session counts (`GAPS_PER_SESSION`).
 
     Attributes:
         session_seconds: the silence after which the lease may be claimed.

@@ -22,10 +22,8 @@ class LeaseState(NamedTuple):
         is_held: the lease is this owner's, as far as it knows.
         age_seconds: time since the last granted request was sent.
         is_current: no standby can have claimed the lease yet, or the store has refused a request sent less than a
-            session
-            ago, so no standby can be known to have claimed it. The owner then keeps serving, like a Kafka leader that
-            has
-            lost its controller. Always False for a lease that is another broker's.
+            session ago, so no standby can be known to have claimed it. The owner then keeps serving, like a Kafka
+            leader that has lost its controller. Always False for a lease that is another broker's.
     """
 
     is_held: bool
@@ -78,9 +76,8 @@ class LeaseKeeper:
     """A thread that keeps a lease from construction until `close`.
 
     The thread also runs while the owner still reads the log that it took over. An owner whose lease was claimed
-    continues,
-    because only a fence ends it. If no fence appears, it claims the lease again once that stands still, like a standby.
-    While the store does not answer, the keeper repeats its request.
+    continues, because only a fence ends it. If no fence appears, it claims the lease again once that stands still, like
+    a standby. While the store does not answer, the keeper repeats its request.
 
     Args:
         store: not settled.
@@ -105,6 +102,7 @@ class LeaseKeeper:
         self._unsettled = store
         self._pause_until_stopped = pause_until(self._stopping)
         self._store = SettledStore(store, self._pause)
+        # A daemon: a hanging store must not keep the process alive.
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
         self._thread.start()
 
@@ -127,6 +125,8 @@ class LeaseKeeper:
     def _pause(self, seconds: float, error: ObjectStoreError) -> None:
         # Failed reads of another broker's lease count here, too. `is_current` is False then in any case.
         self._refused_at = self._tried_at
+        # Never longer than a renewal interval: with the full backoff, a standby could claim the lease after a short
+        # outage.
         self._pause_until_stopped(min(seconds, self._times.renew_seconds), error)
         self._tried_at = time.monotonic()
 
@@ -150,6 +150,7 @@ class LeaseKeeper:
                     self._renew()
         if self._tag is not None and self._gives_back:
             with suppress(ObjectStoreError):
+                # One try without retries, because shutdown does not wait for a hanging store.
                 claim_lease(self._unsettled, self._log, self._lease.given_back(), Sight(tag=self._tag))
 
     def _renew(self) -> None:
@@ -162,6 +163,7 @@ class LeaseKeeper:
             self._claim(Sight(tag=self._tag))
 
     def _claim_when_still(self) -> None:
+        # Like a standby: another owner that renews the lease keeps it.
         watch = Watch(self._times.session_seconds)
         while not self._stopping.wait(self._times.look_seconds):
             asked_at = time.monotonic()

@@ -24,8 +24,7 @@ class MemoryStore:
     """A store that always answers: it never raises `Unavailable` or `Unsure`.
 
     One lock guards everything, so the store as a whole is linearizable. Contents are copied on write and never changed,
-    so
-    reads return them without a copy.
+    so reads return them without a copy.
     """
 
     def __init__(self) -> None:
@@ -82,6 +81,7 @@ class MemoryStore:
         if name not in self._objects:
             bisect.insort(self._names, checked_name(name))
         self._writes += 1
+        # A number per write, so that no tag repeats even if a content does.
         tag = str(self._writes)
         self._objects[name] = (content, tag)
         return tag

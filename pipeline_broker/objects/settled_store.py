@@ -80,8 +80,7 @@ class SettledStore:
     """A store that raises `Unavailable` and `Unsure` only when `pause` gives up.
 
     `Exists` and `Changed` are then about another writer's object. The caller's own object, if another writer replaced
-    or
-    deleted it before it could be read, counts as never written.
+    or deleted it before it could be read, counts as never written.
 
     Args:
         store: answers the requests.
@@ -102,6 +101,7 @@ class SettledStore:
                 met: ObjectStoreError = error
             except (Exists, Unsure) as error:
                 met = error
+                # `Exists` may be the answer to a repeated copy of this request. Only the content tells.
                 found = self._read_head(name)
                 if found is not None:
                     if own.matches(found):
@@ -122,6 +122,7 @@ class SettledStore:
                 found = self._read_head(name)
                 if found is not None and own.matches(found):
                     return found.tag
+                # With the old tag, no copy of the request has been applied yet: send it again.
                 if found is None or found.tag != tag:
                     raise Changed(name) from None
             backoff.wait(met)
@@ -160,6 +161,7 @@ class _OwnContent:
     def __init__(self, parts: Sequence[Buffer]) -> None:
         self._size_bytes = sum(map(len, parts))
         head = b""
+        # Copies only the head: contents may have megabytes.
         for part in parts:
             head += bytes(part[: HEAD_BYTES - len(head)])
             if len(head) == HEAD_BYTES:

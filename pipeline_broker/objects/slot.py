@@ -13,9 +13,8 @@ Layout (little-endian):
                 CRC-32C 4 (of the index and the trailer so far), magic 4
 
 An entry has a key, by which it is grouped, and a head, which the index repeats. So a takeover reads only the end of
-each
-object. The trailer repeats the header for the same reason: the reader must know who wrote the object. The header is
-unique to its writer, because it holds the nonce of one run of a process (see `settled_store`).
+each object. The trailer repeats the header for the same reason: the reader must know who wrote the object. The header
+is unique to its writer, because it holds the nonce of one run of a process (see `settled_store`).
 """
 
 import enum
@@ -266,6 +265,7 @@ def read_index(tail: Buffer) -> SlotIndex:
     size = tail_size(tail)
     if size > len(tail):
         raise DamagedSlotError("its index is longer than the bytes that were read")
+    # The checksum comes before everything else: counts and sizes are trusted afterwards.
     tail = bytes(tail[len(tail) - size :])
     checked = size - len(END_MAGIC) - _SUM.size
     if _SUM.unpack_from(tail, checked)[0] != crc32c(memoryview(tail)[:checked]):
@@ -301,6 +301,7 @@ def _index_of(index: bytes, size: int, group_count: int) -> tuple[list[IndexEntr
             entries.append(IndexEntry(place, key, position, size_bytes, index[at : at + head_size]))
             at += head_size
             position += size_bytes
+            # The buffer also holds the trailer, so reading past the index would not fail by itself.
             if at > size:
                 raise DamagedSlotError("its index is shorter than its entries need")
         if position != end:

@@ -1,7 +1,7 @@
 """Reads the slots of a log, several at once, in order: for takeovers, and for serving consumers.
 
-A confirmed slot that is missing or damaged raises BrokenLogError, because continuing without it would lose
-acknowledged records.
+A confirmed slot that is missing or damaged raises BrokenLogError, because continuing without it would lose acknowledged
+records.
 """
 
 from collections import deque
@@ -99,6 +99,7 @@ class SlotReader:
         read_bytes = len(first.data)
         if read_bytes == first.size_bytes:
             return self._parsed(place, first.data, read_slot)
+        # The end of the object must prove that it is a slot of this size before memory is spent on the rest.
         left_bytes = self._read_index(place).object_size - read_bytes
         return self._parsed(place, b"".join((first.data, self.range(place, read_bytes, left_bytes))), read_slot)
 

@@ -20,8 +20,7 @@ class SlotWriter:
     """Writes slots as the owner of a generation. Thread-safe; each slot belongs to one thread of the caller.
 
     The settled store repeats a PUT until its result is known. So an outage of the store delays commits and fails none.
-    One
-    lock guards one value, `Writer`, which decides everything. No PUT is made while the lock is held.
+    One lock guards one value, `Writer`, which decides everything. No PUT is made while the lock is held.
 
     Args:
         store: settled.
@@ -62,6 +61,7 @@ class SlotWriter:
         Raises:
             ObjectStoreError: the store gave up; the same object may be put again.
         """
+        # Without the lock: several PUTs are in flight at the same time.
         try:
             self._store.create(slot_name(self._log, Place(header.generation, header.slot)), parts)
             is_own = True
@@ -92,6 +92,7 @@ class SlotWriter:
         return slot < self._writer.confirmed or self._writer.is_lost(slot)
 
     def _refuse(self, slot: int) -> None:
+        # Confirmed slots were acknowledged, whatever happened since.
         if slot < self._writer.confirmed:
             return
         if self._writer.is_lost(slot):

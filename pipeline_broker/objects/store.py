@@ -10,8 +10,8 @@ A method sends its request once and never retries. Its error says what is known 
 * `Unsure`: it may have been applied, may be applied later, or never.
 
 An HTTP client may repeat a request without telling, and a store may answer a conflict as `Exists`. So `Exists` and
-`Changed` only prove that *some* object is there, perhaps the caller's own. A caller that must know reads the object,
-as `settled_store` does.
+`Changed` only prove that *some* object is there, perhaps the caller's own. A caller that must know reads the object, as
+`settled_store` does.
 
 Names consist of parts of letters, digits, `.`, `_` and `-`, with `/` between them. They sort as text.
 """

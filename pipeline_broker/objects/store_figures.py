@@ -76,8 +76,7 @@ class StoreFigures:
     """Counters that only grow. Thread-safe; a request costs one short hold of a lock.
 
     An outage begins with the first request that gets no answer. It ends with the next request that gets one, whatever
-    its
-    operation.
+    its operation.
 
     Args:
         clock_ns: the clock of the requests.
@@ -107,6 +106,7 @@ class StoreFigures:
                 del self._failed[key]
             if not outcome.is_answer:
                 self._failed[key] = None
+                # Names of failed requests that are never repeated must not pile up.
                 if len(self._failed) > FAILED_MAX:
                     self._failed.popitem(last=False)
             if outcome.is_answer:

@@ -96,6 +96,7 @@ class WatchedStore(StoreAround):
         try:
             answer = send()
         except BaseException as error:
+            # By exact type, so `Interrupted`, a subclass of `Unavailable`, counts as `failed`.
             outcome = _OUTCOMES.get(type(error), Outcome.FAILED)
             self._ended(EndedRequest(*request, 0, began_ns, time.monotonic_ns(), outcome, str(error)))
             raise

@@ -122,6 +122,7 @@ def check_batch(  # noqa: C901 - runs for every batch, where a call costs more t
         header
     )
     end = LENGTH_OVERHEAD + length
+    # One condition guards all rare checks, so most batches need no call.
     if base_offset or end != len(buffer) or end > rules.size_max or attributes & COMPRESSION_MASK:
         _check_envelope(buffer, header, rules, zstd_allowed)
     # Copying a slice of a few bytes is faster than making a view.
@@ -166,8 +167,7 @@ class BatchCheck:
     """The rest of `check_batch` in steps, for a batch that takes longer than a turn.
 
     Call `open`, which may run in a thread, then exhaust `steps`, then call `stored`, which may run in a thread. Each
-    raises
-    a RecordError if the batch is refused.
+    raises a RecordError if the batch is refused.
 
     Args:
         found: raised by `check_batch`.
@@ -205,13 +205,13 @@ class BatchCheck:
         self._data = b""
 
     def stored(self) -> tuple[BatchHeader, Buffer]:
-        """The header and the batch as they are stored, in the topic's codec; may run in a thread."""
+        """Return the header and the batch to store, in the topic's codec."""
         header = _stored_header(self._header, self._view, self._highest, self._rules, self._now_ms)
         return as_stored(header, self._view, self._rules)
 
 
 def _decompressed_in_a_turn(header: BatchHeader, view: Buffer, rules: Rules) -> bytes:
-    """The records, if they are few bytes."""
+    # More than a turn's worth of data is left to `BatchCheck`, which decompresses in a thread.
     size_max = min(rules.decompressed_size_max, RECORDS_BYTES_A_TURN)
     try:
         return decompress(header.compression, bytes(view[HEADER_SIZE:]), size_max)

@@ -57,6 +57,7 @@ def decompress(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) 
 def decompress_stored(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:
     """Like `decompress`, but also read LZ4 that earlier versions of this broker accepted and Kafka does not."""
     try:
+        # Stored batches must stay readable, although new ones like them are refused.
         return decompress(codec, data, size_max)
     except UnreadableCompression:
         if codec != Compression.LZ4:

@@ -44,6 +44,7 @@ def recompressed(
     data = decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes], unpacked_size_max)
     if target.codec == Compression.NONE:  # the size is known already: fail before the work
         _check_size(HEADER_SIZE + len(data), size_max, segment_size_max)
+    # Kafka writes the first record's timestamp as the base, and producers may have chosen another one.
     first_delta = next(record_places(data, 0, len(data)))[3]
     if first_delta:
         shifted = bytearray()

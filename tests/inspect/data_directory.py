@@ -136,8 +136,7 @@ def archived(directory, *, segments=2, store=None):
     """Return a directory with archived segments, like after a kill.
 
     The first segment of the journal is archived and not recycled; the second is reused space. With `segments`, a third
-    one
-    is zero-filled ahead, with a spare beside it.
+    one is zero-filled ahead, with a spare beside it.
     """
     data = Data(directory, store=store)
     for start in range(0, 40, 10):
