@@ -224,7 +224,7 @@ def test_records_deleted_between_planning_and_reading_are_an_error_unless_allowe
     data.archive_all()
     data.note_deleted(0, 6)
 
-    with pytest.raises(RecordsGoneError, match="records of events-0 from offset 0 on were deleted"):
+    with pytest.raises(RecordsGoneError, match="records of events-0, offset 0 and later, were deleted"):
         rows_of(options, ranges)
     assert offsets(rows_of(lenient, ranges)) == list(range(6, 20))
     data.close()
