@@ -84,7 +84,7 @@ class Lock(Protocol):
     def release(self) -> None: ...
 
     def is_in_place(self) -> bool:
-        """Return False if the lock file was removed or replaced, together with its directory perhaps."""
+        """Return whether the lock file still exists; False if it, or its directory, was removed or replaced."""
 
 
 class FileSystem(Protocol):

@@ -12,7 +12,7 @@ def cut_parts(parts: Sequence[Buffer], sizes: Iterable[int]) -> Iterator[list[Bu
 
     Args:
         parts: the buffers.
-        sizes: of the runs, in bytes; their sum is the size of all parts.
+        sizes: the sizes of the runs in bytes; their sum is the size of all parts.
     """
     pending = [memoryview(part) for part in reversed(parts)]
     for size in sizes:

@@ -56,7 +56,7 @@ class Window:
 
         Args:
             pattern: not only zeros.
-            position: where the search starts.
+            position: the start of the search.
         """
         assert any(pattern), "a pattern of zeros could be in a hole, and holes are skipped"
         while position + len(pattern) <= self.size_bytes:

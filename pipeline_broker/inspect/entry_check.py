@@ -23,7 +23,7 @@ class NamedSegment(Protocol):
     """A segment, or a slot, of a journal.
 
     Attributes:
-        number: of the segment or slot.
+        number: the number of the segment or slot.
         file: its name in findings.
     """
 

@@ -48,7 +48,7 @@ class SegmentFound:
 
     Attributes:
         number, identity: from the header, the identity in hexadecimal; None if the header is unreadable.
-        size_bytes: of the file.
+        size_bytes: the size of the file.
     """
 
     type: ClassVar[str] = "segment"
@@ -62,8 +62,8 @@ class FrameFound:
     """An intact frame of the journal: one commit.
 
     Attributes:
-        segment, position: where it starts.
-        size_bytes: with its header.
+        segment, position: the start of the frame.
+        size_bytes: the size with the header.
         first_lsn, entry_count: its entries.
         durable_lsn: entries below this LSN were synced before the frame was written.
     """
@@ -82,10 +82,10 @@ class BatchFound:
     """An entry of the journal: one record batch of one partition.
 
     Attributes:
-        segment, position: where the batch starts; of a journal in a store, slot and position in the object.
-        lsn: of the entry.
-        header: of the batch; None if it is unreadable.
-        records: only at the depth `records`.
+        segment, position: the start of the batch; in a store, the slot and the position in its object.
+        lsn: the LSN of the entry.
+        header: the header of the batch; None if it is unreadable.
+        records: the selected records, only at the depth `records`.
     """
 
     type: ClassVar[str] = "entry"
@@ -139,7 +139,7 @@ class SlotFound:
 
     Attributes:
         generation, slot: its place.
-        size_bytes: of the object.
+        size_bytes: the size of the object.
         first_lsn, entry_count: its entries.
     """
 
@@ -390,12 +390,13 @@ class Totals:
     """The last line of the report.
 
     Attributes:
-        segments, frames, entries, records: of the journal; of one in a store, generations and slots count as segments
-            and frames.
+        segments, frames, entries, records: numbers for the journal; in a store, generations and slots count as
+            segments and frames.
         batch_bytes: total size of the journal's batches.
         next_lsn: the LSN of the next entry that a broker would write.
         archived_lsn: all entries below it are archived.
-        archived_partitions, archived_segments, archived_batches, archived_records, archived_bytes: of the archive.
+        archived_partitions, archived_segments, archived_batches, archived_records, archived_bytes: numbers for the
+            archive.
         set_aside: records that the next startup skips.
     """
 

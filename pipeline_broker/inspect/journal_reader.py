@@ -48,8 +48,8 @@ class JournalReader:
 
     Args:
         files: the file system.
-        data_directory: of a broker.
-        manifests: of the archive.
+        data_directory: a broker's data directory.
+        manifests: the manifest of the archive.
         check: receives all valid entries in order, and starts over with the pass.
     """
 

@@ -41,8 +41,8 @@ class JournalSegment(SegmentWindow):
     Its space may have been used before. Frames with another identity are ignored.
 
     Args:
-        number: of the segment.
-        source: its file.
+        number: the number of the segment.
+        source: the file of the segment.
     """
 
     def __init__(self, number: int, source: ReadableFile) -> None:

@@ -42,7 +42,7 @@ class ManifestReader:
 
     Args:
         files: the file system.
-        data_directory: of a broker.
+        data_directory: a broker's data directory.
     """
 
     def __init__(self, files: FileSystem, data_directory: Path) -> None:

@@ -22,7 +22,7 @@ class MarkReader:
 
     Args:
         files: the file system.
-        data_directory: of a broker.
+        data_directory: a broker's data directory.
 
     Raises:
         NoDataDirectoryError: the mark cannot be read.

@@ -56,7 +56,7 @@ class ObjectJournalReader:
     Args:
         place: the store and the node.
         files: the file system for `file://`.
-        manifests: of the archive.
+        manifests: the manifest of the archive.
         check: receives all valid entries in order, and starts over with the pass.
     """
 

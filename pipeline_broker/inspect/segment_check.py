@@ -53,8 +53,8 @@ class SegmentCheck:
 
     Args:
         store: holds the segment.
-        key: of the partition.
-        folder, segment: from the manifest.
+        key: the key of the partition.
+        folder, segment: the folder and the segment from the manifest.
         names: topic names.
         selection: the batches and records to report; None for no batches.
     """
@@ -242,7 +242,7 @@ def _judge_index(
         content: None if it is missing.
         wanted: the content that the batches give; None if unknown.
         recorded: size and checksum in the manifest; None if unknown.
-        entry_size: of one entry, in bytes.
+        entry_size: the size of an entry in bytes.
     """
     reason, position = "", 0
     status = IndexStatus.VALID

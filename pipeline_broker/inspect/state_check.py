@@ -27,7 +27,7 @@ def set_aside_in(
 
     Args:
         topic: name of an existing topic; None for a deleted one, because a startup skips its records.
-        header: of the batch, which is intact.
+        header: the header of the batch, which is intact.
         selection: the records to check.
     """
     if topic_id == METADATA_TOPIC_ID:

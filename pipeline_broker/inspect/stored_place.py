@@ -49,7 +49,7 @@ def journal_of(files: FileSystem, stored: StoredPlace, manifests: Manifests, che
     Args:
         files: the file system.
         stored: a data directory, or a node in a store.
-        manifests: of the archive.
+        manifests: the manifest of the archive.
         check: receives all valid entries in order.
     """
     place = _place(files, stored)

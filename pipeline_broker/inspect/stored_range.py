@@ -133,7 +133,7 @@ def stored_ranges(
     """Split a log into the ranges between two offsets.
 
     Args:
-        log: from `read_logs`.
+        log: a log from `read_logs`.
         first_offset, end_offset: the offsets, not below the log start; the end is exclusive.
         committed: skip records of aborted transactions. For open ones, the caller lowers `end_offset`.
         since_ms: skip files with older records only.

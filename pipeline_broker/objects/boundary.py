@@ -48,7 +48,7 @@ def trim(store: ObjectStore, log: str, boundary: Boundary, freed_to: Place = STA
     Slots that a fenced owner wrote after the fence are deleted, too.
 
     Args:
-        boundary: as stored. If it were not durable, a takeover after a crash would miss the deleted slots.
+        boundary: the stored boundary. If it were not durable, a takeover after a crash would miss the deleted slots.
         freed_to: before this place only fences are left, so the listing starts here.
     """
     freed = []

@@ -183,7 +183,7 @@ class Writer(NamedTuple):
         return self._replace(confirmed=confirmed, stored=frozenset(slot for slot in stored if slot > confirmed))
 
     def meet(self, slot: int) -> "Writer":
-        """Record that another broker's object is in a slot of the owner's."""
+        """Record that another broker's object was found in one of the owner's slots."""
         assert self.is_in_flight(slot), "a slot has one result"
         # Both a stop and the fence may be found, in any order. The lowest one ends the generation.
         return self._replace(fence=slot if self.fence is None else min(slot, self.fence))
@@ -322,7 +322,7 @@ def data_places(boundary: Boundary, end: Place, listing: Mapping[Place, bool]) -
     """Yield the places of all data between the boundary and the fence at `end`, in order.
 
     Args:
-        boundary: of the log.
+        boundary: the boundary of the log.
         end: the fence that ends the log.
         listing: the existing places, each with True for a fence; read after that fence was created.
 

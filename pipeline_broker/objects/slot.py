@@ -159,8 +159,8 @@ class SlotIndex(NamedTuple):
     """The decoded end of a slot object.
 
     Attributes:
-        entries: in the order of the commit.
-        groups: in the order of the object.
+        entries: the entries in the order of the commit.
+        groups: the groups in the order of the object.
         object_size: size that the whole object must have.
     """
 

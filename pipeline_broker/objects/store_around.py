@@ -28,8 +28,8 @@ class StoreRequest(NamedTuple):
     """One request to a store.
 
     Attributes:
-        name: of the object, or the first one of a `delete`; the prefix of a `list`.
-        sent_bytes: size of the content that is written.
+        name: the name of the object, the first name of a `delete`, or the prefix of a `list`.
+        sent_bytes: the size of the content that is written.
     """
 
     operation: Operation

@@ -55,7 +55,7 @@ class EndedRequest(NamedTuple):
     Attributes:
         operation, name, sent_bytes: see StoreRequest.
         received_bytes: size of the content that was read.
-        began_ns, ended_ns: on the machine's monotonic clock.
+        began_ns, ended_ns: times on the machine's monotonic clock.
         reason: the text of the error; empty if it succeeded.
     """
 

@@ -204,7 +204,7 @@ class BatchBody:
     Attributes:
         data: the encoded records.
         count: their number.
-        base_timestamp, max_timestamp: of these records; the base is the timestamp of the first one.
+        base_timestamp, max_timestamp: the first and the largest timestamp of the records.
     """
 
     __slots__ = ("base_timestamp", "count", "data", "max_timestamp")
@@ -260,14 +260,14 @@ def build_batch(
     """Build a batch with create times; the first record's timestamp is the base.
 
     Args:
-        records: at least one, or a body that was filled before.
+        records: at least one record, or a filled body.
         base_offset: offset of the first record.
         compression: id of the codec.
-        producer_id, producer_epoch, base_sequence: of an idempotent producer; -1 for none.
-        leader_epoch: of the partition; -1 for none.
+        producer_id, producer_epoch, base_sequence: the fields of an idempotent producer; -1 for none.
+        leader_epoch: the leader epoch of the partition; -1 for none.
         transactional: sets the transactional bit.
         control: sets the control bit.
-        compression_level: as Kafka numbers the codec's levels; None for Kafka's default.
+        compression_level: a level of the codec, numbered like Kafka's; None for Kafka's default.
     """
     if isinstance(records, BatchBody):
         body = records

@@ -82,7 +82,7 @@ class LongBatchError(Exception):
     """The batch takes longer than a turn, and must be checked in steps with `BatchCheck`.
 
     Attributes:
-        header: of the batch; everything except the records has been checked.
+        header: the header of the batch; everything except the records has been checked.
         batch: its bytes, without the ones after it.
     """
 
@@ -107,7 +107,7 @@ def check_batch(  # noqa: C901 - runs for every batch, where a call costs more t
     Args:
         buffer: the records that a client sent for one partition.
         now_ms: wall clock.
-        rules: of the topic.
+        rules: the rules of the topic.
         zstd_allowed: False for Produce requests below version 7.
         transactions_allowed: the producer has a transaction, so the batch may be part of it.
 
@@ -172,7 +172,7 @@ class BatchCheck:
     Args:
         found: raised by `check_batch`.
         now_ms: wall clock.
-        rules: of the topic.
+        rules: the rules of the topic.
     """
 
     def __init__(self, found: LongBatchError, now_ms: int, rules: Rules) -> None:

@@ -51,7 +51,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     Args:
         codec: a `Compression`.
         data: the encoded records.
-        level: as Kafka numbers the codec's levels; None for Kafka's default.
+        level: a level of the codec, numbered like Kafka's; None for Kafka's default.
 
     Raises:
         UnknownCompression: no codec has this id.

@@ -50,12 +50,12 @@ def marker_batch(
     """Build the batch that ends a producer's transaction.
 
     Args:
-        producer_id: of the transaction.
+        producer_id: the producer of the transaction.
         producer_epoch: lower epochs are fenced by this batch.
         marker: commit or abort.
         timestamp: milliseconds since 1970.
         base_offset: its offset in the log.
-        leader_epoch: of the partition.
+        leader_epoch: the leader epoch of the partition.
     """
     key = _KEY.pack(VERSION, COMMIT if marker.is_commit else ABORT)
     record = NewRecord(_VALUE.pack(VERSION, marker.coordinator_epoch), key, timestamp)

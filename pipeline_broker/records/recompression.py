@@ -30,8 +30,8 @@ def recompressed(
     """Recompress a batch, and return it with its header.
 
     Args:
-        header: returned by `check_batch`.
-        batch: as the client sent it.
+        header: the header from `check_batch`.
+        batch: the batch that the client sent.
         target: the codec.
         size_max: limit of the new batch, `max.message.bytes`.
         segment_size_max: limit of the new batch, the size of a segment.

@@ -35,8 +35,8 @@ def iterate_records(
     """Yield the records of one complete batch.
 
     Args:
-        batch: its bytes.
-        header: of the batch, if it was decoded already.
+        batch: the bytes of the batch.
+        header: the header of the batch, if it was decoded already.
         size_max: limit of the decompressed records, in bytes.
         name_errors: see `records_in`.
 
@@ -53,7 +53,7 @@ def records_in(data: bytes, header: BatchHeader, name_errors: str = "replace") -
 
     Args:
         data: the bytes.
-        header: of the batch.
+        header: the header of the batch.
         name_errors: error handler for header names that are not UTF-8; "surrogateescape" keeps their bytes.
 
     Raises:
