@@ -35,7 +35,7 @@ _UNFIT = (UnfitFileError, IsADirectoryError, NotADirectoryError, FileExistsError
 
 
 class DirectoryLocked(Exception):
-    """Another process uses the data directory."""
+    pass
 
 
 class FencedError(Exception):

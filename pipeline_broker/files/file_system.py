@@ -74,8 +74,7 @@ class File(ReadableFile, Protocol):
     def sync_data(self) -> None:
         """Return once all data written so far, and the length of the file, survive a power cut."""
 
-    def truncate(self, size_bytes: int) -> None:
-        """Set the size of the file."""
+    def truncate(self, size_bytes: int) -> None: ...
 
 
 class Lock(Protocol):
@@ -97,8 +96,7 @@ class FileSystem(Protocol):
     def list_directory(self, path: Path) -> list[str]:
         """Return the names in a directory, unordered; raises FileNotFoundError if it is missing."""
 
-    def list_directories(self, path: Path) -> list[str]:
-        """Return the names of the subdirectories of a directory."""
+    def list_directories(self, path: Path) -> list[str]: ...
 
     def open(self, path: Path, *, create: bool = False) -> File:
         """Open a file for reading and writing. With `create`, make a new, empty file, and fail if the name exists."""
@@ -111,8 +109,7 @@ class FileSystem(Protocol):
 
     def unlink(self, path: Path) -> None: ...
 
-    def remove_directory(self, path: Path) -> None:
-        """Remove an empty directory."""
+    def remove_directory(self, path: Path) -> None: ...
 
     def sync_directory(self, path: Path) -> None:
         """Return once the names in the directory survive a power cut."""
@@ -120,8 +117,7 @@ class FileSystem(Protocol):
     def free_bytes(self, path: Path) -> int:
         """Return the free space available to the files of a directory."""
 
-    def total_bytes(self, path: Path) -> int:
-        """Return the size of the file system that holds a directory."""
+    def total_bytes(self, path: Path) -> int: ...
 
     def lock(self, path: Path) -> Lock:
         """Lock the file at `path`, creating it if missing; raises DirectoryLocked if another process holds the lock."""
@@ -257,8 +253,6 @@ def _sync_directory(path: Path) -> None:
 
 
 class SystemFileSystem:
-    """The file system of the operating system."""
-
     def __init__(self) -> None:
         self._confined = ConfinedDirectories()
 

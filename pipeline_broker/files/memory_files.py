@@ -88,7 +88,6 @@ class MemoryFiles:
 
     @property
     def used_bytes(self) -> int:
-        """Total size of all files."""
         with self._changing:
             return sum(len(data) for names in self._directories.values() for data in names.values() if data is not None)
 

@@ -77,11 +77,6 @@ class JournalReader:
         self._last_end: tuple[int, int | None, int] | None = None
 
     def findings(self) -> Iterator[Finding]:
-        """Yield all findings in the order of the data, the verdict on the end of the journal last.
-
-        Raises:
-            NoDataDirectoryError: a file cannot be read.
-        """
         self._restart()
         numbers = segment_numbers(self._files, self._directory)
         if not numbers and self.next_lsn:
@@ -104,7 +99,6 @@ class JournalReader:
         yield from extra_files(self._files, self._directory)
 
     def ends_at(self, number: int, identity: int, position: int) -> bool:
-        """Return whether the last segment with a valid frame is this one, and that frame ends at this position."""
         return self._last_end == (number, identity, position)
 
     def _restart(self) -> None:

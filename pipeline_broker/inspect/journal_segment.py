@@ -31,7 +31,6 @@ class Rest(enum.Enum):
 
 
 def journal_file(name: str) -> str:
-    """Return the name of a journal file in findings."""
     return f"{JOURNAL_NAME}/{name}"
 
 
@@ -51,7 +50,6 @@ class JournalSegment(SegmentWindow):
 
     @property
     def file(self) -> str:
-        """Its name in findings."""
         return journal_file(segment_path(Path(), self.number).name)
 
     def rest_at(self, position: int) -> Rest:
@@ -110,7 +108,6 @@ class _Snapshot(ReadableFile):
 
 
 def snapshot(number: int, content: bytes) -> JournalSegment:
-    """Return a segment with the given content."""
     return JournalSegment(number, _Snapshot(content))
 
 

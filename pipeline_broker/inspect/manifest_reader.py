@@ -57,11 +57,9 @@ class ManifestReader:
         self._positions: dict[bytes, int] = {}
 
     def position_of(self, key: bytes) -> int:
-        """Return the start of the last edit of a partition."""
         return self._positions.get(key, 0)
 
     def refreshed(self) -> Manifest | None:
-        """Read the manifest again; None if it is damaged."""
         window = self._read()
         manifest, position = Manifest(), 0
         try:
@@ -74,7 +72,6 @@ class ManifestReader:
         return manifest if is_known else None
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the edits, the damage, and the manifest as a whole. Sets `manifest` and `end`."""
         window = self._read()
         self.manifest, self.end = None, file_end(window)
         manifest, position, count = Manifest(), 0, 0

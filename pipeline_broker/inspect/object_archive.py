@@ -78,8 +78,6 @@ class ObjectArchive:
 
 
 class _LogReader:
-    """The log of the archive, as `Manifests`."""
-
     def __init__(self, store: ObjectStore, node: int, show: Callable[[FileMap], None]) -> None:
         self.file = log_name(node)
         self.manifest: Manifest | None = Manifest()
@@ -123,8 +121,6 @@ class _LogReader:
 
 
 class _NoLog:
-    """A `FileLog` that refuses changes."""
-
     def __init__(self) -> None:
         self.files = FileMap()
 

@@ -70,15 +70,10 @@ class ObjectJournalReader:
         self.next_lsn = 0
 
     def ends_at(self, number: int, identity: int, position: int) -> bool:  # noqa: ARG002 - see `JournalPass`
-        """Return False: a journal in a store has no mark of a clean shutdown."""
+        # A journal in a store has no mark of a clean shutdown.
         return False
 
     def findings(self) -> Iterator[Finding]:
-        """Yield all findings in the order of the data.
-
-        Raises:
-            NoDataDirectoryError: the store does not answer.
-        """
         try:
             yield from self._walk()
         except ObjectStoreError as error:

@@ -40,7 +40,6 @@ __all__ = ["SegmentCheck", "file_of"]
 
 
 def file_of(name: str) -> str:
-    """Return the name of an archive file in findings."""
     return f"{ARCHIVE_NAME}/{name}"
 
 

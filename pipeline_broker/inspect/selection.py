@@ -33,13 +33,11 @@ class Selection:
 
     @property
     def is_narrow(self) -> bool:
-        """True if any limit is set."""
         limits = (self.topic, self.partition, self.first_offset, self.last_offset)
         return any(limit is not None for limit in limits)
 
     @property
     def with_records(self) -> bool:
-        """True if single records are shown."""
         return self.shows("records")
 
     @property
@@ -52,11 +50,9 @@ class Selection:
         return DEPTHS.index(self.depth) >= DEPTHS.index(depth)
 
     def takes_topic(self, name: str | None, topic_id: bytes) -> bool:
-        """Return whether the topic is selected."""
         return self.topic is None or self.topic in {name, uuid_text(topic_id)}
 
     def takes(self, name: str | None, topic_id: bytes, partition: int) -> bool:
-        """Return whether the partition is selected."""
         return self.partition in {None, partition} and self.takes_topic(name, topic_id)
 
     def takes_offsets(self, first: int, last: int) -> bool:

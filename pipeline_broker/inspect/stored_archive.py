@@ -86,16 +86,13 @@ class StoredArchive(Protocol):
 
 
 class LocalArchive:
-    """The archive in a data directory."""
-
     def __init__(self, files: FileSystem, data_directory: Path) -> None:
         self._files = files
         self._directory = data_directory / ARCHIVE_NAME
         self.manifests = ManifestReader(files, data_directory)
         self.store = LocalStore(files, self._directory, read_only=True)
 
-    def prepare(self) -> None:
-        """Do nothing: the manifest names the files."""
+    def prepare(self) -> None: ...
 
     def folders(self) -> Sequence[str]:
         try:

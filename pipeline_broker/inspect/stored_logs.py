@@ -69,7 +69,6 @@ class StoredFiles:
         return PartitionLog(topic, topic_id, partition, TailCache(0), self._sources)
 
     def archived(self, manifest: PartitionManifest) -> ArchivedLog:
-        """Return the archived part of a partition."""
         return ArchivedLog(self._archive, manifest)
 
     def archived_batches(self, manifest: PartitionManifest) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -94,7 +94,6 @@ def check_is_stored(files: FileSystem, stored: StoredPlace) -> None:
 
 
 def _place(files: FileSystem, stored: StoredPlace) -> ArchivePlace | None:
-    """Return the store that holds a broker's archive; None if the data directory holds it."""
     if isinstance(stored, ArchivePlace):
         return stored
     try:

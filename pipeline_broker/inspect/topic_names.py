@@ -31,7 +31,6 @@ class TopicNames:
         self._live: dict[str, Topic] = {}
 
     def find(self, topic_id: bytes) -> str | None:
-        """Return the topic's name, None if unknown."""
         return self._names.get(topic_id)
 
     def is_live(self, topic_id: bytes) -> bool:
@@ -49,7 +48,6 @@ class TopicNames:
         return self._live.values()
 
     def has_selected(self, selection: Selection) -> bool:
-        """Return whether a selected topic is known."""
         return any(selection.takes_topic(name, topic_id) for topic_id, name in self._names.items())
 
     def note_folder(self, topic_id: bytes, folder: str) -> None:

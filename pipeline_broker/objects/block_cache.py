@@ -49,7 +49,6 @@ class BlockCache:
 
     @property
     def size_bytes(self) -> int:
-        """Memory used by the blocks."""
         return self._size_bytes
 
     def read(self, name: str, start: int, size_bytes: int) -> Buffer:

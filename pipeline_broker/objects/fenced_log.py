@@ -75,7 +75,6 @@ class Place(NamedTuple):
 
 
 def slot_name(log: str, place: Place) -> str:
-    """Return the name of a slot's object."""
     return f"{log}/{place.generation:020d}/{place.slot:020d}"
 
 
@@ -161,7 +160,6 @@ class Writer(NamedTuple):
 
     @property
     def may_begin(self) -> bool:
-        """True if the next slot may be begun now."""
         return self.fence is None and self.next_slot - self.confirmed < self.in_flight_max
 
     def is_in_flight(self, slot: int) -> bool:
@@ -246,7 +244,6 @@ class Fencer(NamedTuple):
 
     @property
     def successor(self) -> Place:
-        """The first place of the next generation."""
         return _after_fence(self.place)
 
     def read(self, boundary: Boundary) -> "Fencer":

@@ -23,7 +23,7 @@ TRIES_MAX = 20  # each lost try has met another fencer, or an owner that raised 
 
 
 class TakeoverError(Exception):
-    """The takeover failed because other brokers kept taking the log over."""
+    pass
 
 
 class Ownership(NamedTuple):
@@ -39,7 +39,6 @@ class Ownership(NamedTuple):
 
     @property
     def first(self) -> Place:
-        """The first place of the owner's generation."""
         return Place(self.fence.generation + 1, self.fence.slot + 1)
 
 

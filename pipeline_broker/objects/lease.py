@@ -74,11 +74,9 @@ class Lease(NamedTuple):
     is_free: bool = False
 
     def renewed(self) -> "Lease":
-        """Return the lease that the owner writes next."""
         return self._replace(counter=self.counter + 1)
 
     def given_back(self) -> "Lease":
-        """Return the lease that the owner writes at shutdown."""
         return self._replace(counter=self.counter + 1, is_free=True)
 
     def encode(self) -> bytes:
@@ -111,7 +109,6 @@ class Sight(NamedTuple):
 
     @property
     def is_free(self) -> bool:
-        """True if the owner has shut down cleanly."""
         lease = Lease.decode(self.content)
         return lease is not None and lease.is_free
 

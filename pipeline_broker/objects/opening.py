@@ -24,8 +24,6 @@ __all__ = ["StoreRefused", "open_store"]
 
 
 class _Cloud(NamedTuple):
-    """A protocol, with the variables for another endpoint and for allowing connections without TLS."""
-
     name: Literal["s3", "az", "gs"]
     endpoint: str
     allow_http: str

@@ -52,8 +52,6 @@ _Answer = TypeVar("_Answer")
 
 
 class Pause(Protocol):
-    """Waits between two tries, or gives up."""
-
     def __call__(self, seconds: float, error: ObjectStoreError) -> None:
         """Wait for `seconds`, or raise `error`, the error of the last try, to give up. Called from any thread."""
 

@@ -66,12 +66,10 @@ FENCE_SIZE = HEADER_SIZE + TRAILER_SIZE
 
 
 class DamagedSlotError(Exception):
-    """Bytes that are not an intact slot object."""
+    pass
 
 
 class SlotKind(enum.IntEnum):
-    """The kind of a slot object."""
-
     DATA = 1
     """The entries of a commit."""
     FENCE = 2

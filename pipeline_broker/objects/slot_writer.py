@@ -38,7 +38,6 @@ class SlotWriter:
 
     @property
     def writer(self) -> Writer:
-        """The current state; any thread may read it."""
         return self._writer
 
     def begin(self, kind: SlotKind = SlotKind.DATA) -> SlotHeader:

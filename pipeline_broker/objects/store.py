@@ -34,7 +34,7 @@ _NAME = re.compile(r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+(?:/(?!\.{1,2}(?:/|$))[A-Z
 
 
 class ObjectStoreError(Exception):
-    """A request to an object store that failed."""
+    pass
 
 
 class Exists(ObjectStoreError):

@@ -13,8 +13,6 @@ _Answer = TypeVar("_Answer")
 
 
 class Operation(StrEnum):
-    """The methods of `ObjectStore`."""
-
     CREATE = "create"
     REPLACE = "replace"
     UPLOAD = "upload"

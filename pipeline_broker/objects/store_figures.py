@@ -68,7 +68,6 @@ class StoreTotals:
         return sum(count for (operation, _), count in self.requests.items() if KINDS[operation] == kind)
 
     def with_outcome(self, outcome: Outcome) -> int:
-        """Return the number of requests with an outcome."""
         return sum(count for (_, found), count in self.requests.items() if found is outcome)
 
 

@@ -64,7 +64,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> int:
-        """0 for create time, 1 for append time."""
+        # 0 for create time, 1 for append time.
         return (self.attributes & APPEND_TIME_BIT) >> 3
 
     @property
@@ -94,7 +94,6 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The size of the whole batch."""
         return LENGTH_OVERHEAD + self.batch_length
 
 

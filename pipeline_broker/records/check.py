@@ -183,7 +183,6 @@ class BatchCheck:
         self._highest = 0
 
     def open(self) -> None:
-        """Decompress the records."""
         compression = self._header.compression
         data = bytes(self._view[HEADER_SIZE:])
         self._data = decompress(compression, data, self._rules.decompressed_size_max) if compression else data

@@ -90,8 +90,7 @@ class RecordListTooLarge(RecordError):
 
 
 class UnsupportedCompression(RecordError):
-    """Zstandard in a Produce request below version 7."""
-
+    # Zstandard in a Produce request below version 7.
     error_name = "UNSUPPORTED_COMPRESSION_TYPE"
     tells_log_start = False
 

@@ -8,7 +8,6 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Return the 32-bit hash as an unsigned number."""
     length = len(data)
     hashed = SEED ^ length
     for word in unpack_from(f"<{length >> 2}I", data):

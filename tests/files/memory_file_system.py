@@ -251,7 +251,6 @@ def _rename(names: dict[Path, _Content], gone: Path | None, new: Path | None, co
 
 
 def _image(content: _Content, choose: Choose) -> bytes:
-    """Return the file after the power cut."""
     image = bytearray(content.durable)
     for position, data in content.pending:
         fate = choose(2)

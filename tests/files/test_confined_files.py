@@ -12,7 +12,6 @@ from pipeline_broker.files.file_system import ReadOnlyFileSystem, SystemFileSyst
 
 @pytest.fixture
 def place(tmp_path):
-    """Return a directory with a file, and another one beside it."""
     (tmp_path / "inside/folder").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
     (tmp_path / "inside/folder/file").write_bytes(b"ours")

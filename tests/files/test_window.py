@@ -23,8 +23,6 @@ def file_of(content, files, path):
 
 
 class Counting:
-    """A file that counts the bytes read from it."""
-
     def __init__(self, file):
         self._file, self.read_bytes, self.largest = file, 0, 0
         self.size_bytes, self.data_from = file.size_bytes, file.data_from

@@ -76,7 +76,6 @@ class Data:
         self.write(self.metadata, [NewRecord(record.value, record.key)])
 
     def note_deleted(self, partition, offset):
-        """Record that a client has deleted the records before the offset."""
         write = LogStarts().raise_to(TOPIC_ID, partition, offset)
         assert write is not None
         self.write(self.metadata, [NewRecord(record.value, record.key) for record in write.records])
@@ -106,7 +105,6 @@ class Data:
         self.manager.on_durable(entries)
 
     def fill(self, commits, value=b"value", start=0):
-        """Write batches of two records, to the partitions in turn."""
         for number in range(start, start + commits):
             records = [NewRecord(value, b"key", number), NewRecord(b"second", None, number)]
             producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0} if number == 0 else {}
@@ -176,7 +174,6 @@ def damages(directory, *arguments):
 
 
 def contents(directory):
-    """Return the contents of all files by name."""
     return {
         str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()
     }

@@ -47,7 +47,6 @@ SETTINGS = settings(
 
 @pytest.fixture(scope="module", params=[2, 3])
 def sample(request, tmp_path_factory):
-    """Return the files of a data directory."""
     directory = tmp_path_factory.mktemp("sample")
     archived(directory, segments=request.param)
     return contents(directory)

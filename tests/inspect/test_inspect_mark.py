@@ -23,7 +23,6 @@ from tests.inspect.data_directory import Data, damages, json_of, of_type, run
 
 @pytest.fixture(params=["journal", "journal and archive"])
 def stopped(request, tmp_path):
-    """Return a directory after a clean shutdown."""
     data = Data(tmp_path / "data", ports=JournalPorts(manifest_end=lambda: data.archive.manifest_end))
     data.fill(20)
     if request.param != "journal":
@@ -34,7 +33,6 @@ def stopped(request, tmp_path):
 
 
 def start(directory):
-    """Start a broker's storage on the directory."""
     journal = Journal.open(directory)
     try:
         clean = journal.clean_shutdown

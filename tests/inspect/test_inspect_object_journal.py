@@ -48,7 +48,6 @@ def store(data, tmp_path):
 
 
 def slots(store):
-    """Return the places of the existing commits in order."""
     found = [(place_of("wal/1", each.name), each.size_bytes) for each in list_all(store, "wal/1/")]
     return [place for place, size in found if place is not None and size != FENCE_SIZE]
 

@@ -17,8 +17,6 @@ REASON = "OffsetCommitValue has no version 99"
 
 
 class StateData(Data):
-    """A data directory with a topic of committed offsets."""
-
     def __init__(self, directory):
         super().__init__(directory)
         (self.offsets,) = self.manager.create(OFFSETS, OFFSETS_ID, 1)

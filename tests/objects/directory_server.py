@@ -29,8 +29,6 @@ _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """One connection."""
-
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 

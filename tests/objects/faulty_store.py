@@ -56,7 +56,6 @@ class FaultyStore:
         self._repeat_if_refused("upload", partial(self._store.upload, name, parts))
 
     def settle(self):
-        """Let all late requests through."""
         while self.late:
             self._apply_late()
 

@@ -104,7 +104,6 @@ class Model:
         return len(parents)
 
     def steps(self, world: World) -> Iterator[tuple[str, World]]:
-        """Yield the possible next events, with the state after each."""
         there = dict(world.bucket)
         for put in world.sent:
             if put[0] not in there:
@@ -254,7 +253,6 @@ def _is_creating(fencer: Fencer) -> bool:
 
 
 def _begun(generation: int, sent: AbstractSet[Put]) -> int:
-    """Return the number of slots that the owner of a generation has begun."""
     return sum(place.generation == generation for place, owner in sent if owner == DATA)
 
 

@@ -109,7 +109,6 @@ class StoreProcess:
             raise
 
     def kill(self):
-        """Kill the process, with all requests in flight."""
         self._process.kill()
         self._process.wait()
 
@@ -122,7 +121,6 @@ class StoreProcess:
 
 
 def environment(address):
-    """Return the environment variables for clients of such a process."""
     return {
         "AWS_ENDPOINT_URL": address,
         "AWS_ACCESS_KEY_ID": "test",

@@ -34,8 +34,6 @@ class ReplacesMissingObjects(MemoryStore):
 
 
 class LosesRaces(MemoryStore):
-    """Checks first, and writes a moment later."""
-
     def create(self, name, parts):
         try:
             self.read(name, 0, 1)

@@ -41,7 +41,6 @@ LARGE = bytes(range(256)) * (9 << 12)  # 9 MiB: more than a part of an upload
 
 @pytest.fixture(scope="module", params=STORES)
 def new_store(request, tmp_path_factory):
-    """Return a function that opens an empty store."""
     directory = tmp_path_factory.mktemp("stores")
     if request.param == "memory":
         yield lambda _: MemoryStore()

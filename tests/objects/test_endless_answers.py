@@ -20,8 +20,6 @@ PIECES_MAX = 200
 
 @contextlib.contextmanager
 def served(monkeypatch, answer):
-    """Yield a store with a server that answers by a function of the handler."""
-
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         do_GET = answer  # noqa: N815 - http.server calls it so

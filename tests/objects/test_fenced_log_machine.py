@@ -61,7 +61,6 @@ class Owner:
 
     @property
     def acknowledged(self):
-        """Return the slots that were acknowledged to a client."""
         return range(self.first.slot, self.slots.writer.confirmed)
 
 

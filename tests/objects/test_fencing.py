@@ -22,7 +22,6 @@ def owned(store):
 
 
 def commit(store, ownership):
-    """Write one slot as an owner."""
     writer = SlotWriter(store, LOG, 1, ownership.nonce, Writer.owning(ownership.first))
     header = writer.begin()
     writer.put(header, encode_slot(header, [SlotEntry(b"", b"", (b"x",), 1)]).parts)

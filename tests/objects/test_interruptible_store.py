@@ -26,8 +26,6 @@ CALLS = {
 
 
 class BlackHole(MemoryStore):
-    """Answers nothing until it is released."""
-
     def __init__(self):
         super().__init__()
         self.asked = threading.Semaphore(0)

@@ -23,8 +23,6 @@ OWN, OTHER = Lease(b"own".ljust(16)), Lease(b"other".ljust(16))
 
 
 class Outage:
-    """A store that can be made unreachable."""
-
     def __init__(self, store):
         self.store = store
         self.is_out = False
@@ -38,7 +36,6 @@ class Outage:
 
 
 def wait_until(is_so):
-    """Wait for another thread."""
     end = time.monotonic() + WAIT_SECONDS_MAX
     while not is_so():
         assert time.monotonic() < end
@@ -240,8 +237,6 @@ def test_a_startup_with_a_refused_claim_has_a_current_lease_and_retries_the_clai
 
 
 class Clock:
-    """A clock that moves only on request."""
-
     def __init__(self):
         self.seconds = 1000.0
 

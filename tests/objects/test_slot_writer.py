@@ -19,12 +19,10 @@ LOG = "wal/1"
 SECONDS_MAX = 20
 
 
-def no_pause(seconds, error):
-    """Do not wait."""
+def no_pause(seconds, error): ...
 
 
 def owner(store, in_flight_max=8, nonce=bytes(16)):
-    """Return the first owner of a log."""
     fencer = Fencing(store, LOG, 1, nonce).run()
     return SlotWriter(store, LOG, 1, nonce, Writer.owning(fencer.successor, in_flight_max))
 

@@ -32,8 +32,6 @@ def test_all_names_are_below_the_empty_prefix():
 
 
 class SamePage(MemoryStore):
-    """A store that ignores `after`."""
-
     def list(self, prefix, after=""):
         return super().list(prefix, "")
 

@@ -17,8 +17,7 @@ from tests.objects.faulty_store import WRITE_FATES, FaultyStore
 from tests.objects.impatience import give_up
 
 
-def no_pause(seconds, error):
-    """Do not wait."""
+def no_pause(seconds, error): ...
 
 
 def content(writer, number, size=HEAD_BYTES):

@@ -25,8 +25,6 @@ WORD = 0xFFFFFFFF
 
 
 class Outcome(Enum):
-    """The outcome of a batch, with Kafka's error code."""
-
     READ = 0
     UNREADABLE = -1
     INVALID = 87
@@ -114,7 +112,6 @@ def raw_snappy(data=DATA):
 
 
 def xerial(*pieces, version=1, compatible=1):
-    """Return snappy blocks after xerial's header."""
     frame = XERIAL_MAGIC + struct.pack(">ii", version, compatible)
     for piece in pieces or (DATA,):
         block = raw_snappy(piece)
@@ -180,7 +177,6 @@ def rotated(value, bits):
 
 
 def xxh32(data):
-    """Return the checksum of LZ4 frames."""
     one, two, three, four, five = PRIMES
     lanes = [(one + two) & WORD, two, 0, -one & WORD]
     at = 0

@@ -6,7 +6,6 @@ from pipeline_broker.records.batch import NewRecord
 
 
 def new_records(timestamps, *, count_max, bytes_max=200):
-    """Draw lists of records with the given timestamps, and keys, values and headers of limited size."""
     optional_bytes = st.none() | st.binary(max_size=bytes_max)
     return st.lists(
         st.builds(

@@ -47,7 +47,6 @@ def in_steps(batch, rules, **options):
 
 
 def verdict(check):
-    """Return the stored batch, or the error with all its details."""
     try:
         header, stored = check()
     except RecordError as error:
