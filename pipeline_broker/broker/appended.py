@@ -1,8 +1,4 @@
-"""Entries that were appended and not committed yet, by more than one coordinator or for more than one partition.
-
-Rules of this file: What is handed over together becomes durable in order, so what
-stands behind an entry is never durable without it.
-"""
+"""Entries of several coordinators or partitions that are committed together."""
 
 from __future__ import annotations
 
@@ -18,25 +14,26 @@ __all__ = ["Appended", "in_one_commit"]
 
 @attrs.define
 class Appended:
-    """Entries on their way, and what is done when they are durable.
+    """Entries that are appended but not committed, and the functions to call once they are durable.
 
-    Whoever waits for a share partition is woken there, not before: a fetch that is woken may append, and entries must
-    be handed over in the order in which they were appended.
+    Waiting share fetches are woken only then: a fetch may append, and entries must be committed in the order in which
+    they
+    were appended.
 
     Attributes:
-        entries: in the order in which they were appended; they must be committed.
+        entries: entries to commit, in this order.
     """
 
     entries: list[JournalEntry] = attrs.Factory(list)
     _steps: list[Callable[[], None]] = attrs.Factory(list)
 
     def add(self, entry: JournalEntry, on_durable: Callable[[], None]) -> None:
-        """One more."""
+        """Add an entry and the function to call once it is durable."""
         self.entries.append(entry)
         self._steps.append(on_durable)
 
     def then(self, step: Callable[[], None]) -> None:
-        """Do something more when all is durable."""
+        """Add a function to call once all entries are durable."""
         self._steps.append(step)
 
     def durable(self) -> None:
@@ -45,12 +42,12 @@ class Appended:
 
 
 def in_one_commit(first: Appended, then: Pending | Final, answer: Final) -> Pending | Final:
-    """The answer when both are durable, one behind the other.
+    """Combine the entries of two coordinators in one commit, and return `answer` for after it is durable.
 
     Args:
-        first: what was appended first, and goes first.
-        then: what another coordinator makes of its own records.
-        answer: for the case that neither has any.
+        first: entries that are written first. The later ones are never durable without them.
+        then: result of the other coordinator.
+        answer: answer to the request; returned at once if neither has entries.
     """
     entries = [*first.entries, *(then.entries if isinstance(then, Pending) else ())]
     apply = then.on_durable if isinstance(then, Pending) else None

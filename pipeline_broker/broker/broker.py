@@ -1,4 +1,4 @@
-"""The broker: composition of logs and state, with the coordinators that append what state returns.
+"""The state of a broker: logs, topics, quotas, access rules and coordinators.
 
 Longer than most files: all state has one owner.
 """
@@ -63,42 +63,43 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker"]
 
+# Requests of many turns in progress at a time. A decoded one takes up to 20 MB.
 LARGE_REQUESTS_MAX = 1
-"""Requests that take many turns at a time; decoded, each takes up to 20 MB."""
+# Batches that are checked in steps, or searched by timestamp, at a time. A decompressed one takes up to 32 MiB.
 LONG_BATCHES_MAX = 1
-"""Batches that are checked in steps, or searched by time, at a time; decompressed, each takes up to 32 MiB."""
+# Deleted logs that one turn drops: about 2 ms. All 10,000 logs of a large topic at once took at least 15 ms.
 FORGOTTEN_AT_ONCE_MAX = 1_000
-"""Logs of deleted topics that are let go of in one turn: about 2 ms; those behind them wait for the next ones."""
+# As Kafka's `producer.id.expiration.check.interval.ms`.
 PRODUCERS_CHECK_INTERVAL_MS = 600_000
-"""How often silent producers are looked for; Kafka's `producer.id.expiration.check.interval.ms`."""
 
+# Applies the key and value of a record of the metadata partition.
 Replay: TypeAlias = Callable[[bytes, bytes | None], object]
-"""Takes over a record of the metadata partition."""
 
 
 class Broker:
     """All state of one broker.
 
     Args:
-        config: what it acts on.
-        logs: over a journal that is open and not recovered yet; see `recover`.
-        randomness: where ids come from, the system's unless given; a simulation gives one that it can repeat.
-        ports: what it asks of its surroundings.
+        config: configuration at startup.
+        logs: logs over an open journal; `recover` replays them.
+        randomness: source of ids; the system's by default. A simulation passes a seeded one.
+        ports: callbacks to the process.
 
     Attributes:
-        internal_topics: reported to clients as internal, as Kafka does.
-        reserved_topics: those that clients may not write; some of them are for reading (Spark reads no internal one).
-        failed_logins, denials: who was refused, see `Refusals`.
-        authorizer: decides who may do what; None where everybody may do everything.
-        topics_generation: changes with every change of a topic, for those who remember partitions.
-        edges: charged for what clients make the broker keep beside requests and state, see `ByteBudget`.
-        loggers: whose levels clients may see and change.
-        settings_warnings: of settings that have no effect.
-        set_aside: the records that the start could not take over.
-        altering: the request that alters settings of brokers, and those that wait for it.
-        large_requests: who has a request that takes many turns, and who waits for that.
-        long_batches: who has batches checked in steps or searched by time, and who waits for that.
-        topic_metrics: given by `observe_topics`.
+        internal_topics: topics that clients see as internal, as in Kafka.
+        reserved_topics: topics that clients may not write. Some are not internal, because Spark cannot read internal
+            ones.
+        failed_logins, denials: refused clients, see `Refusals`.
+        authorizer: checks the access rules; None if every client may do everything.
+        topics_generation: changes with each change of a topic or access rule, so that cached partitions become invalid.
+        edges: budget of memory that clients make the broker keep in addition to requests and state, see `ByteBudget`.
+        loggers: loggers with levels that clients may read and change.
+        settings_warnings: warnings about settings without an effect.
+        set_aside: records that the startup could not apply.
+        altering: queue of the requests that alter broker settings; one runs at a time.
+        large_requests: queue of the requests that take many turns.
+        long_batches: queue of the requests whose batches are checked in steps or searched by timestamp.
+        topic_metrics: metrics of traffic that leaves no trace in the logs, set by `observe_topics`.
     """
 
     internal_topics = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -145,12 +146,12 @@ class Broker:
             RecordType.PRODUCER_IDS: self.producer_ids.replay,
             RecordType.CLUSTER: self.cluster.replay,
             RecordType.SETTINGS: self.cluster.replay,
-            RecordType.SCRAM_USER: lambda key, value: self.scram_users.replay(key, value),  # noqa: PLW0108 - loads it
+            RecordType.SCRAM_USER: lambda key, value: self.scram_users.replay(key, value),  # noqa: PLW0108 - imported on first use
             RecordType.CLIENT_QUOTA: self.quotas.replay,
-            RecordType.ACL: lambda key, value: self.acls.replay(key, value),  # noqa: PLW0108 - loads it
+            RecordType.ACL: lambda key, value: self.acls.replay(key, value),  # noqa: PLW0108 - imported on first use
             RecordType.LOG_START: self.log_starts.replay,
-            RecordType.FEATURE: lambda key, value: self.features.replay(key, value),  # noqa: PLW0108 - loads it
-            RecordType.DELEGATION_TOKEN: lambda key, value: self.delegation_tokens.replay(key, value),  # noqa: PLW0108 - loads it
+            RecordType.FEATURE: lambda key, value: self.features.replay(key, value),  # noqa: PLW0108 - imported on first use
+            RecordType.DELEGATION_TOKEN: lambda key, value: self.delegation_tokens.replay(key, value),  # noqa: PLW0108 - imported on first use
         }
         self.set_aside = SetAside()
 
@@ -160,7 +161,7 @@ class Broker:
         """Replay the journal.
 
         Raises:
-            JournalCorrupt: records that were durable cannot be read.
+            JournalCorrupt: durable records cannot be read.
         """
         replay = StateReplay(self.coordinators, self._metadata.log, self._replay_metadata, self.set_aside)
         self.logs.recover(replay, now_ms, replay.is_state)
@@ -178,7 +179,7 @@ class Broker:
         self.coordinators.loaded(now_ms)
 
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
-        """What must be on disk before it serves: the id of a new cluster, the rest of transactions that had ended."""
+        """Return the entries to commit before serving: a new cluster id, and the rest of decided transactions."""
         entries = self.transactions.start_entries(now_ms)
         if self.cluster.cluster_id is None:
             write = self.cluster.create(uuid_text(self.new_id().bytes))
@@ -187,7 +188,6 @@ class Broker:
         return entries
 
     def _replay_metadata(self, key: bytes, value: bytes | None) -> None:
-        """Take over one record of the metadata partition; raises StateRecordError and changes nothing then."""
         kind = record_type(key)
         if kind == RecordType.TOPIC:
             change = self.topics.replay(key, value)
@@ -198,30 +198,29 @@ class Broker:
     def _authorizer(self) -> Authorizer | None:
         if not self.config.authorizer_class_name:
             return None
-        from pipeline_broker.security.authorizer import Authorizer  # noqa: PLC0415 - for brokers that ask it
+        from pipeline_broker.security.authorizer import Authorizer  # noqa: PLC0415 - only if configured
 
         everyone = self.config.allow_everyone_if_no_acl_found
         return Authorizer(self.acls, self.config.super_users, allow_everyone=everyone, denials=self.denials)
 
-    # What the handlers ask
+    # For the handlers
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster, made at the first start on a data directory."""
+        """The id of the cluster, created at the first startup on a data directory."""
         assert self.cluster.cluster_id is not None, "first_entries comes before serving"
         return self.cluster.cluster_id
 
     @property
     def settings(self) -> BrokerSettings:
-        """All that was set for this broker."""
         return self.layers.settings
 
     def new_id(self) -> uuid.UUID:
-        """An id that nothing else has: of the cluster, a topic, a member of a group."""
+        """Return a random UUID."""
         return uuid.UUID(int=self._randomness.getrandbits(128), version=4)
 
     def find_log(self, name: str, topic_id: bytes, partition: int, *, by_id: bool) -> PartitionLog | ErrorCode:
-        """The log of a partition that a request names, or why there is none."""
+        """Return the log of a partition, by topic id or name, or the error for the client."""
         if by_id:
             topic = self.topics.by_id(topic_id)
             if topic is None:
@@ -233,46 +232,46 @@ class Broker:
         return log
 
     def partition_count(self, name: str) -> int:
-        """How many partitions of a topic `find_log` finds."""
+        """Return the number of partitions of a topic that `find_log` finds."""
         return 0 if name == METADATA_TOPIC else len(self.logs.partitions(name))
 
     def find_allowed_log(
         self, name: str, topic_id: bytes, partition: int, is_allowed: Callable[[str], bool], *, by_id: bool
     ) -> PartitionLog | ErrorCode:
-        """Like `find_log`, but a topic that the client may not use is forbidden, so that it cannot probe for names."""
+        """Like `find_log`, but refuse topics that the client may not use, whether they exist or not."""
         log = self.find_log(name, topic_id, partition, by_id=by_id)
         if self.authorizer is not None:
             topic = self.topics.by_id(topic_id) if by_id else None
+            # A known or unknown name gives the same error, so that a client cannot probe for names. An id is not
+            # guessable.
             if (topic is not None or not by_id) and not is_allowed(topic.name if topic is not None else name):
                 return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return log
 
     def topic_totals(self) -> Steps[dict[tuple[str, bytes], LogTotals]]:
-        """What the logs of each topic hold; see `LogManager.totals`."""
+        """Sum the sizes of the logs of each topic; see `LogManager.totals`."""
         return self.logs.totals((METADATA_TOPIC, METADATA_TOPIC_ID))
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The topic's name, or None if the id is unknown."""
         topic = self.topics.by_id(topic_id)
         return None if topic is None else topic.name
 
     # Changes of metadata
 
     def acls_durable(self, write: Write) -> None:
-        """The records of changed access rules are durable; those who remember what was allowed ask again."""
+        """Apply durable access rules, and invalidate the permissions that connections have cached."""
         self.acls.durable(write)
         self.topics_generation += 1
 
     def append_metadata(self, write: Write, now_ms: int) -> JournalEntry:
-        """Append a change of metadata; the entry must be committed and the change be told that it is durable."""
+        """Append a change of metadata. The caller commits the entry, then passes the write to its state machine."""
         return self._metadata.append(write, now_ms)
 
     def commit_metadata(self, changes: Sequence[Change], now_ms: int, answer: Final) -> Pending | Final:
-        """Make changes durable, apply them, then answer; see MetadataLog."""
+        """Commit changes, apply them, then answer; see `MetadataLog.commit`."""
         return self._metadata.commit(changes, now_ms, answer)
 
     def _grant_id(self, now_ms: int) -> GrantedId:
-        """A producer id that nobody had, with what must be committed before it is told."""
         allocation = self.producer_ids.allocate()
         write = allocation.write
         if write is None:
@@ -281,7 +280,7 @@ class Broker:
         return GrantedId(allocation.producer_id, entry, functools.partial(self.producer_ids.durable, write))
 
     def log_start_durable(self, write: Write) -> None:
-        """The record of a log's start is durable: who waits for what was in front of it looks again."""
+        """Delete the records before a durable log start, and answer the fetches of the partition."""
         start = self.log_starts.durable(write)
         topic = None if start is None else self.topics.by_id(start.topic_id)
         log = None if start is None or topic is None else self.logs.find(topic.name, start.partition)
@@ -289,18 +288,28 @@ class Broker:
             log.raise_log_start(start.offset)
             self.fetches.wake(log)
 
-    def _delete_records(self, log: PartitionLog, offset: int, now_ms: int) -> None:  # see Share.raise_log_start
+    def _delete_records(self, log: PartitionLog, offset: int, now_ms: int) -> None:
         write = self.log_starts.raise_to(log.topic_id, log.partition, offset)
         if write is not None and self.topics.latest(log.topic) is not None:
             self.ports.submit([self.append_metadata(write, now_ms)], lambda: self.log_start_durable(write))
 
     def log_maker(self, topic: Topic) -> Callable[[int], PartitionLog]:
-        """What makes logs of a topic that is to come, or to grow, for `topic_durable`; until then they are nobody's."""
+        """Return a function that makes the log of a partition, for `topic_durable`.
+
+        A large topic takes long to make. A request makes its logs in turns before the topic's record is durable; until
+        then
+        nothing finds them.
+        """
         rules, policies = self._rules_and_policies(topic)
         return lambda partition: self.logs.make(topic.name, topic.topic_id, partition, rules, policies)
 
     def topic_durable(self, write: Write, made: Sequence[PartitionLog] = ()) -> None:
-        """The record of a topic's change is durable; `made` are logs of it that are made already, see LogManager."""
+        """Apply the durable record of a created, changed or deleted topic.
+
+        Args:
+            write: the record.
+            made: logs of the topic from `log_maker`; the missing ones are made now.
+        """
         change = self.topics.durable(write)
         self._topic_changed(change.before, change.after, made)
         self.groups.topic_changed()
@@ -308,7 +317,7 @@ class Broker:
             self.coordinators.topic_deleted(change.before)
 
     def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
-        """The marker that ends a producer's transaction in a log is durable; see Coordinator."""
+        """Apply a durable transaction marker; see `Coordinator.marker_durable`."""
         self.coordinators.marker_durable(log, producer_id, is_commit=is_commit)
 
     def _topic_changed(self, before: Topic | None, after: Topic | None, made: Sequence[PartitionLog] = ()) -> None:
@@ -325,15 +334,15 @@ class Broker:
             self.logs.set_rules(after.name, rules, policies)
 
     def _forget_logs(self) -> None:
-        """Let go of logs that were deleted; fetches that wait for them are answered."""
         for log in self.logs.forget_some(FORGOTTEN_AT_ONCE_MAX):
             self.fetches.wake(log)
 
     def settings_durable(self, write: Write, adopt: Callable[[], None] | None = None) -> None:
-        """The record of altered settings is durable; what topics inherit may have changed.
+        """Apply a durable change of settings.
 
         Args:
-            adopt: what the `Load` of the change returned.
+            write: the record.
+            adopt: the function that the `Load` of the change returned.
         """
         if adopt is not None:
             adopt()
@@ -348,7 +357,8 @@ class Broker:
         self.config = self.layers.refresh()
         self.groups.settings_changed(self.config)
         self.share.settings_changed(self.config)
-        known: dict[tuple[tuple[str, str], ...], tuple[Rules, LogPolicies]] = {}  # most topics have the same settings
+        # Most topics have the same settings, so that few rules are computed even for many topics.
+        known: dict[tuple[tuple[str, str], ...], tuple[Rules, LogPolicies]] = {}
         for topic in self.topics.all():
             own = tuple(topic.configs.items())
             if own not in known:
@@ -356,13 +366,18 @@ class Broker:
             self.logs.set_rules(topic.name, *known[own])
 
     def check_settings(self, key: tuple[str, str], settings: Mapping[str, str], named: Collection[str]) -> Load | None:
-        """Refuse settings that do not go together with the others; `named` are those that a client sets or resets.
+        """Check that changed settings are consistent with all others.
+
+        Args:
+            key: type and name of the resource.
+            settings: its settings after the change.
+            named: properties that the client sets or resets.
 
         Returns:
-            what must be done in a thread before they are known to be usable.
+            a function that opens files and keys in a thread, if the settings name some.
 
         Raises:
-            ConfigError: they do not.
+            ConfigError: the settings are inconsistent.
         """
         return self.ports.check_config(self.layers.check(key, settings), named)
 
@@ -372,16 +387,16 @@ class Broker:
         return rules_of(topic, settings), policies_of(topic, settings, expiration_ms)
 
     def observe_topics(self, metrics: TopicMetrics | None) -> None:
-        """Report to these metrics what leaves no trace in a log, from now on; None ends that."""
+        """Report traffic per topic to these metrics; None stops that."""
         self.topic_metrics = metrics
 
     @property
     def can_write(self) -> bool:
-        """Whether the journal takes entries now; while the disk is full it does not, and requests should be refused."""
+        """Whether the journal accepts entries. While the disk is full it does not, and handlers refuse to write."""
         return self.logs.journal.room.obstacle is None
 
     def new_topic(self, name: str) -> NewTopic:
-        """A topic as it is created when a client merely asks for it."""
+        """Return the topic to create when a client requests an unknown name."""
         topic_id = self.new_id().bytes
         coordinator = self.coordinators.get(name)
         if coordinator is not None:
@@ -392,13 +407,12 @@ class Broker:
             return NewTopic(name=name, topic_id=topic_id, partitions=partitions, configs=timelines_configs(partitions))
         return NewTopic(name=name, topic_id=topic_id)
 
-    # Parts that most brokers never have: each is loaded and made when something asks for it first
+    # Parts that most brokers never use: each is imported and made on first use
 
     @property
     def faults(self) -> Faults:
-        """The fault rules."""
         if self._faults is None:
-            from pipeline_broker.faults.faults import Faults  # noqa: PLC0415 - loaded when it is asked for first
+            from pipeline_broker.faults.faults import Faults  # noqa: PLC0415 - on first use
 
             ports = self.ports
             disk = None if ports.fault_files is None else ports.fault_files.disk
@@ -408,27 +422,26 @@ class Broker:
 
     @property
     def has_faults(self) -> bool:
-        """Whether somebody asked for the fault rules."""
+        """Whether the fault rules are in use; they are made on first use."""
         return self._faults is not None
 
     @functools.cached_property
     def acls(self) -> Acls:
-        """The rules of access."""
-        from pipeline_broker.security.acls import Acls  # noqa: PLC0415 - loaded when it is asked for first
+        """The access rules."""
+        from pipeline_broker.security.acls import Acls  # noqa: PLC0415 - on first use
 
         return Acls()
 
     @functools.cached_property
     def scram_users(self) -> ScramUsers:
-        """The users that prove who they are by SCRAM, and the tokens that do it for others."""
-        from pipeline_broker.security.scram_users import ScramUsers  # noqa: PLC0415 - loaded when it is asked for first
+        """The users with SCRAM credentials, and the delegation tokens if these are enabled."""
+        from pipeline_broker.security.scram_users import ScramUsers  # noqa: PLC0415 - on first use
 
         return ScramUsers(self.delegation_tokens if self.config.delegation_token_secret_key else None)
 
     @functools.cached_property
     def delegation_tokens(self) -> DelegationTokens:
-        """The tokens that stand for users."""
-        from pipeline_broker.security.delegation_tokens import (  # noqa: PLC0415 - loaded when it is asked for first
+        from pipeline_broker.security.delegation_tokens import (  # noqa: PLC0415 - on first use
             DelegationTokens,
         )
 
@@ -436,22 +449,22 @@ class Broker:
 
     @functools.cached_property
     def features(self) -> Features:
-        """The levels of features that are finalized."""
-        from pipeline_broker.state.features import Features  # noqa: PLC0415 - loaded when it is asked for first
+        """The finalized feature levels."""
+        from pipeline_broker.state.features import Features  # noqa: PLC0415 - on first use
 
         return Features()
 
     @functools.cached_property
     def client_metrics(self) -> ClientMetrics:
-        """Which clients push metrics."""
-        from pipeline_broker.state.client_metrics import ClientMetrics  # noqa: PLC0415 - loaded when it is asked for first
+        """The subscriptions of clients that push metrics (KIP-714)."""
+        from pipeline_broker.state.client_metrics import ClientMetrics  # noqa: PLC0415 - on first use
 
         return ClientMetrics(self.cluster)
 
     @functools.cached_property
     def client_metrics_file(self) -> ClientMetricsFile:
-        """Where they are kept."""
-        from pipeline_broker.telemetry.client_metrics_file import (  # noqa: PLC0415 - loaded when it is asked for first
+        """The file that keeps pushed metrics."""
+        from pipeline_broker.telemetry.client_metrics_file import (  # noqa: PLC0415 - on first use
             ClientMetricsFile,
         )
 
@@ -461,12 +474,12 @@ class Broker:
     # Commits and time
 
     def entries_durable(self, entries: list[JournalEntry]) -> None:
-        """A commit is durable: show its entries and answer the fetches that waited for them."""
+        """Make the entries of a completed commit visible, and answer the fetches that waited for them."""
         self.logs.on_durable(entries)
         self.fetches.notify(entries)
 
     def next_deadline_ms(self) -> int:
-        """When `advance` has something to do."""
+        """Return the time of the next `advance`."""
         deadlines = (
             0 if self.logs.is_any_leaving else None,
             self.fetches.next_deadline_ms(),
@@ -478,13 +491,13 @@ class Broker:
         return min(deadline for deadline in deadlines if deadline is not None)
 
     def end_waiting(self) -> None:
-        """The broker ends: answer those that wait for records, and those that fault rules hold."""
+        """Answer all parked fetches, and the requests that fault rules hold, before shutdown."""
         self.fetches.end()
         if self.has_faults:
             self.faults.end()
 
     def advance(self, now_ms: int) -> None:
-        """Do what is due."""
+        """Do the work whose deadline has passed."""
         self._forget_logs()
         self.fetches.advance(now_ms)
         self.coordinators.advance(now_ms)

@@ -1,8 +1,4 @@
-"""What every coordinator at work has in common, and the internal topic that its records go to.
-
-Rules of this file: A coordinator owns the state that its topic's records say; the
-broker shows it these records at the start, its time, and what becomes of topics.
-"""
+"""The interface of all coordinators, and the internal topics that hold their records."""
 
 from __future__ import annotations
 
@@ -25,62 +21,66 @@ NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 
 
 class Coordinator(Protocol):
-    """What the broker asks of a coordinator.
+    """A coordinator: state machines over the records of one internal topic.
+
+    The broker replays the records at startup, passes in the time, and reports markers and deleted topics.
 
     Attributes:
-        topic: where its records are.
+        topic: the topic of its records.
     """
 
     @property
     def topic(self) -> InternalTopic: ...
 
     def replay(self, partition: int, header: BatchHeader, change: Any, offset: int) -> None:
-        """Take over one durable record of its topic.
+        """Apply one durable record of its topic.
 
         Args:
-            header: of the record's batch.
-            change: the record as `record_readers` has read it.
-            offset: of the record.
+            partition: partition of the record.
+            header: header of the record's batch.
+            change: the record, decoded by `record_readers`.
+            offset: offset of the record.
 
         Raises:
-            MisplacedRecordError: it cannot be taken over; nothing has changed.
+            MisplacedRecordError: the record cannot be applied; nothing has changed.
         """
 
     def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
-        """Take over a durable control batch of its topic, the end of a transaction."""
+        """Apply a durable control batch of its topic, which ends a transaction."""
 
     def loaded(self, now_ms: int) -> None:
-        """All batches are replayed."""
+        """Start serving: all records are replayed."""
 
     def unload(self) -> None:
-        """The topic is gone, and all that its records said."""
+        """Drop all state: the topic was deleted."""
 
     def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
-        """The marker of a transaction in a partition of its topic is durable.
+        """Apply a transaction marker that became durable in a partition of its topic.
 
         Args:
-            producer_id: whose transaction has ended there.
-            is_commit: whether what was written for it counts from now on, or never will.
+            log: the partition.
+            producer_id: producer of the transaction.
+            is_commit: True if the records of the transaction take effect, False if they never do.
         """
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Some other topic is gone."""
+        """Drop state about another topic that was deleted."""
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` has something to do."""
+        """Return the time of the next `advance`; None if nothing is scheduled."""
 
     def advance(self, now_ms: int) -> None:
-        """Do what is due."""
+        """Do the work whose deadline has passed."""
 
 
 @attrs.frozen(eq=False)
 class InternalTopic:
-    """A topic that holds the records of a coordinator.
+    """An internal topic that holds the records of a coordinator.
 
     Attributes:
-        name: Kafka's.
-        partitions: how many it is created with.
-        configs: its settings from the beginning.
+        name: name of the topic, as in Kafka.
+        partitions: number of partitions when it is created.
+        configs: settings when it is created.
     """
 
     name: str
@@ -90,16 +90,16 @@ class InternalTopic:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a place for records; clients make one by asking for their coordinator."""
+        """Whether the topic exists. It is created when a client looks for its coordinator."""
         return self._logs.find(self.name, 0) is not None
 
     @property
     def logs(self) -> tuple[PartitionLog, ...]:
-        """The partitions, by number; none while there is no topic."""
+        """The partitions by number; empty if the topic does not exist."""
         return self._logs.partitions(self.name)
 
     def log_of(self, subject: str) -> PartitionLog | None:
-        """The partition that holds the records about a group or a transactional id; None while there is no topic."""
+        """Return the partition for the records of a group or transactional id; None if the topic does not exist."""
         logs = self._logs.partitions(self.name)
         return logs[partition_for(subject, len(logs))] if logs else None
 
@@ -110,13 +110,13 @@ class InternalTopic:
         now_ms: int,
         producer: tuple[int, int] | None = None,
     ) -> JournalEntry | None:
-        """Append records as one batch, which must be committed; None when there is no place for them.
+        """Append records as one batch, which the caller commits. Return None if the topic does not exist.
 
         Args:
-            subject: decides the partition.
-            records: in their order; where they are many, maybe as the body of their batch.
+            subject: group or transactional id, which selects the partition.
+            records: records in their order; many may be encoded as the body of a batch already.
             now_ms: wall clock.
-            producer: id and epoch of the one whose transaction they are part of; it must have one.
+            producer: id and epoch of the producer whose open transaction they belong to.
 
         Raises:
             LogError: the producer is fenced.
@@ -134,5 +134,5 @@ class InternalTopic:
             transactional=producer is not None,
         )
         entry = log.append(read_header(batch), batch, now_ms).entry
-        assert entry is not None, "no sequence number, so no duplicate"
+        assert entry is not None, "batches without sequence numbers have no duplicates"
         return entry

@@ -1,7 +1,4 @@
-"""All coordinators of a broker, by the topics of their records.
-
-Rules of this file: what concerns each of them is told to each.
-"""
+"""A registry of a broker's coordinators, by the topics of their records."""
 
 from __future__ import annotations
 
@@ -15,11 +12,7 @@ __all__ = ["Coordinators"]
 
 
 class Coordinators:
-    """See above.
-
-    Args:
-        coordinators: each with a topic of its own.
-    """
+    """All coordinators of a broker, each with a topic of its own."""
 
     def __init__(self, *coordinators: Coordinator) -> None:
         self._by_topic = {coordinator.topic.name: coordinator for coordinator in coordinators}
@@ -28,41 +21,37 @@ class Coordinators:
         return iter(self._by_topic.values())
 
     def __contains__(self, topic: str) -> bool:
-        """Whether a topic has the records of a coordinator."""
         return topic in self._by_topic
 
     def get(self, topic: str) -> Coordinator | None:
-        """The coordinator whose records are in a topic."""
+        """Return the coordinator that keeps its records in a topic."""
         return self._by_topic.get(topic)
 
     def loaded(self, now_ms: int) -> None:
-        """All batches are replayed."""
         for coordinator in self:
             coordinator.loaded(now_ms)
 
     def unload(self, topic: str) -> None:
-        """A topic is gone, and with it all that its records said."""
+        """Drop the state of the coordinator whose topic was deleted, if there is one."""
         coordinator = self._by_topic.get(topic)
         if coordinator is not None:
             coordinator.unload()
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Some topic is gone: what was kept about it goes with it."""
+        """Drop all state about a deleted topic."""
         for coordinator in self:
             coordinator.topic_deleted(topic)
 
     def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
-        """The marker that ends a producer's transaction in a log is durable; see Coordinator."""
+        """Pass a durable transaction marker to the coordinator of its topic, if there is one."""
         coordinator = self._by_topic.get(log.topic)
         if coordinator is not None:
             coordinator.marker_durable(log, producer_id, is_commit=is_commit)
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` has something to do."""
         deadlines = [coordinator.next_deadline_ms() for coordinator in self]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def advance(self, now_ms: int) -> None:
-        """Do what is due."""
         for coordinator in self:
             coordinator.advance(now_ms)

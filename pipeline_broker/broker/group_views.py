@@ -1,8 +1,7 @@
-"""Groups of every kind as plain values: state, members with what is assigned to them, offsets and lag.
+"""Groups of all types as plain values: state, members and their assignments, offsets and lag.
 
-Rules of this file: synchronous, reads the broker and changes nothing; shown is what is durable. Each part that shows
-groups of this broker takes them from here and only chooses the form. What members of a classic group were assigned is
-a stranger's bytes: they are read as far as a bound goes, and never an error.
+The command line, the dashboard and the metrics all use it. It reads the broker without changing it, and shows durable
+state only.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ __all__ = [
     "group_offsets",
     "lag_of_group",
     "list_groups",
-    "offsets_of_groups",
     "place_of",
+    "offsets_of_groups",
 ]
 
+# Clients choose the bytes of assignments in classic groups, so that decoding them needs a limit per group and, because
+# a member is decoded in one step, per member (16,000 partitions). Assignments beyond a limit are reported as unknown.
 ASSIGNMENT_BYTES_MAX = 1 << 20
-"""Of the assignments of one classic group, how many bytes are read; those of further members are not known."""
 MEMBER_BYTES_MAX = 64 * 1024
-"""The same of one member, as much as one step may read: 16,000 partitions."""
+# Committed offsets that are read from the coordinator in one call.
 FETCHED_AT_ONCE = 64
-"""Offsets of a group."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,9 +58,11 @@ class GroupView:
     """A group without its members.
 
     Attributes:
-        state: as Kafka's tools show it: Empty, PreparingRebalance, CompletingRebalance, Stable, ...
-        protocol_type: what its members do together; empty if they have not said.
-        is_empty: whether it has no members.
+        group_id: id of the group.
+        group_type: type of the group.
+        state: state as in Kafka's tools: Empty, PreparingRebalance, CompletingRebalance, Stable, ...
+        protocol_type: protocol type of the members; empty if they have not sent one.
+        is_empty: True if the group has no members.
     """
 
     group_id: str
@@ -76,11 +77,11 @@ class MemberView:
     """A member of a group.
 
     Attributes:
-        member_id: given by the broker, or chosen by the client.
-        instance_id: of a static member; None for others.
-        client_id: as the client names itself.
-        client_host: its address, with the slash that Kafka puts before it.
-        assignment: partition numbers by topic; None if that is not known.
+        member_id: id given by the broker or chosen by the client.
+        instance_id: `group.instance.id` of a static member; None for others.
+        client_id: client id that the client sent.
+        client_host: address of the client, with a leading slash as in Kafka.
+        assignment: partition numbers by topic; None if unknown.
     """
 
     member_id: str
@@ -92,12 +93,14 @@ class MemberView:
 
 @attrs.frozen(kw_only=True)
 class OffsetView:
-    """A partition that a group has committed or is assigned.
+    """A partition for which a group has a committed offset or an assigned member.
 
     Attributes:
-        committed: the group's offset; None if it has committed none.
-        end: the high watermark; None if the partition is not there.
-        metadata: what was committed with the offset.
+        topic: name of the topic.
+        partition: number of the partition.
+        committed: committed offset; None if there is none.
+        end: high watermark; None if the partition does not exist.
+        metadata: metadata that was committed with the offset.
     """
 
     topic: str
@@ -113,7 +116,7 @@ class OffsetView:
 
 @attrs.frozen
 class GroupOffsets:
-    """How many members a group has, in how many partitions it has committed, and what reads that in their order."""
+    """A group with its numbers of members and committed offsets, and a function that reads the offsets in order."""
 
     group_id: str
     members: int
@@ -122,22 +125,21 @@ class GroupOffsets:
 
 
 def coordinator_of(broker: Broker) -> GroupCoordinator | None:
-    """The coordinator; None if there never was a group."""
+    """Return the group coordinator; None if `__consumer_offsets` does not exist."""
     return broker.groups.coordinator if broker.groups.is_ready else None
 
 
 def list_groups(broker: Broker) -> list[GroupView]:
-    """All groups, by name."""
+    """Return all groups by name."""
     return list(map(_view, sorted(_shown(broker), key=_name)))
 
 
 def count_groups(broker: Broker) -> int:
-    """Count the groups."""
     return len(_shown(broker))
 
 
 def first_groups(broker: Broker, count_max: int) -> Steps[list[GroupView]]:
-    """The first groups by name, in steps."""
+    """Return the first `count_max` groups by name, in steps."""
     found = yield from first_few(_shown(broker), count_max, _name)
     return list(map(_view, found))
 
@@ -161,7 +163,7 @@ def find_group(broker: Broker, group_id: str) -> tuple[GroupView, Iterator[Membe
 
 
 def count_members(broker: Broker, group_id: str) -> int:
-    """How many members a group has; nothing of what they were assigned is read for it."""
+    """Return the number of members of a group without decoding their assignments; 0 if the group is unknown."""
     coordinator = coordinator_of(broker)
     found = None if coordinator is None else coordinator.registry.shown(group_id)
     if coordinator is None or found is None:
@@ -172,13 +174,13 @@ def count_members(broker: Broker, group_id: str) -> int:
 
 
 def count_offsets(broker: Broker, group_id: str) -> int:
-    """Count the committed offsets of a group."""
+    """Return the number of committed offsets of a group."""
     coordinator = coordinator_of(broker)
     return 0 if coordinator is None else coordinator.count_offsets(group_id)
 
 
 def committed_offsets(broker: Broker, group_id: str, topic: str | None = None) -> Iterator[OffsetView]:
-    """Iterate over the committed offsets of a group, topic by topic; none if the group is unknown.
+    """Iterate over the committed offsets of a group, topic by topic; over none if the group is unknown.
 
     Args:
         topic: the only topic; None for all.
@@ -190,7 +192,7 @@ def committed_offsets(broker: Broker, group_id: str, topic: str | None = None) -
             wanted = FetchTopic(name, partitions[begin : begin + FETCHED_AT_ONCE])
             fetched = [] if coordinator is None else coordinator.fetch(group_id, [wanted])
             for each in fetched:
-                if each.committed.offset >= 0:  # it may have been deleted meanwhile
+                if each.committed.offset >= 0:  # it may have been deleted since the partitions were listed
                     yield OffsetView(
                         topic=name,
                         partition=each.partition,
@@ -201,7 +203,7 @@ def committed_offsets(broker: Broker, group_id: str, topic: str | None = None) -
 
 
 def lag_of_group(broker: Broker, group_id: str) -> Steps[int | None]:
-    """The lag of a group in all that it has committed, in steps; None if none is known."""
+    """Return the lag of a group over all its committed offsets, in steps; None if no lag is known."""
     total = None
     for place, view in enumerate(committed_offsets(broker, group_id)):
         if place % THINGS_PER_STEP == THINGS_PER_STEP - 1:
@@ -211,10 +213,10 @@ def lag_of_group(broker: Broker, group_id: str) -> Steps[int | None]:
 
 
 def offsets_of_groups(broker: Broker, in_order_max: int) -> Generator[GroupOffsets | None, None, None]:
-    """Iterate over all groups that can commit offsets; share groups are left out.
+    """Iterate over all groups that can commit offsets, so without share groups.
 
     Args:
-        in_order_max: number of groups that come first, by name; the others follow in any order.
+        in_order_max: number of groups that come first, sorted by name; the others follow in any order.
 
     Yields:
         a group, or None between two steps.
@@ -232,7 +234,6 @@ def offsets_of_groups(broker: Broker, in_order_max: int) -> Generator[GroupOffse
 
 
 def _sorted_offsets(broker: Broker, group_id: str) -> Steps[list[OffsetView]]:
-    """Return the committed offsets of a group that has few, by topic and partition."""
     found = []
     for place, view in enumerate(committed_offsets(broker, group_id)):
         if place % THINGS_PER_STEP == THINGS_PER_STEP - 1:
@@ -242,12 +243,10 @@ def _sorted_offsets(broker: Broker, group_id: str) -> Steps[list[OffsetView]]:
 
 
 def group_offsets(broker: Broker, group_id: str, members: Iterable[MemberView] | None = None) -> Iterator[OffsetView]:
-    """As `committed_offsets`, then the partitions that a member has and nothing is committed for.
-
-    An assigned partition that is not there is left out: a leader of a classic group can name any.
+    """Iterate over the committed offsets, then over assigned partitions without one.
 
     Args:
-        members: of the group; None to find them.
+        members: members of the group; None to find them.
     """
     coordinator = coordinator_of(broker)
     if coordinator is None:
@@ -260,6 +259,7 @@ def group_offsets(broker: Broker, group_id: str, members: Iterable[MemberView] |
         for topic, partitions in (member.assignment or {}).items():
             for partition in partitions:
                 end = _end(broker, topic, partition)
+                # The leader of a classic group may assign partitions that do not exist.
                 if end is None or (topic, partition) in seen:
                     continue
                 seen.add((topic, partition))
@@ -279,7 +279,7 @@ def _view(group: Group) -> GroupView:
 
 
 def place_of(view: OffsetView) -> tuple[str, int]:
-    """Return the sort key of an offset."""
+    """Return the key that sorts offsets by topic and partition."""
     return view.topic, view.partition
 
 

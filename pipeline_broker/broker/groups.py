@@ -1,9 +1,4 @@
-"""The group coordinator at work: its records go to `__consumer_offsets`, its answers to the requests that wait.
-
-Rules of this file: What state returned is carried out here and nowhere else. An
-answer that may be given at once is not held back by records that are on their way; where it must be, the handler asks
-for it with `answer_when_durable`.
-"""
+"""The group coordinator of a broker: appends to `__consumer_offsets`, and answers waiting members."""
 
 from __future__ import annotations
 
@@ -43,23 +38,24 @@ __all__ = ["OFFSETS_TOPIC", "Groups", "WaitingMember", "group_settings"]
 
 logger = logging.getLogger(__name__)
 
+# The parts of a request that a group keeps are charged to `pipeline.group.bytes`. With its frame, waiting members would
+# fill the memory for requests: 12 JoinGroups of 10 MB stopped all other requests.
 PARKED_WITHOUT_FRAME = Parked(needs_frame=False)
-"""What a group keeps of a request counts in `pipeline.group.bytes`."""
+# Members that are answered in the turn of the decision: about 1 ms of work. More get turns of their own.
 ANSWERED_AT_ONCE_MAX = 32
-"""Members of a group that are answered in the turn that decides about them: about 1 ms of work."""
 
 
 @attrs.frozen(eq=False)
 class WaitingMember:
-    """The token of a join or a sync: its request, and how the result is written."""
+    """The token of a parked join or sync: its request, and the encoder of the result."""
 
     request: Request
     encode: Callable[[Any], Send]
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:
-    """The configuration as the coordinator wants it."""
-    from pipeline_broker.state.groups.settings import GroupSettings  # noqa: PLC0415 - see Groups.coordinator
+    """Convert the configuration to settings of the coordinator."""
+    from pipeline_broker.state.groups.settings import GroupSettings  # noqa: PLC0415 - for brokers with groups
 
     policy = config.group_consumer_migration_policy.upper()
     return GroupSettings(
@@ -88,13 +84,17 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
 
 
 class Groups:
-    """The groups of a broker.
+    """The consumer, share and classic groups of a broker.
+
+    Only `carry_out` and `answer_when_durable` carry out an `Outcome`. An answer that does not depend on the records is
+    sent
+    at once. The handler calls `answer_when_durable` if it does.
 
     Args:
-        config: what it acts on.
-        logs: where the partitions of `__consumer_offsets` are.
-        topics: those that exist.
-        configs_of: what was set for a single group, by its id.
+        config: configuration at startup.
+        logs: logs with the partitions of `__consumer_offsets`.
+        topics: existing topics.
+        configs_of: returns the settings of a group, by its id.
         submit: commits entries that no request waits for.
         wake_timer: called when `next_deadline_ms` has become earlier.
 
@@ -130,17 +130,17 @@ class Groups:
 
     @property
     def memory(self) -> GroupMemory | None:
-        """What groups hold; None before there is a coordinator."""
+        """The memory of all groups; None if no coordinator exists yet."""
         return None if self._coordinator is None else self._coordinator.memory
 
     @property
     def coordinator(self) -> GroupCoordinator:
-        """Decides; handlers ask it and hand what it returns to `carry_out` or `answer_when_durable`.
+        """The state machine, made for the first record or request.
 
-        It is made for the first record or request: a broker without groups starts without it.
+        Handlers pass its outcomes to `carry_out` or `answer_when_durable`.
         """
         if self._coordinator is None:
-            from pipeline_broker.state.groups.coordinator import (  # noqa: PLC0415 - see above
+            from pipeline_broker.state.groups.coordinator import (  # noqa: PLC0415 - for brokers with groups
                 GroupCoordinator,
             )
 
@@ -151,22 +151,22 @@ class Groups:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is a place for records; clients make one by asking for their coordinator."""
+        """Whether `__consumer_offsets` exists. FindCoordinator creates it."""
         return self.topic.exists
 
     def is_joining_long(self, group_id: str) -> bool:
-        """Whether a member that joins a group may have much decided, see Group."""
+        """Return whether a join of the group may take too long for one turn; see `Group.is_joining_long`."""
         group = None if self._coordinator is None else self._coordinator.registry.get(group_id)
         return group is not None and group.is_joining_long
 
     def time(self, now_ms: int) -> int:
-        """The time as the coordinator may see it: a wall clock that was set back stands still for a while."""
+        """Return the latest time that was passed in. It stands still while the wall clock is set back."""
         self._now_ms = max(self._now_ms, now_ms)
         return self._now_ms
 
-    def replay(self, partition: int, header: BatchHeader, change: GroupRecord, offset: int) -> None:  # noqa: ARG002 - as others need it
-        """See Coordinator; what a transaction stores is held until its marker."""
+    def replay(self, partition: int, header: BatchHeader, change: GroupRecord, offset: int) -> None:  # noqa: ARG002 - for the protocol
         if header.is_transactional:
+            # Offsets of a transaction stay invisible until its marker is replayed.
             self.coordinator.replay_held(_holder(partition, header.producer_id), change)
         else:
             self.coordinator.replay(change)
@@ -182,12 +182,12 @@ class Groups:
         """Store offsets that become visible when a transaction commits.
 
         Args:
-            request: names the holder of the transaction.
-            producer: its id and epoch.
+            request: the commit, with the holder of the transaction.
+            producer: producer id and epoch.
             now_ms: wall clock.
 
         Returns:
-            an error per partition; what must be committed, if anything; and what is to be called then.
+            an error per partition; the entry to commit, or None; and the function to call once that is durable.
 
         Raises:
             LogError: the producer is fenced.
@@ -208,12 +208,11 @@ class Groups:
         return result.errors, entry, self._applies(write)
 
     def partition_of(self, group_id: str) -> int:
-        """The partition of the topic that has, or will have, the records of a group."""
+        """Return the partition of `__consumer_offsets` for a group, also before the topic exists."""
         log = self.topic.log_of(group_id)
         return partition_for(group_id, self.topic.partitions) if log is None else log.partition
 
     def loaded(self, now_ms: int) -> None:
-        """All records are replayed."""
         self.time(now_ms)
         self._is_loaded = True
         if self._coordinator is not None:
@@ -221,68 +220,64 @@ class Groups:
 
     def _begin(self, coordinator: GroupCoordinator) -> None:
         outcome = coordinator.loaded(self._now_ms)
-        assert not outcome.writes, "nobody has joined yet, so nothing has changed"
+        assert not outcome.writes, "no member has joined yet, so no group has changed"
+        # If the record of a topic was set aside, a topic that looks missing may exist: its offsets are kept.
         if self._logs.knows_all_topics:
             coordinator.forgetting.forget_missing(self._topics)
         self._announce(coordinator)
 
     def unload(self) -> None:
-        """The records are gone: so are the groups."""
         if self._coordinator is not None:
-            gone, self._coordinator = self._coordinator, None
-            self._answer(gone.unload(self._now_ms))
+            unloaded, self._coordinator = self._coordinator, None
+            self._answer(unloaded.unload(self._now_ms))
 
     def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
-        """See Coordinator: the offsets that the transaction stored become visible, or are dropped."""
         if self._coordinator is not None:
             self._coordinator.end_transaction(_holder(log.partition, producer_id), committed=is_commit)
 
     def settings_changed(self, config: BrokerConfig) -> None:
-        """Act on another configuration from now on."""
         self._config = config
         if self._coordinator is not None:
             self._coordinator.change_settings(group_settings(config))
 
     def topic_changed(self) -> None:
-        """Some topic came, grew or went."""
+        """Notify the groups that a topic was created, extended or deleted."""
         if self._coordinator is not None:
             self._coordinator.topic_changed()
 
     def topic_deleted(self, topic: Topic) -> None:
-        """What was committed for a topic goes with it."""
+        """Delete the offsets that groups have committed for a topic."""
         if self._coordinator is not None:
             self.carry_out(self._coordinator.forgetting.forget_topic(topic.name), self._now_ms)
 
     def expire_member(self, group_id: str, member_id: str | None, now_ms: int) -> bool:
-        """Take out a member of a group, or all of them; whether there is such a group and member."""
+        """Remove a member of a group, or all members; return whether the group and the member exist."""
         outcome = self.coordinator.expire_members(group_id, member_id, self.time(now_ms))
         if outcome is not None:
             self.carry_out(outcome, now_ms)
         return outcome is not None
 
     def force_rebalance(self, group_id: str, now_ms: int) -> bool:
-        """Have the members of a group come to a new agreement; whether there are any."""
+        """Start a rebalance of a group; return whether it has members."""
         outcome = self.coordinator.force_rebalance(group_id, self.time(now_ms))
         if outcome is not None:
             self.carry_out(outcome, now_ms)
         return outcome is not None
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` has something to do."""
         self._announced_ms = None if self._coordinator is None else self._coordinator.next_deadline_ms()
         return self._announced_ms
 
     def advance(self, now_ms: int) -> None:
-        """Do what is due."""
         self.time(now_ms)
         if self._coordinator is not None:
             self.carry_out(self._coordinator.advance(self._now_ms), now_ms)
 
     def carry_out(self, outcome: Outcome, now_ms: int, own: WaitingMember | None = None) -> Send | Close | Parked:
-        """Give the answers, and commit the records behind them.
+        """Answer waiting members, and commit the records of an outcome.
 
         Returns:
-            the result for the request of `own`: its answer, or that it is parked.
+            the result for the request of `own`: its answer, or `Parked` if the outcome does not answer it.
         """
         for write in outcome.writes:
             entry = self._append(write, now_ms)
@@ -293,7 +288,7 @@ class Groups:
         return result
 
     def answer_when_durable(self, outcome: Outcome, now_ms: int, answer: Final) -> Pending | Final:
-        """Give the answers to others, and this one when the records are durable."""
+        """Answer waiting members at once, and return `answer` for after the records are durable."""
         self._answer(outcome)
         entries, applies = [], []
         for write in outcome.writes:
@@ -312,26 +307,25 @@ class Groups:
         return Pending(entries, answer, apply)
 
     def _applies(self, write: Write) -> Callable[[], None]:
-        """What makes a write come true, in the coordinator that decided it."""
         coordinator = self.coordinator
 
         def apply() -> None:
             outcome = coordinator.durable(write, self._now_ms)
+            # The records may have been unloaded since: the outcome then belongs to groups that no longer exist.
             if coordinator is self._coordinator:
                 self.carry_out(outcome, self._now_ms)
 
         return apply
 
     def _append(self, write: Write, now_ms: int) -> JournalEntry | None:
-        """Append the records of a write; None when there is no place for them, which the coordinator is told."""
         entry = self.topic.append(write.subject, write.body or write.records, now_ms)
+        # The topic was deleted. Members retry and look for the new coordinator.
         if entry is None:
             outcome = self.coordinator.failed(write, ErrorCode.NOT_LEADER_OR_FOLLOWER, self._now_ms)
             self.carry_out(outcome, now_ms)
         return entry
 
     def _answer(self, outcome: Outcome, own: WaitingMember | None = None) -> Send | Close | Parked:
-        """Answer those who waited: few at once, and many in turns of their own."""
         result: Send | Close | Parked = PARKED_WITHOUT_FRAME
         are_few = len(outcome.completions) <= ANSWERED_AT_ONCE_MAX
         for completion in outcome.completions:
@@ -355,19 +349,17 @@ class Groups:
 
 
 def _encode(waiting: WaitingMember, result: object) -> Send | Close:
-    """The answer; one that cannot be written is one client's misfortune."""
     try:
         return waiting.encode(result)
-    except Exception as error:
-        logger.exception("the answer to a member could not be written")
+    except Exception as error:  # it closes the connection of one client; the other members get their answers
+        logger.exception("cannot encode the response to a group member")
         return Close(f"answer failed: {error!r}")
 
 
 def _holder(partition: int, producer_id: int) -> Holder:
-    from pipeline_broker.state.pending_offsets import Holder  # noqa: PLC0415 - see Groups.coordinator
+    from pipeline_broker.state.pending_offsets import Holder  # noqa: PLC0415 - for brokers with groups
 
     return Holder(partition, producer_id)
 
 
-def _nothing() -> None:
-    """Nothing is to be called."""
+def _nothing() -> None: ...

@@ -1,8 +1,4 @@
-"""What clients hold in the memory of a broker, and how much they may: one list for the metrics and the dashboard.
-
-Rules of this file: it reads what the rooms count anyway, and makes nothing: a broker that never had a group has no
-coordinator of groups, and this leaves it so.
-"""
+"""The memory and state that clients make a broker hold, with the limits, for the metrics and the dashboard."""
 
 from __future__ import annotations
 
@@ -17,14 +13,14 @@ __all__ = ["HeldState", "held_by_clients"]
 
 @attrs.frozen
 class HeldState:
-    """One kind of state.
+    """One kind of state that clients make the broker hold.
 
     Attributes:
-        name: of the state, as metrics show it.
-        unit: of `held` and `limit`.
-        held: how much there is now.
-        limit: how much there may be.
-        setting: the property that sets the limit.
+        name: name in the metrics.
+        unit: unit of `held` and `limit`.
+        held: amount at present.
+        limit: maximum amount.
+        setting: property that sets the limit.
     """
 
     name: str
@@ -35,7 +31,7 @@ class HeldState:
 
 
 class BoundedBytes(Protocol):
-    """What is read of `stages.partial_frames.PartialFrameStatistics` and of those of unsent responses."""
+    """The part of the statistics of partial frames and unsent responses that is read here."""
 
     @property
     def bytes_held(self) -> int: ...
@@ -45,7 +41,7 @@ class BoundedBytes(Protocol):
 
 
 class BoundedByServer(Protocol):
-    """What is read of `stages.server_statistics.SocketServerStatistics`."""
+    """The part of `stages.server_statistics.SocketServerStatistics` that is read here."""
 
     @property
     def partial_frames(self) -> BoundedBytes: ...
@@ -55,9 +51,10 @@ class BoundedByServer(Protocol):
 
 
 def held_by_clients(broker: Broker, server: BoundedByServer) -> list[HeldState]:
-    """Every kind of state that is bounded over all clients, as it stands."""
+    """Return every kind of state that has a limit over all clients."""
     partial_frames, unsent = server.partial_frames, server.unsent_responses
     config, sessions, share_sessions = broker.config, broker.fetch_sessions, broker.share.sessions
+    # `broker.groups.coordinator` would make a coordinator for a broker that never had a group.
     groups_bytes = 0 if broker.groups.memory is None else broker.groups.memory.bytes_held
     session_setting = "pipeline.fetch.session.partitions"
     return [

@@ -1,7 +1,4 @@
-"""The log of the metadata partition: topics, settings, rules and all else that the cluster is told about itself.
-
-Rules of this file: What is appended must be committed, and applied when durable.
-"""
+"""The metadata partition: topics, settings, users, access rules, quotas and features of the cluster."""
 
 from __future__ import annotations
 
@@ -23,31 +20,31 @@ from stages.request import Final, Pending
 __all__ = ["METADATA_TOPIC", "Change", "MetadataLog"]
 
 Change: TypeAlias = tuple[Write, Callable[[Write], None]]
-"""What was decided, and what applies it when it is durable."""
+"""A write, and the function that applies it once it is durable."""
 POLICIES = LogPolicies(retention=RetentionRules(delete=False), compaction=CompactionRules())
 
 
 class MetadataLog:
-    """See above."""
+    """The log of the partition `__cluster_metadata-0`."""
 
     def __init__(self, logs: LogManager) -> None:
         self.log: PartitionLog
         (self.log,) = logs.create(METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1), POLICIES)
 
     def append(self, write: Write, now_ms: int) -> JournalEntry:
-        """Append records that state returned, as one batch."""
+        """Append the records of a write as one batch. The caller commits the entry."""
         batch = build_batch([NewRecord(record.value, record.key, now_ms) for record in write.records])
         entry = self.log.append(read_header(batch), batch, now_ms).entry
         assert entry is not None, "no producer, so no duplicate"
         return entry
 
     def commit(self, changes: Sequence[Change], now_ms: int, answer: Final) -> Pending | Final:
-        """Make changes durable, apply them, then answer.
+        """Append changes, and return `answer` for after they are durable and applied.
 
         Args:
-            changes: what was decided.
-            now_ms: the records' timestamp.
-            answer: what ends the request's slot.
+            changes: writes with the functions that apply them.
+            now_ms: timestamp of the records.
+            answer: answer to the request; returned at once without changes.
         """
         if not changes:
             return answer

@@ -1,4 +1,4 @@
-"""The ports of a broker: what it asks of its surroundings, as one argument, so that it is complete when it is made."""
+"""The callbacks from a broker to its process."""
 
 from __future__ import annotations
 
@@ -19,45 +19,44 @@ if TYPE_CHECKING:
 __all__ = ["Load", "Ports", "Submit", "wall_clock_ms"]
 
 Submit: TypeAlias = Callable[[Sequence["JournalEntry"], Callable[[], None]], None]
-"""Commits entries, then calls back."""
+"""Commits entries, then calls the function."""
 Load: TypeAlias = Callable[[], Callable[[], None]]
-"""Opens, in a thread, the files that a configuration names; raises ConfigError if they cannot be used. The returned
-function is called on the event loop just before the configuration counts."""
+"""Opens the files that a configuration names, in a thread. Raises ConfigError if they cannot be used. The event loop
+calls the returned function just before the configuration takes effect."""
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since 1970."""
+    """Return milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
-def _nothing(*_: object) -> None:
-    """For brokers whose surroundings do not follow."""
+def _nothing(*_: object) -> None: ...
 
 
 def _not_serving(entries: Sequence[JournalEntry], on_durable: Callable[[], None]) -> None:
-    raise AssertionError(f"{len(entries)} entries before the server runs, for {on_durable}")
+    raise AssertionError(f"{len(entries)} entries were submitted before the server runs, for {on_durable}")
 
 
 @attrs.frozen(kw_only=True)
 class Ports:
-    """See the file; a broker that is opened without a server needs none of them.
+    """Callbacks and parts that a process passes to its broker. A broker without a server needs none.
 
     Attributes:
-        clock_ms: wall clock, for what no request brings.
+        clock_ms: wall clock, for events that no request brings.
         wake_timer: called when `Broker.next_deadline_ms` may have become earlier.
         submit: commits entries that no request waits for.
-        advertised: host and port of the broker for the clients of a listener; None where it is not advertised.
-        check_config: raises ConfigError for a configuration that the surroundings cannot follow; its second argument
-            are the properties that a client sets or resets. It returns a `Load` where files or keys must be opened.
-        config_changed: called with the configuration when it has become another.
-        ip_rates_changed: called when the quotas on new connections of addresses are others.
-        fetch_parked: called when a fetch has begun to wait.
+        advertised: returns the host and port that clients of a listener connect to; None if it is not advertised.
+        check_config: raises ConfigError if the process cannot apply a configuration. Its second argument are the
+            properties that a client sets or resets. Returns a `Load` if files or keys must be opened.
+        config_changed: called with each new configuration.
+        ip_rates_changed: called when connection quotas of addresses change.
+        fetch_parked: called when a fetch starts to wait.
         segment_sealed, prepare_wanted, sync_wanted: see `JournalPorts`.
-        faults_changed: called with the fault rules when there are some, or others.
-        fault_files: the broker's files, where they take fault rules.
-        fault_store: its store of objects, in the same way.
-        store_figures: what it has asked that store for; None without one.
-        request_queues: of the server when it starts; as many partitions has the topic of timelines.
+        faults_changed: called with the fault rules when they change.
+        fault_files: files of the broker to which fault rules apply.
+        fault_store: object store to which fault rules apply.
+        store_figures: counters of requests to the object store; None without a store.
+        request_queues: number of request queues at startup. The topic of timelines gets as many partitions.
     """
 
     clock_ms: Callable[[], int] = wall_clock_ms

@@ -1,10 +1,4 @@
-"""Replay at a start: every durable record of an internal topic is read, then applied, one at a time.
-
-Rules of this file: A record of a type that is not known is stepped over before it is taken apart. One that cannot be
-read, or not applied, is set aside: all state is as if it did not exist, and everything else is served. Apache Kafka's
-CoordinatorLoaderImpl gives up the partition instead. Damage of the journal and the archive is found below, by
-checksums, and stops the start.
-"""
+"""The replay of internal topics at startup."""
 
 from __future__ import annotations
 
@@ -24,13 +18,18 @@ __all__ = ["StateReplay"]
 
 
 class StateReplay:
-    """Called for every batch of every log, in order; see LogManager.recover.
+    """Decodes and applies the durable records of internal topics, one at a time. A callback of `LogManager.recover`.
+
+    A record that cannot be decoded or applied is set aside: the startup continues as if it did not exist. Kafka's
+    CoordinatorLoaderImpl gives up the whole partition instead. Damaged files are not handled here: checksums of the
+    journal
+    and the archive find them, and the startup fails.
 
     Args:
-        coordinators: take over the records of their topics.
+        coordinators: apply the records of their topics.
         metadata_log: the metadata partition.
-        replay_metadata: takes over one record of that, given its key and value; raises StateRecordError.
-        set_aside: what is left out.
+        replay_metadata: applies a record of the metadata partition, given key and value; raises StateRecordError.
+        set_aside: receives the records that are set aside.
     """
 
     def __init__(
@@ -46,11 +45,10 @@ class StateReplay:
         self._set_aside = set_aside
 
     def is_state(self, log: PartitionLog) -> bool:
-        """Whether what a log says is kept in memory."""
+        """Return whether the records of a log are kept in memory as state."""
         return log is self._metadata_log or log.topic in self._coordinators
 
     def __call__(self, log: PartitionLog, header: BatchHeader, batch: memoryview) -> None:
-        """Take over what a batch says, if it holds state."""
         coordinator = self._coordinators.get(log.topic)
         if coordinator is None and log is not self._metadata_log:
             return
@@ -60,26 +58,26 @@ class StateReplay:
             return
         offset = header.base_offset
         try:
+            # Records of unknown types are skipped before they are decoded, since a client may have written millions of
+            # them.
             for at, record in chosen_records(batch, header, is_known_of(log.topic)):
                 offset = at
                 if record is not None:
                     try:
-                        self._take_over(log, coordinator, header, record)
+                        self._apply(log, coordinator, header, record)
                     except StateRecordError as error:
                         self._set_aside.add(log.topic, log.partition, offset, error)
                 offset += 1
-        except RecordError as error:  # no damage, as the checksum is right: it was written like that
+        except RecordError as error:  # not damaged: the checksum is right, so the batch was written like this
             self._set_aside.add(log.topic, log.partition, offset, error)
 
-    def _take_over(
-        self, log: PartitionLog, coordinator: Coordinator | None, header: BatchHeader, record: Record
-    ) -> None:
+    def _apply(self, log: PartitionLog, coordinator: Coordinator | None, header: BatchHeader, record: Record) -> None:
         key = record.key or b""
         if coordinator is None:
             self._replay_metadata(key, record.value)
             return
         reader = reader_of(log.topic)
-        assert reader is not None, "the topic of every coordinator has one"
+        assert reader is not None, "the topic of every coordinator has a reader"
         change = reader(key, record.value)
         if change is not None:
             coordinator.replay(log.partition, header, change, record.offset)

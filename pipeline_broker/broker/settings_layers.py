@@ -1,7 +1,4 @@
-"""The layers of a broker's settings: what it was started with, and what clients have set since.
-
-Rules of this room: synchronous; it reads what the cluster keeps and changes nothing.
-"""
+"""The layers of a broker's settings: those of its startup, and dynamic ones for all brokers and for this broker."""
 
 from __future__ import annotations
 
@@ -22,19 +19,19 @@ __all__ = ["SettingsLayers"]
 logger = logging.getLogger(__name__)
 
 BROKER_RESOURCE = "broker"
+# Sources of settings that are in the data directory and apply to every broker that opens it.
 STORED = frozenset({Source.DYNAMIC_TOPIC, Source.DYNAMIC_DEFAULT_BROKER})
-"""Where a setting comes from that is kept in the data directory and counts for every broker."""
 
 
 class SettingsLayers:
-    """Which settings count for a broker.
+    """Resolves the effective settings of a broker.
 
     Args:
-        started_with: the configuration of its start.
-        cluster: keeps what was set for this broker and for all brokers.
+        started_with: configuration at startup.
+        cluster: dynamic settings of this broker and of all brokers.
 
     Attributes:
-        config: the configuration that counts.
+        config: effective configuration.
     """
 
     def __init__(self, started_with: BrokerConfig, cluster: ClusterState) -> None:
@@ -46,7 +43,10 @@ class SettingsLayers:
 
     @property
     def settings(self) -> BrokerSettings:
-        """All that was set; the same object until something else is, because it knows what topics inherit."""
+        """All settings with their sources.
+
+        The object stays the same until a setting changes, because it caches the values that topics inherit.
+        """
         latest = self.config, self._cluster.generations[BROKER_RESOURCE]
         if self._settings_of != latest:
             self._settings_of = latest
@@ -59,38 +59,42 @@ class SettingsLayers:
         return self._settings
 
     def settings_with(self, key: tuple[str, str], settings: Mapping[str, str]) -> BrokerSettings:
-        """All that would be set with these settings under a key."""
+        """Return all settings as they would be with `settings` under a key."""
         if key == self.key(for_all=True):
             return attrs.evolve(self.settings, dynamic_default=settings)
         return attrs.evolve(self.settings, dynamic=settings)
 
     def key(self, *, for_all: bool) -> tuple[str, str]:
-        """Under which key the cluster keeps what was set for this broker, or for all brokers, while they run."""
+        """Return the resource under which dynamic settings are stored, for this broker or for all."""
         return BROKER_RESOURCE, "" if for_all else str(self.config.node_id)
 
     def refresh(self) -> BrokerConfig:
-        """Work out the configuration that counts after something was set; of two settings that for this broker does."""
+        """Compute the configuration again after dynamic settings changed.
+
+        Settings of this broker override those of all brokers.
+        """
         of_all, of_this = (self._cluster.settings(self.key(for_all=for_all)) for for_all in (True, False))
         try:
             self.config = config_with(self._started_with, {**of_all, **of_this})
-        except ConfigError as error:  # it did go together with the settings of an earlier start
-            logger.warning("what was set while the broker ran is left aside: %s", error)
+        except ConfigError as error:  # they were consistent with the configuration of an earlier startup
+            logger.warning("dynamic settings of this broker are ignored: %s", error)
         return self.config
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything was set while brokers ran."""
+        """Whether any dynamic settings exist."""
         return any(self._cluster.settings(self.key(for_all=for_all)) for for_all in (True, False))
 
     def inherited_from_start(self, own: Mapping[str, str], names: Iterable[str]) -> list[str]:
-        """Which of these topic settings come from what the broker was started with, or from a default.
+        """Return the topic settings that get their values from the startup configuration or a default.
 
-        The others are decided by the directory itself, whoever opens it. What is stored for a single broker decides
-        nothing here: it counts only for a start with that broker's `node.id`.
+        All others are in the data directory, so that they do not depend on the broker that opens it. Dynamic settings
+        of a
+        single broker count as inherited: they apply only with that broker's `node.id`.
 
         Args:
             own: the topic's own settings.
-            names: of topic settings.
+            names: names of topic settings.
         """
         ids = filter(None, self._cluster.names(BROKER_RESOURCE))
         of_single_brokers = {name for each in ids for name in self._cluster.settings((BROKER_RESOURCE, each))}
@@ -99,10 +103,10 @@ class SettingsLayers:
         return [name for name in names if topic_entry(name, own, stored).source not in STORED]
 
     def check(self, key: tuple[str, str], settings: Mapping[str, str]) -> BrokerConfig:
-        """The configuration that would count with these settings under a key.
+        """Return the configuration as it would be with `settings` under a key.
 
         Raises:
-            ConfigError: they do not go together with the others, or cannot be changed in this way.
+            ConfigError: the settings are inconsistent with the others, or cannot be changed at run time.
         """
         layers = {
             layer: self._cluster.latest_settings(layer) for layer in (self.key(for_all=True), self.key(for_all=False))

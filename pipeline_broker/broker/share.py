@@ -1,8 +1,4 @@
-"""The place of the share coordinator in a broker: its topic, and the coordinator itself once somebody uses it.
-
-Rules of this file: A broker without share groups loads nothing of them: the
-coordinator is made for the first record or the first request.
-"""
+"""Access to the share coordinator, which is imported and made on first use."""
 
 from __future__ import annotations
 
@@ -31,16 +27,17 @@ PARTITIONS_DEFAULT = 50
 
 
 class Share:
-    """The share coordinator of a broker, or the place for one; see Coordinator.
+    """The share coordinator of a broker, made for the first record or request.
 
     Args:
-        config: what it acts on, until `settings_changed`.
-        logs: where the partitions of `__share_group_state` are.
-        ports: what it asks of its broker.
+        config: configuration at startup.
+        logs: logs with the partitions of `__share_group_state`.
+        ports: callbacks to the broker.
 
     Attributes:
-        topic: `__share_group_state`. It is not compacted, as in Kafka: updates stand on the snapshot in front of them.
-            What no snapshot needs any more is deleted by the coordinator.
+        topic: `__share_group_state`. As in Kafka it is not compacted, because update records need the snapshot before
+            them.
+            The coordinator deletes records that no snapshot needs.
     """
 
     def __init__(self, config: BrokerConfig, logs: LogManager, ports: SharePorts) -> None:
@@ -57,9 +54,8 @@ class Share:
 
     @property
     def manager(self) -> SharePartitionManager:
-        """Decides, and carries out what it decides."""
         if self._manager is None:
-            from pipeline_broker.broker.share_partition_manager import (  # noqa: PLC0415 - see the rules of the file
+            from pipeline_broker.broker.share_partition_manager import (  # noqa: PLC0415 - for brokers with share groups
                 SharePartitionManager,
             )
 
@@ -68,37 +64,32 @@ class Share:
 
     @property
     def sessions(self) -> ShareSessions | None:
-        """The sessions of members; None before there is a coordinator."""
+        """The sessions of members; None if no coordinator exists yet."""
         return None if self._manager is None else self._manager.sessions
 
     @property
     def is_used(self) -> bool:
-        """Whether there is anything to ask."""
+        """Whether the coordinator exists."""
         return self._manager is not None
 
     def settings_changed(self, config: BrokerConfig) -> None:
-        """Let other settings count from now on."""
         self._config = config
         if self._manager is not None:
             self._manager.settings_changed(config)
 
-    def replay(self, partition: int, header: BatchHeader, change: ShareRecord, offset: int) -> None:  # noqa: ARG002 - as others need it
+    def replay(self, partition: int, header: BatchHeader, change: ShareRecord, offset: int) -> None:  # noqa: ARG002 - for the protocol
         self.manager.states.replay(change, offset)
 
-    def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
-        """See Coordinator; these records count whatever becomes of a transaction."""
+    def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None: ...
 
     def loaded(self, now_ms: int) -> None: ...
 
     def unload(self) -> None:
-        """The records are gone: so is what they said."""
         self._manager = None
 
-    def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
-        """See Coordinator; nobody writes these records in transactions."""
+    def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None: ...
 
     def topic_deleted(self, topic: Topic) -> None:
-        """What is known of a topic goes with it."""
         if self._manager is not None:
             self._manager.topic_deleted(topic)
 
@@ -110,8 +101,8 @@ class Share:
             self._manager.advance(now_ms)
 
     def forget_groups(self, group_ids: Iterable[str], now_ms: int) -> Appended:
-        """Append that nothing is known of groups any more; it must be committed."""
-        from pipeline_broker.broker.appended import Appended  # noqa: PLC0415 - for brokers that have share groups
+        """Append the deletion of all state of groups. The caller commits the entries."""
+        from pipeline_broker.broker.appended import Appended  # noqa: PLC0415 - for brokers with share groups
 
         appended = Appended()
         for group_id in group_ids:
@@ -119,6 +110,6 @@ class Share:
         return appended
 
     def connection_closed(self, session: object) -> None:
-        """A connection is closed: so are the share sessions that it had opened."""
+        """Close the share sessions of a closed connection."""
         if self._manager is not None:
             self._manager.connection_closed(session)

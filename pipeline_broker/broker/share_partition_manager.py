@@ -1,10 +1,4 @@
-"""The share coordinator at work: share partitions and sessions in memory, their records in `__share_group_state`.
-
-Rules of this file: A share partition is loaded from the state when it is first
-fetched and forgotten when the last session of its group is closed; then nothing of it is acquired, and all that counts
-is in the state. What changes is appended at once, in the order in which it was decided; those who must not be answered
-before it is durable get the entries, and everything else is submitted here.
-"""
+"""The share coordinator of a broker: share partitions and sessions, and their records in `__share_group_state`."""
 
 from __future__ import annotations
 
@@ -39,21 +33,23 @@ from pipeline_broker.state.share_partitions.share_sessions import ShareSession, 
 
 __all__ = ["ActivePartition", "SharePartitionManager"]
 
+# As Kafka's `share.coordinator.state.topic.prune.interval.ms`.
 PRUNE_INTERVAL_MS = 300_000
-"""How often records that no snapshot needs are deleted; Kafka's `share.coordinator.state.topic.prune.interval.ms`."""
+# Fewer records are not deleted: each deletion writes a record itself.
 PRUNED_RECORDS_MIN = 1_000
-"""Fewer are left where they are: deleting them costs a record, too."""
 PRUNE = "prune"
 
 
 @attrs.define(eq=False)
 class ActivePartition:
-    """A share partition in use.
+    """A share partition in memory.
 
     Attributes:
-        partition: the machine.
-        log: what it reads.
-        is_reading: a fetch has gone to the disk for it; others wait, so that nobody reads what was acquired meanwhile.
+        key: group, topic and partition.
+        partition: state machine.
+        log: log of the topic partition.
+        is_reading: True while a fetch reads from disk. Other fetches wait, since it may acquire the records that it
+            reads.
     """
 
     key: ShareKey
@@ -63,16 +59,23 @@ class ActivePartition:
 
 
 class SharePartitionManager:
-    """See the rules of the room.
+    """All share partitions and share sessions of a broker.
+
+    A share partition is loaded on the first fetch and dropped with the last session of its group. No record is acquired
+    then, so that the durable state is all there is to know.
+
+    Changes are appended at once, in the order of the decisions. `Appended` collects the entries for callers whose
+    answers
+    must wait for them.
 
     Args:
-        config: what it acts on, until `settings_changed`.
+        config: configuration at startup.
         topic: `__share_group_state`.
-        ports: what it asks of its broker.
+        ports: callbacks to the broker.
 
     Attributes:
-        states: what the records say.
-        sessions: of members.
+        states: state of all share partitions, as in the records.
+        sessions: sessions of members.
     """
 
     def __init__(self, config: BrokerConfig, topic: InternalTopic, ports: SharePorts) -> None:
@@ -89,48 +92,48 @@ class SharePartitionManager:
         return len(self._active)
 
     def time(self, now_ms: int) -> int:
-        """The time as machines may see it: it never runs backwards."""
+        """Return the latest time that was passed in; it never runs backwards."""
         self._now_ms = max(self._now_ms, now_ms)
         return self._now_ms
 
     @property
     def group_size_max(self) -> int:
-        """How many members a group may have."""
+        """Maximum number of members of a group."""
         return self._settings.group_share_max_size
 
     @property
     def assignor(self) -> str:
-        """The name of the assignor of all groups."""
+        """Name of the assignor of all groups."""
         return share_assignor(self._settings.group_share_assignors)
 
     def settings(self, group_id: str) -> GroupShareSettings:
-        """What counts for a group."""
+        """Return the effective settings of a group."""
         return group_share_settings(self._settings, self._ports.configs_of(group_id))
 
     def settings_changed(self, config: BrokerConfig) -> None:
-        """Let other settings count from now on."""
         self._settings = share_settings(config.texts)
 
     # Share partitions
 
     def find(self, key: ShareKey) -> ActivePartition | None:
-        """A share partition that is in use."""
+        """Return a share partition if it is loaded."""
         return self._active.get(key)
 
     def start_offset(self, key: ShareKey) -> int | None:
-        """Where the state of a share partition begins, UNINITIALIZED before its first fetch; None without any."""
+        """Return the start offset of a share partition; UNINITIALIZED before its first fetch, None without state."""
         state = self.states.find(key)
         return None if state is None else state.start_offset
 
     def load(self, key: ShareKey, log: PartitionLog, start_offset: int) -> ActivePartition:
-        """Take a share partition into use; it must have a state.
+        """Load a share partition, which must have a state.
 
         Args:
-            log: what it reads.
-            start_offset: where it begins if nobody has fetched from it yet.
+            key: group, topic and partition.
+            log: log of the topic partition.
+            start_offset: start offset if the share partition was never fetched from.
         """
         state = self.states.find(key)
-        assert state is not None, "who asks has looked"
+        assert state is not None, "callers check `start_offset` first"
         if state.start_offset != UNINITIALIZED:
             start_offset = state.start_offset
         active = ActivePartition(key, SharePartition(start_offset, state.batches), log)
@@ -138,7 +141,7 @@ class SharePartitionManager:
         return active
 
     def refresh_rules(self, active: ActivePartition) -> GroupShareSettings:
-        """Let the settings count that a group has now."""
+        """Apply the current settings of the group to a share partition."""
         settings = self.settings(active.key.group_id)
         active.partition.rules = DeliveryRules(
             delivery_count_max=settings.delivery_count_limit,
@@ -148,16 +151,16 @@ class SharePartitionManager:
         return settings
 
     def locked(self, active: ActivePartition) -> None:
-        """Something was acquired, or a lock renewed: look again when it ends."""
+        """Schedule the next expiration of locks, after records were acquired or renewed."""
         if active.partition.next_lock_ms < NEVER_MS:
             self._set_deadline(active.key, active.partition.next_lock_ms)
 
     def released(self, key: ShareKey) -> None:
-        """Something may be available again: who waits for it looks."""
+        """Answer the fetches that wait for a share partition: records may be available again."""
         self._ports.fetches.wake(key)
 
     def drop(self, keys: Iterable[ShareKey], appended: Appended) -> None:
-        """Take share partitions out of use; who waits for them looks again when what was appended is durable."""
+        """Drop share partitions from memory. Their waiting fetches are answered once `appended` is durable."""
         for key in keys:
             if self._active.pop(key, None) is not None:
                 self._deadlines.cancel(key)
@@ -166,11 +169,11 @@ class SharePartitionManager:
     # Records
 
     def append(self, writes: Iterable[Write], appended: Appended, now_ms: int) -> None:
-        """Append records, in one batch for each partition of the topic; without the topic there is no place for them.
+        """Append records, in one batch for each partition of the topic. Do nothing if the topic does not exist.
 
         Args:
-            writes: each with one record.
-            appended: gets the entries.
+            writes: writes of one record each.
+            appended: receives the entries.
             now_ms: wall clock.
         """
         logs, together = self._topic.logs, dict[int, list[Write]]()
@@ -192,19 +195,20 @@ class SharePartitionManager:
         state = self.states.find(active.key)
         if change is None or state is None:
             return
-        wanted = StateWrite(  # of whatever epoch the state has: a new one takes the share partition out of use first
+        # No epoch check is needed: a new epoch drops the share partition first.
+        wanted = StateWrite(
             NO_EPOCH, state.leader_epoch, change.start_offset, change.delivery_complete_count, change.batches
         )
         self.append([self.states.write(active.key, wanted, now_ms)], appended, now_ms)
         appended.then(lambda: self.released(active.key))
 
     def append_start(self, active: ActivePartition, appended: Appended, now_ms: int) -> None:
-        """Append where a share partition was begun, so that another start begins there, too."""
+        """Append the start offset of a share partition, so that it starts there after a restart, too."""
         wanted = StateWrite(NO_EPOCH, NO_EPOCH, active.partition.start_offset, 0)
         self.append([self.states.write(active.key, wanted, now_ms)], appended, now_ms)
 
     def submit(self, appended: Appended, then: Callable[[], None] | None = None) -> None:
-        """Commit entries that no request carries, and call back."""
+        """Commit entries that no request waits for, then call `then`."""
 
         def durable() -> None:
             appended.durable()
@@ -217,7 +221,13 @@ class SharePartitionManager:
             durable()
 
     def initialize(self, keys: Iterable[tuple[ShareKey, int]], appended: Appended, now_ms: int) -> None:
-        """Begin the state of share partitions, each with its epoch or, if it has one already, the next."""
+        """Create the state of share partitions.
+
+        Args:
+            keys: share partitions with their epochs. A share partition that has state gets its next epoch, if higher.
+            appended: receives the entries.
+            now_ms: wall clock.
+        """
         writes = []
         for key, epoch in keys:
             state = self.states.find(key)
@@ -228,21 +238,21 @@ class SharePartitionManager:
         self.append(writes, appended, now_ms)
 
     def set_start(self, key: ShareKey, start_offset: int, appended: Appended, now_ms: int) -> None:
-        """Let a share partition begin elsewhere; what is acquired of it is not any more."""
+        """Set the start offset of a share partition. All its acquired records are released."""
         state = self.states.find(key)
         epoch = 0 if state is None else _later_epoch(state)
         self.drop([key], appended)
         self.append([self.states.initialize(key, epoch, start_offset, now_ms)], appended, now_ms)
 
     def delete(self, keys: Sequence[ShareKey], appended: Appended, now_ms: int) -> None:
-        """Forget share partitions."""
+        """Delete the state of share partitions."""
         self.drop(keys, appended)
         self.append(self.states.delete(keys), appended, now_ms)
 
     # Sessions
 
     def close_session(self, session: ShareSession, appended: Appended, now_ms: int) -> None:
-        """End a session: what its member has acquired is available again."""
+        """Close a session, and release the records that its member has acquired."""
         self.sessions.remove(session.group_id, session.member_id)
         for topic_id, partition in session.partitions:
             self.release(ShareKey(session.group_id, topic_id, partition), session.member_id, appended, now_ms)
@@ -250,7 +260,7 @@ class SharePartitionManager:
             self.drop([key for key in self._active if key.group_id == session.group_id], appended)
 
     def release(self, key: ShareKey, member_id: str, appended: Appended, now_ms: int) -> None:
-        """Take back what a member has of one share partition."""
+        """Release the records of a share partition that a member has acquired."""
         active = self._active.get(key)
         if active is not None:
             self.append_change(active, active.partition.release(member_id), appended, now_ms)
@@ -272,12 +282,13 @@ class SharePartitionManager:
         return self._deadlines.next_ms()
 
     def advance(self, now_ms: int) -> None:
-        """Take back what was acquired for too long, and delete records that say nothing any more."""
+        """Expire the locks of acquired records, and delete redundant records."""
         now_ms = self.time(now_ms)
         appended = Appended()
         for due in self._deadlines.pop_due(now_ms):
             if isinstance(due, str):
-                self.submit(appended)  # a snapshot in it is durable before what it makes needless is deleted
+                # Snapshots must be durable before the records that they replace are deleted.
+                self.submit(appended)
                 appended = Appended()
                 self._prune(appended, now_ms)
                 continue
@@ -297,7 +308,7 @@ class SharePartitionManager:
             self._ports.wake_timer()
 
     def _prune(self, appended: Appended, now_ms: int) -> None:
-        """Delete what no snapshot needs; what holds the most of it back is written again."""
+        """Delete records before the oldest snapshot, and renew the snapshots that prevent most deletions."""
         keys_at: dict[int, list[ShareKey]] = {}
         logs = self._topic.logs
         for key in self.states.all():
@@ -317,5 +328,4 @@ class SharePartitionManager:
 
 
 def _later_epoch(state: ShareState) -> int:
-    """The epoch of a share partition that begins anew; one that has the highest keeps it, as it may not fall."""
-    return min(state.state_epoch + 1, EPOCH_MAX)
+    return min(state.state_epoch + 1, EPOCH_MAX)  # an epoch never falls: the highest one is kept

@@ -1,7 +1,4 @@
-"""What the share coordinator asks of its broker.
-
-Rules of this file: as of `ports`: made once, by the broker, before the coordinator.
-"""
+"""The callbacks from the share coordinator to its broker."""
 
 from __future__ import annotations
 
@@ -18,14 +15,14 @@ __all__ = ["SharePorts"]
 
 @attrs.frozen
 class SharePorts:
-    """See the rules of the file.
+    """Callbacks and parts that a broker passes to its share coordinator.
 
     Attributes:
-        configs_of: what was set for a single group, by its id.
-        fetches: that wait for records.
+        configs_of: returns the settings of a group, by its id.
+        fetches: parked fetches.
         submit: commits entries that no request waits for.
         wake_timer: called when `next_deadline_ms` has become earlier.
-        raise_log_start: deletes what stands before an offset of one of the topic's logs, at a time in milliseconds.
+        raise_log_start: deletes the records of a log before an offset; its last argument is the time in milliseconds.
     """
 
     configs_of: Callable[[str], Mapping[str, str]]

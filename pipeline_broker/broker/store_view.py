@@ -1,7 +1,4 @@
-"""A broker's store of objects as plain values, for all that show it: what was asked for, and how its parts stand.
-
-Rules of this file: imported where a broker has a store.
-"""
+"""A snapshot of a broker's object store: requests, cache and journal, for the metrics and the dashboard."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ __all__ = ["CacheState", "StoreView", "store_view"]
 
 @attrs.frozen
 class CacheState:
-    """The blocks of objects in memory: how often one was there, and was not; how many bytes there are now."""
+    """Hits, misses and size of the cache of object blocks."""
 
     hits: int = 0
     misses: int = 0
@@ -31,12 +28,12 @@ class CacheState:
 
 @attrs.frozen
 class StoreView:
-    """See the file.
+    """The state of an object store.
 
     Attributes:
-        totals: of all requests.
-        cache: of what is read of the archive.
-        journal: None where it is on a disk.
+        totals: totals of all requests.
+        cache: cache for reads of the archive.
+        journal: journal in the store; None if the journal is on disk.
     """
 
     totals: StoreTotals
@@ -45,7 +42,7 @@ class StoreView:
 
 
 def store_view(broker: Broker) -> StoreView | None:
-    """How things stand; None without a store."""
+    """Return the state of the broker's object store; None without a store."""
     figures, archive, journal = broker.ports.store_figures, broker.logs.archive, broker.logs.journal
     if figures is None:
         return None

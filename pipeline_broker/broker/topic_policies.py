@@ -1,7 +1,4 @@
-"""What a topic's settings mean for its logs: which batches they accept, and what becomes of their files.
-
-Rules of this file: pure; the settings are those of the topic over those of the broker that topics inherit.
-"""
+"""Rules for the batches and files of a topic, computed from its settings and those it inherits from the broker."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["flush_rules_of", "policies_of", "rules_of"]
 
+# Values of `compression.type`.
 AS_PRODUCED = "producer"
 UNCOMPRESSED = "uncompressed"
 CODECS: Mapping[Value, Compression] = {
@@ -29,7 +27,7 @@ GZIP_LEVEL_UNSET = -1
 
 
 def rules_of(topic: Topic, settings: BrokerSettings) -> Rules:
-    """What a topic's settings mean for the batches that it accepts."""
+    """Return the rules that batches of a topic must follow."""
     own = topic.configs
     policies = topic_value("cleanup.policy", own, settings)
     assert isinstance(policies, tuple)
@@ -47,7 +45,6 @@ def rules_of(topic: Topic, settings: BrokerSettings) -> Rules:
 
 
 def _compression(own: Mapping[str, str], settings: BrokerSettings) -> Target | None:
-    """What batches are compressed with; None leaves them as they come."""
     name = topic_value("compression.type", own, settings)
     if name == AS_PRODUCED:
         return None
@@ -57,7 +54,7 @@ def _compression(own: Mapping[str, str], settings: BrokerSettings) -> Target | N
 
 
 def policies_of(topic: Topic, settings: BrokerSettings, producer_expiration_ms: int) -> LogPolicies:
-    """What a topic's settings mean for the files of its logs."""
+    """Return the policies for the files of a topic's logs: roll, retention, compaction and flush."""
     own = topic.configs
     policies = topic_value("cleanup.policy", own, settings)
     assert isinstance(policies, tuple)
@@ -95,7 +92,7 @@ def policies_of(topic: Topic, settings: BrokerSettings, producer_expiration_ms: 
 
 
 def flush_rules_of(own: Mapping[str, str], settings: BrokerSettings) -> FlushRules:
-    """What a topic's own settings, over those of the broker, mean for its syncs."""
+    """Return the flush rules for a topic with these settings of its own."""
     return FlushRules(messages=_integer("flush.messages", own, settings), ms=_integer("flush.ms", own, settings))
 
 

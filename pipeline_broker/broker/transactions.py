@@ -1,12 +1,6 @@
-"""The transaction coordinator at work: its records go to `__transaction_state`, its markers to all partitions.
+"""The transaction coordinator of a broker: appends to `__transaction_state`, and markers to all partitions.
 
-Rules of this file: what state decided is appended here and nowhere else, as one commit: records and markers between
-them in their order. A commit is one frame of the journal, so a transaction that ends is decided, marked and completed,
-or nothing of it has happened. A wide one is marked in turns after its decision is durable (`WideEnds`), and
-`start_entries` completes what a crash left by halves. Two commits about one id are written in their order, since both
-have a record in its partition; an answer without a record waits for what is on its way.
-
-Longer than most files: what was decided, what is on its way and what is due share the state of one coordinator.
+Longer than most files: decisions, appends in progress and deadlines share the state of one coordinator.
 """
 
 from __future__ import annotations
@@ -41,20 +35,21 @@ __all__ = ["TRANSACTIONS_TOPIC", "Appending", "GrantedId", "Transactions"]
 
 logger = logging.getLogger(__name__)
 
+# Leadership never changes with one broker, and so neither does the epoch.
 COORDINATOR_EPOCH = 0
-"""Of every partition of the topic: one broker, so leadership never changes."""
 PAUSE_MS = 100
-"""Between some that are aborted or forgotten for their age and the next: each time others wait for it."""
+"""Pause between batches of timed-out or expired ids. Other requests run in between."""
 MARKING_PAUSE_MS = 10
-"""Between some markers of a wide transaction and the next."""
+"""Pause between batches of markers of a wide transaction."""
 
 
 class GrantedId(NamedTuple):
-    """A producer id that nobody had.
+    """A new producer id.
 
     Attributes:
-        entry: what must be committed before it is told; None where that is durable already.
-        apply: to be called then.
+        producer_id: the id.
+        entry: entry to commit before a client learns the id; None if the block of ids is durable already.
+        apply: function to call once the entry is durable.
     """
 
     producer_id: int
@@ -63,11 +58,11 @@ class GrantedId(NamedTuple):
 
 
 class Appending(NamedTuple):
-    """What was appended for one decision.
+    """Entries that were appended for one decision.
 
     Attributes:
-        entries: to be committed together, in this order.
-        apply: to be called when they are durable.
+        entries: entries to commit together, in this order.
+        apply: function to call once they are durable.
     """
 
     entries: Sequence[JournalEntry]
@@ -75,20 +70,27 @@ class Appending(NamedTuple):
 
 
 class MarkerDurable(Protocol):
-    """Who is told of markers."""
-
     def __call__(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
-        """A marker in a log is durable."""
+        """Apply a marker that became durable in a log."""
 
 
 class Transactions:
     """The transactions of a broker.
 
+    The records and markers of one decision are one commit. The journal writes a commit as one frame, so that after a
+    crash
+    a transaction is decided, marked and completed, or not decided at all. The markers of a wide transaction follow in
+    turns
+    once the decision is durable (`WideEnds`); after a crash `start_entries` appends the missing ones.
+
+    Commits about the same id stay in order, because each has a record in the partition of the id. An answer without a
+    record waits for the commits in progress.
+
     Args:
-        config: what it acts on.
-        logs: where the partitions are that transactions write to.
-        marker_durable: told of each marker, see `Broker.marker_durable`.
-        grant_id: gives out a producer id, given the time.
+        config: configuration at startup.
+        logs: logs of the partitions that transactions write to.
+        marker_durable: called for each durable marker, see `Broker.marker_durable`.
+        grant_id: returns a new producer id, given the time.
         submit: commits entries that no request waits for.
         wake_timer: called when `next_deadline_ms` has become earlier.
 
@@ -124,7 +126,7 @@ class Transactions:
         self._wide_ends = WideEnds(self._append_marker, submit, self._marked)
         self._coordinator: TransactionCoordinator | None = None
         self._granted: list[GrantedId] = []
-        self._on_their_way: dict[str, int] = {}
+        self._in_progress: dict[str, int] = {}
         self._now_ms = 0
         self._is_loaded = False
         self._scan_ms = self._expiry_ms = self._marking_ms = 0
@@ -132,12 +134,12 @@ class Transactions:
 
     @property
     def coordinator(self) -> TransactionCoordinator:
-        """Decides; handlers ask it and hand what it returns to `append` or `answer`.
+        """The state machine, made for the first record or request.
 
-        It is made for the first record or request: a broker without transactions starts without it.
+        Handlers pass its decisions to `append` or `answer`.
         """
         if self._coordinator is None:
-            from pipeline_broker.state.transactions.coordinator import (  # noqa: PLC0415 - see above
+            from pipeline_broker.state.transactions.coordinator import (  # noqa: PLC0415 - for brokers with transactions
                 TransactionCoordinator,
                 TransactionSettings,
             )
@@ -154,29 +156,29 @@ class Transactions:
 
     @property
     def known(self) -> int:
-        """How many transactional ids are known."""
+        """Number of known transactional ids."""
         return 0 if self._coordinator is None else len(self._coordinator)
 
     @property
     def open_partitions(self) -> int:
-        """To how many partitions transactions write that are not completed."""
+        """Number of partitions in all transactions that are not completed."""
         return 0 if self._coordinator is None else self._coordinator.open_partitions
 
     @property
     def refusal(self) -> ErrorCode | None:
-        """Why it may not decide now: there is no place for records, or the journal does not take them."""
+        """The error for all requests while the topic is missing or the journal accepts no entries, or None."""
         if not self.topic.exists:
             return ErrorCode.NOT_COORDINATOR
         return None if self._logs.journal.room.obstacle is None else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def time(self, now_ms: int) -> int:
-        """The time as the coordinator may see it: a wall clock that was set back stands still for a while."""
+        """Return the latest time that was passed in. It stands still while the wall clock is set back."""
         self._now_ms = max(self._now_ms, now_ms)
         return self._now_ms
 
     def is_settled(self, transactional_id: str) -> bool:
-        """Whether all that was decided about an id is durable."""
-        return transactional_id not in self._on_their_way
+        """Return whether all decisions about an id are durable."""
+        return transactional_id not in self._in_progress
 
     def _new_producer_id(self) -> int:
         granted = self._grant_id(self._now_ms)
@@ -185,17 +187,18 @@ class Transactions:
 
     @staticmethod
     def is_going_on(log: PartitionLog, producer_id: int, epoch: int) -> bool:
-        """Whether a producer's transaction has written to a partition, so that more of it needs no coordinator."""
+        """Return whether the open transaction of a producer has written to a partition, so that it may write more."""
         found = log.producers.open_transaction(producer_id)
         return found is not None and found.producer_epoch == epoch
 
     def verify(
         self, transactional_id: str, producer: Producer, partitions: Sequence[Partition]
     ) -> Mapping[Partition, ErrorCode]:
-        """Whether partitions are part of the producer's transaction, as far as that is durable.
+        """Return the error per partition: NONE if it is durably part of the producer's transaction.
 
-        A producer that does not wait until they are is told to try again: its batch could be written in front of the
-        record that says so.
+        While a change of the transaction is not durable, the producer must retry. Otherwise its batch could be written
+        before
+        the record that adds the partition.
         """
         if not self.is_settled(transactional_id):
             return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -204,25 +207,23 @@ class Transactions:
     def add(
         self, transactional_id: str, producer: Producer, partitions: Sequence[Partition], version: int, now_ms: int
     ) -> tuple[ErrorCode, Appending]:
-        """Let the producer's transaction write to partitions; what is appended must be committed in front of the data.
-
-        Where the record that says so is on its way it is written again: commits that have no partition in common are
-        written in any order.
-        """
+        """Add partitions to a producer's transaction. The caller commits the appended entries before the data."""
         decision = self.coordinator.add_partitions(transactional_id, producer, partitions, version, now_ms)
         if decision.error is ErrorCode.NONE and not decision.steps and not self.is_settled(transactional_id):
+            # The record that adds the partition is not durable yet. It is written again in the commit of the data,
+            # because commits without a common partition are written in any order.
             decision = self.coordinator.repeat(transactional_id)
         return decision.error, self.append(decision, now_ms)
 
-    # What was decided
+    # Decisions
 
     @property
     def nothing(self) -> Appending:
-        """What is appended where nothing has to be."""
+        """The result without any entries."""
         return Appending((), _nothing)
 
     def append(self, decision: Decision, now_ms: int) -> Appending:
-        """Append the steps of a decision; nothing where it has none."""
+        """Append the steps of a decision. The caller commits the entries."""
         granted, self._granted = self._granted, []
         entries = [each.entry for each in granted if each.entry is not None]
         applies = [each.apply for each in granted if each.apply is not None]
@@ -235,59 +236,57 @@ class Transactions:
             else:
                 self._append_marker(step, now_ms, entries, applies)
         subject = decision.transactional_id
-        self._depart(subject)
+        self._count_in_progress(subject)
         if decision.later is not None:
-            self._depart(subject)  # arrives when all is marked
+            self._count_in_progress(subject)  # until all markers are durable
             end = WideEnd(subject, decision.later, self._coordinator)
             self._wide_ends.decide(end)
             applies.append(functools.partial(self._begin_marking, end))
         self._announce()
 
         def apply() -> None:
-            self._arrived(subject)
+            self._count_durable(subject)
             for each in applies:
                 each()
 
         return Appending(entries, apply)
 
     def answer(self, decision: Decision, now_ms: int, answer: Final) -> Pending | Final:
-        """Give an answer when all that was decided about the id until now is durable."""
+        """Append the steps of a decision, and return `answer` for after all decisions about the id are durable."""
         appending = self.append(decision, now_ms)
         if appending.entries:
             return Pending(appending.entries, answer, appending.apply)
         return self.answer_settled(decision.transactional_id, answer)
 
     def answer_settled(self, transactional_id: str | None, answer: Final) -> Pending | Final:
-        """The same without a decision; about all ids where none is named."""
-        waits = bool(self._on_their_way) if transactional_id is None else not self.is_settled(transactional_id)
+        """Return `answer` for after all decisions about an id are durable; about all ids if it is None."""
+        waits = bool(self._in_progress) if transactional_id is None else not self.is_settled(transactional_id)
+        # A commit without entries completes after all earlier ones.
         return Pending((), answer) if waits else answer
 
     def _begin_marking(self, end: WideEnd) -> None:
-        """The end of a wide transaction is durable."""
         self._wide_ends.begin(end)
         self._marking_ms = self._now_ms
         self._announce()
 
     def _marked(self, end: WideEnd) -> None:
-        """All markers of a wide transaction are durable."""
         if self._coordinator is not None and end.coordinator is self._coordinator:
             self._carry_out([self._coordinator.complete(end.transactional_id, self._now_ms)], self._now_ms)
-        self._arrived(end.transactional_id)
+        self._count_durable(end.transactional_id)
 
-    def _depart(self, transactional_id: str) -> None:
-        self._on_their_way[transactional_id] = self._on_their_way.get(transactional_id, 0) + 1
+    def _count_in_progress(self, transactional_id: str) -> None:
+        self._in_progress[transactional_id] = self._in_progress.get(transactional_id, 0) + 1
 
-    def _arrived(self, transactional_id: str) -> None:
-        left = self._on_their_way.pop(transactional_id, 1) - 1
+    def _count_durable(self, transactional_id: str) -> None:
+        left = self._in_progress.pop(transactional_id, 1) - 1
         if left:
-            self._on_their_way[transactional_id] = left
+            self._in_progress[transactional_id] = left
 
     def _append_marker(
         self, marker: Marker, now_ms: int, entries: list[JournalEntry], applies: list[Callable[[], None]]
     ) -> None:
-        """Append a marker, unless there is nothing to end: the partition is gone, or a newer producer is at it."""
         log = self._logs.find(*marker.partition)
-        if log is None:
+        if log is None:  # the topic was deleted
             return
         producer_id, is_commit = marker.producer.producer_id, marker.committed
         try:
@@ -300,14 +299,15 @@ class Transactions:
                 version=marker.version,
             )
         except LogError as error:
-            logger.warning("%r: a transaction cannot be ended there: %s", log, error)
+            # A newer producer of the id has written since, and has ended this transaction.
+            logger.warning("%r: cannot end a transaction: %s", log, error)
             return
         assert appended.entry is not None, "a marker has no duplicates"
         entries.append(appended.entry)
         applies.append(lambda: self._marker_durable(log, producer_id, is_commit=is_commit))
 
     def _carry_out(self, decisions: Sequence[Decision], now_ms: int) -> None:
-        """Append what nobody waits for."""
+        """Append and commit decisions that no request waits for."""
         for decision in decisions:
             appending = self.append(decision, now_ms)
             if appending.entries:
@@ -315,34 +315,30 @@ class Transactions:
             else:
                 appending.apply()
 
-    # What the broker tells
+    # Events from the broker
 
     def replay(self, partition: int, header: BatchHeader, change: tuple[str, Transaction | None], offset: int) -> None:
         del partition, header, offset
         self.coordinator.replay(change)
 
-    def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
-        """See Coordinator; these records count whatever becomes of a transaction."""
+    def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None: ...
 
     def loaded(self, now_ms: int) -> None:
-        """All records are replayed."""
         self.time(now_ms)
         self._is_loaded = True
         self._scan_ms = now_ms + self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
         self._expiry_ms = now_ms + self._config.transaction_remove_expired_transaction_cleanup_interval_ms
 
     def start_entries(self, now_ms: int) -> list[JournalEntry]:
-        """What must be durable before the broker serves: the rest of transactions whose end was decided.
-
-        A marker is missing where the producer's transaction is still open.
-        """
+        """Return the entries to commit before serving: the missing markers and records of decided transactions."""
         entries: list[JournalEntry] = []
         for decision in [] if self._coordinator is None else self._coordinator.unfinished(self.time(now_ms)):
+            # A partition without an open transaction of the producer has its marker already.
             steps = tuple(it for it in decision.steps if isinstance(it, StateRecord) or self._is_missing(it))
             appending = self.append(attrs.evolve(decision, steps=steps), now_ms)
             entries += appending.entries
-            appending.apply()  # it is synced before anybody can ask, or the start fails
-            logger.info("transaction of %s was completed", decision.transactional_id)
+            appending.apply()  # early: the startup makes it durable, or fails, before a client can connect
+            logger.info("the transaction of %s was completed", decision.transactional_id)
         return entries
 
     def _is_missing(self, marker: Marker) -> bool:
@@ -350,23 +346,20 @@ class Transactions:
         return log is not None and log.producers.open_transaction(marker.producer.producer_id) is not None
 
     def unload(self) -> None:
-        """The records are gone, and nobody can end what is open any more: it is aborted."""
-        gone, self._coordinator = self._coordinator, None
-        if gone is not None and self._is_loaded:
+        """Abort the open transactions: the topic was deleted, so that no client can end them."""
+        unloaded, self._coordinator = self._coordinator, None
+        if unloaded is not None and self._is_loaded:
             now_ms = self.time(self._now_ms)
-            self._carry_out(gone.abandon(now_ms), now_ms)
+            self._carry_out(unloaded.abandon(now_ms), now_ms)
 
-    def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
-        """See Coordinator: nobody's transactions write to `__transaction_state`."""
+    def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None: ...
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Some other topic is gone."""
         self._wide_ends.forget_topic(topic.name)
         if self._coordinator is not None:
             self._coordinator.forget_topic(topic.name)
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` has something to do."""
         self._announced_ms = self._due_ms()
         return self._announced_ms
 
@@ -379,7 +372,7 @@ class Transactions:
         return min(due, default=None)
 
     def advance(self, now_ms: int) -> None:
-        """Abort what lasts too long, forget what was at rest for long; while nothing can be written that waits."""
+        """Append due markers, abort timed-out transactions, and delete expired ids; nothing while the disk is full."""
         now_ms = self.time(now_ms)
         if self._wide_ends and now_ms >= self._marking_ms:
             is_blocked = self._logs.journal.room.obstacle is not None
@@ -400,12 +393,10 @@ class Transactions:
             self._carry_out(old, now_ms)
 
     def _announce(self) -> None:
-        """The first id brings a deadline, the first transaction that is open an earlier one."""
         due_ms = self._due_ms()
         if due_ms is not None and (self._announced_ms is None or due_ms < self._announced_ms):
             self._announced_ms = due_ms
             self._wake_timer()
 
 
-def _nothing() -> None:
-    """Nothing was appended."""
+def _nothing() -> None: ...

@@ -1,8 +1,4 @@
-"""Fetches that wait for records: who waits, how each is answered, and what ends with its connection.
-
-Rules of this room: synchronous, time passed in. An answer that fails is one request's misfortune: it never fails the
-commit that woke it. Completing a request is the last thing that is done with it.
-"""
+"""Parked fetches: requests that wait for records, their answers, and their cancellation with the connection."""
 
 from __future__ import annotations
 
@@ -21,24 +17,25 @@ __all__ = ["Waiting", "WaitingFetches"]
 logger = logging.getLogger(__name__)
 
 NEVER_MS = 2**63
+# Frames of all parked fetches. They occupy memory for requests: 10 fetches of 10 MB stopped all other requests. A fetch
+# above the limit is answered at once.
 REQUEST_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Of all fetches that wait, whose frames hold room that others need; one beyond it is answered at once."""
 
 
 @attrs.frozen(eq=False)
 class Waiting:
-    """The token of a parked fetch: its request, and how it is answered when its time has come."""
+    """The token of a parked fetch: its request, and the function that makes the answer."""
 
     request: Request
     answer: Callable[[], Result]
 
 
 class WaitingFetches:
-    """See the rules of the room.
+    """All parked fetches of a broker.
 
     Args:
         wake_timer: called when `next_deadline_ms` has become earlier.
-        parked: called when a fetch has begun to wait.
+        parked: called when a fetch starts to wait.
     """
 
     def __init__(self, wake_timer: Callable[[], None], parked: Callable[[], None]) -> None:
@@ -54,30 +51,32 @@ class WaitingFetches:
 
     @property
     def watched(self) -> int:
-        """In how many partitions they wait, each with all of its partitions."""
+        """Sum of the partitions of all parked fetches; shared ones count once per fetch."""
         return self._parked.watched
 
     def is_watched(self, partition: Hashable) -> bool:
-        """Whether a fetch waits for what comes to a partition."""
         return self._parked.is_watched(partition)
 
     def watched_by(self, session: object) -> Iterator[Hashable]:
-        """The partitions in which fetches of a connection wait."""
+        """Iterate over the partitions of the parked fetches of a connection."""
         for waiting in self._by_session.get(session, ()):
             yield from self._parked.partitions_of(waiting)
 
     @property
     def expired(self) -> int:
-        """Fetches that waited until their deadline, so far."""
+        """Number of fetches that waited until their deadline."""
         return self._parked.expired
 
     def park(self, waiting: Waiting, partitions: Mapping[Any, Readable], bytes_min: int, deadline_ms: int) -> bool:
-        """Let a fetch wait; False when it has enough already, or nothing waits any more, or too much does.
+        """Park a fetch. Return False if the caller must answer it now.
+
+        That is so if it has enough bytes already, if parked fetches hold too much memory, and during shutdown.
 
         Args:
-            partitions: logs, and whatever else somebody calls `wake` for.
-            bytes_min: how much it waits for.
-            deadline_ms: when it is answered at the latest.
+            waiting: token of the fetch.
+            partitions: logs, or other keys for `wake`, with their readable bytes.
+            bytes_min: bytes to wait for.
+            deadline_ms: latest time of the answer.
         """
         size_bytes = waiting.request.size_bytes
         if self._is_ending or self._request_bytes + size_bytes > REQUEST_BYTES_MAX:
@@ -93,30 +92,29 @@ class WaitingFetches:
         return True
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` has something to do."""
         return self._parked.next_deadline_ms()
 
     def notify(self, entries: Sequence[JournalEntry]) -> None:
-        """Entries can be read now: answer the fetches that have enough by them."""
+        """Answer the fetches that have enough bytes now that these entries are readable."""
         if len(self._parked):
             for entry in entries:
                 self._answer(self._parked.notify(entry.log, entry.size_bytes))
 
     def wake(self, partition: Hashable) -> None:
-        """A partition is gone, or something else happened to it: answer the fetches that wait for it."""
+        """Answer the fetches of a partition that was deleted or changed in another way."""
         self._answer(self._parked.wake(partition))
 
     def advance(self, now_ms: int) -> None:
-        """Answer those whose time has come."""
+        """Answer the fetches whose deadline has passed."""
         self._answer(self._parked.advance(now_ms))
 
     def end(self) -> None:
-        """Answer all that wait, now and from here on."""
+        """Answer all parked fetches; none can be parked afterwards."""
         self._is_ending = True
         self._answer(self._parked.advance(NEVER_MS))
 
     def connection_closed(self, session: object) -> None:
-        """Forget what a connection parked."""
+        """Cancel the fetches of a closed connection."""
         for waiting in self._by_session.pop(session, ()):
             self._parked.cancel(waiting)
             self._request_bytes -= waiting.request.size_bytes
@@ -132,7 +130,8 @@ class WaitingFetches:
                     del self._by_session[session]
             try:
                 result = waiting.answer()
-            except Exception as error:
-                logger.exception("a parked fetch could not be answered")
+            except Exception as error:  # it must not fail the commit that made the records readable
+                logger.exception("cannot answer a parked fetch")
                 result = Close(f"parked fetch failed: {error!r}")
+            # Last, after all bookkeeping: it may close the connection and so enter this class again.
             waiting.request.complete(result)

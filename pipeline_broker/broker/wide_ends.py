@@ -1,9 +1,4 @@
-"""Ends of transactions with so many partitions that their markers are appended in turns.
-
-Rules of this file: the end of each was decided, and that is durable, before its first marker is appended, so a crash
-anywhere leaves one verdict. The next ones are appended while earlier ones are on their way to the disk; an end is over
-when all of them are there. Ends take turns, so that one does not wait for all the markers of those that came before.
-"""
+"""Ends of wide transactions, which have too many partitions to append all markers in one turn."""
 
 from __future__ import annotations
 
@@ -23,46 +18,52 @@ if TYPE_CHECKING:
 __all__ = ["MARKERS_AT_ONCE", "WideEnd", "WideEnds"]
 
 MARKERS_AT_ONCE: Final = 300
-"""They take about 5 ms."""
+"""Markers that one turn appends: about 5 ms."""
 
 
 @attrs.define(eq=False)
 class WideEnd:
-    """One of them.
+    """The end of one wide transaction.
 
     Attributes:
-        transactional_id: what ends.
-        markers: that are not appended yet.
-        coordinator: knows the transaction; None where its records are gone.
-        gone: topics that were deleted meanwhile; another one of such a name has nothing to end.
-        commits: how many with markers are not durable yet.
-        is_marked: all markers are appended.
+        transactional_id: id of the transaction.
+        markers: markers that are not appended yet.
+        coordinator: state machine of the transaction; None if its records were deleted.
+        deleted_topics: topics deleted since the decision. A new topic of the same name gets no marker.
+        commits: commits with markers that are not durable yet.
+        is_marked: True once all markers are appended.
     """
 
     transactional_id: str
     markers: Iterator[Marker]
     coordinator: TransactionCoordinator | None
-    gone: set[str] = attrs.field(factory=set)
+    deleted_topics: set[str] = attrs.field(factory=set)
     commits: int = 0
     is_marked: bool = False
 
 
 class AppendMarker(Protocol):
-    """Append a marker where there is something to end."""
+    """Appends a marker to a partition with an open transaction."""
 
     def __call__(
         self, marker: Marker, now_ms: int, entries: list[JournalEntry], applies: list[Callable[[], None]]
     ) -> None:
-        """Add what must be committed, and what must be called then."""
+        """Append the marker, and add its entry and the function to call once that is durable."""
 
 
 class WideEnds:
-    """All of them, in the order of their turns.
+    """All wide transactions that are ending, in the order of their turns.
+
+    A decision is durable before the first marker is appended, so that a crash cannot leave both commit and abort
+    markers.
+    Further markers are appended while earlier ones are written to disk. The ends take turns, so that one does not wait
+    for
+    all markers of the earlier ones.
 
     Args:
-        append_marker: appends one.
+        append_marker: appends one marker.
         submit: commits entries that no request waits for.
-        marked: told of each whose markers are all durable.
+        marked: called once all markers of an end are durable.
     """
 
     def __init__(self, append_marker: AppendMarker, submit: Submit, marked: Callable[[WideEnd], None]) -> None:
@@ -76,27 +77,27 @@ class WideEnds:
         return bool(self._ends)
 
     def decide(self, end: WideEnd) -> None:
-        """Its decision is on its way: topics may go before that is durable."""
+        """Register an end whose decision is not durable yet. Topics may be deleted before it is."""
         self._decided.add(end)
 
     def begin(self, end: WideEnd) -> None:
-        """Its decision is durable."""
+        """Start to append markers: the decision is durable."""
         self._decided.discard(end)
         self._ends.append(end)
 
     def forget_topic(self, topic: str) -> None:
-        """A topic is gone."""
+        """Skip the markers of a deleted topic."""
         for end in (*self._decided, *self._ends):
-            end.gone.add(topic)
+            end.deleted_topics.add(topic)
 
     def advance(self, now_ms: int) -> None:
-        """Append the next markers of the one whose turn it is."""
+        """Append the next markers of the first end, and move it to the back of the queue."""
         end = self._ends.popleft()
         entries: list[JournalEntry] = []
         applies: list[Callable[[], None]] = []
         markers = list(islice(end.markers, MARKERS_AT_ONCE))
         for marker in markers:
-            if marker.partition.topic not in end.gone:
+            if marker.partition.topic not in end.deleted_topics:
                 self._append_marker(marker, now_ms, entries, applies)
         end.is_marked = len(markers) < MARKERS_AT_ONCE
         if not end.is_marked:

@@ -341,4 +341,4 @@ def test_a_producer_that_a_newer_one_overtook_is_left_alone_by_the_coordinator(d
     )
     assert producer.ended() == 0
     assert read(desk, 1) == (2, [])
-    assert "cannot be ended there" in caplog.text
+    assert "cannot end a transaction" in caplog.text
