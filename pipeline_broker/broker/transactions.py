@@ -186,7 +186,7 @@ class Transactions:
         return granted.producer_id
 
     @staticmethod
-    def is_going_on(log: PartitionLog, producer_id: int, epoch: int) -> bool:
+    def has_written(log: PartitionLog, producer_id: int, epoch: int) -> bool:
         """Return whether the open transaction of a producer has written to a partition, so that it may write more."""
         found = log.producers.open_transaction(producer_id)
         return found is not None and found.producer_epoch == epoch

@@ -100,7 +100,7 @@ def join_in_steps(call: Call, request: ProduceRequest, by_log: Mapping[Partition
     partitions = []
     for log in by_log:
         # Partitions that are already part of the transaction need no record.
-        if not transactions.is_going_on(log, header.producer_id, header.producer_epoch):
+        if not transactions.has_written(log, header.producer_id, header.producer_epoch):
             partitions.append(Partition(log.topic, log.partition))
         if call.is_turn_over(LOOK_COST):
             yield None
@@ -127,7 +127,7 @@ def admit(call: Call, request: ProduceRequest, batches: Sequence[tuple[Partition
     unknown = {
         log: header
         for log, header in batches
-        if not transactions.is_going_on(log, header.producer_id, header.producer_epoch)
+        if not transactions.has_written(log, header.producer_id, header.producer_epoch)
     }
     if not unknown:
         return Admission({}, transactions.nothing, starts_at_zero=is_added)

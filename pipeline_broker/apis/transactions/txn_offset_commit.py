@@ -149,7 +149,7 @@ def _join(call: Call, request: TxnOffsetCommitRequest, log: PartitionLog) -> App
     transactions = call.broker.transactions
     joining = joining_of_txn_offset_commit(call.version)
     producer = Producer(request.producer_id, request.producer_epoch)
-    if transactions.is_going_on(log, producer.producer_id, producer.epoch) or (
+    if transactions.has_written(log, producer.producer_id, producer.epoch) or (
         joining is not Joining.ADDED and not call.broker.config.transaction_partition_verification_enable
     ):
         return transactions.nothing
