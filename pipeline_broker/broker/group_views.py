@@ -41,7 +41,7 @@ __all__ = [
     "group_offsets",
     "lag_of_group",
     "list_groups",
-    "place_of",
+    "offset_order",
     "offsets_of_groups",
 ]
 
@@ -239,7 +239,7 @@ def _sorted_offsets(broker: Broker, group_id: str) -> Steps[list[OffsetView]]:
         if place % THINGS_PER_STEP == THINGS_PER_STEP - 1:
             yield
         found.append(view)
-    return sorted(found, key=place_of)
+    return sorted(found, key=offset_order)
 
 
 def group_offsets(broker: Broker, group_id: str, members: Iterable[MemberView] | None = None) -> Iterator[OffsetView]:
@@ -278,7 +278,7 @@ def _view(group: Group) -> GroupView:
     )
 
 
-def place_of(view: OffsetView) -> tuple[str, int]:
+def offset_order(view: OffsetView) -> tuple[str, int]:
     """Return the key that sorts offsets by topic and partition."""
     return view.topic, view.partition
 

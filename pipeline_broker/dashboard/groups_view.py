@@ -26,7 +26,7 @@ from pipeline_broker.broker.group_views import (
     first_groups,
     group_offsets,
     lag_of_group,
-    place_of,
+    offset_order,
 )
 from pipeline_broker.dashboard.origins import cut_name
 from pipeline_broker.dashboard.wishes import WishError, optional_number, text
@@ -105,7 +105,7 @@ def group(broker: Broker, group_id: str) -> Steps[dict[str, Any] | None]:
     view, members = found
     seen = _Seen()
     shown = yield from first_few(
-        seen.offsets(group_offsets(broker, group_id, seen.members(members))), PARTITIONS_SHOWN_MAX, place_of
+        seen.offsets(group_offsets(broker, group_id, seen.members(members))), PARTITIONS_SHOWN_MAX, offset_order
     )
     return {
         **_group_row(view),

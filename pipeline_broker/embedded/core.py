@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import trio
 
 from pipeline_broker.apis.request_names import names_of
-from pipeline_broker.broker.group_views import group_offsets, list_groups, place_of
+from pipeline_broker.broker.group_views import group_offsets, list_groups, offset_order
 from pipeline_broker.embedded.clock import AdvancedClock
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
 from pipeline_broker.embedded.groups import delete_groups, describe_groups
@@ -344,7 +344,7 @@ class Core:
         behind: dict[tuple[str, int], tuple[int | None, int]] = {}
 
         async def look() -> dict[tuple[str, int], int] | None:
-            views = sorted(group_offsets(self.running.broker, group_id), key=place_of)
+            views = sorted(group_offsets(self.running.broker, group_id), key=offset_order)
             found = {(it.topic, it.partition): it.committed for it in views if it.committed is not None}
             # of a partition without records nothing is committed, unless that is asked for by its offset
             ends = wanted or {(it.topic, it.partition): it.end for it in views if it.end}

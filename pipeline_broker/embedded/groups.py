@@ -15,7 +15,7 @@ from pipeline_broker.broker.group_views import (
     find_group,
     group_offsets,
     list_groups,
-    place_of,
+    offset_order,
 )
 from pipeline_broker.embedded.calls import ask
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
@@ -46,13 +46,13 @@ def _member(view: MemberView) -> Member:
 
 def offsets(running: Running, group_id: str) -> dict[tuple[str, int], int]:
     """What a group has committed, by topic and partition; nothing for a group that is not there."""
-    views = sorted(committed_offsets(running.broker, group_id), key=place_of)
+    views = sorted(committed_offsets(running.broker, group_id), key=offset_order)
     return {(view.topic, view.partition): view.committed for view in views if view.committed is not None}
 
 
 def lags(running: Running, group_id: str) -> dict[tuple[str, int], int | None]:
     """How far a group is behind in the partitions that it has committed or is assigned, and that are there."""
-    views = sorted(group_offsets(running.broker, group_id), key=place_of)
+    views = sorted(group_offsets(running.broker, group_id), key=offset_order)
     return {(view.topic, view.partition): view.lag for view in views if view.end is not None}
 
 
