@@ -1,10 +1,7 @@
-"""Commands to a running broker, through a socket in its data directory; never through the Kafka port.
+"""Operator commands to a running broker, through a Unix socket in its data directory.
 
-Rules of this room: users who may write into the directory may command, no others: the socket's mode is 0600. One
-command and one answer a connection, each a line of JSON; every line, wait for a line, and number of clients has a
-bound. A command that fails in a way nobody thought of is told and logged, and the broker goes on, unless the failure is
-one that ends brokers. The path of a socket may be 108 bytes long, a data directory's longer, so it is opened by the
-directory's descriptor, where the system shows those as files.
+Only the owner of the directory may connect: the socket has mode 0600. A connection carries one command and one answer,
+each a line of JSON. Sizes, times and the number of connections are limited.
 """
 
 from __future__ import annotations
@@ -34,23 +31,23 @@ logger = logging.getLogger(__name__)
 ADMIN_NAME = "admin.socket"
 CONNECTIONS_MAX = 8
 LINE_BYTES_MAX = 64 * 1024
+# Time for a client to send its command, and time to receive the answer.
 LINE_SECONDS = 5.0
-"""How long a client may take to send its command, or to take the answer."""
 RECEIVE_BYTES = 4096
+# The open files of a process, on Linux.
 DESCRIPTORS = Path("/proc/self/fd")
-"""Where Linux shows what a process has open."""
+# The umask that gives a socket mode 0600.
 OWNER_ONLY = 0o177
-"""The mask of a socket that its owner may use."""
-NOBODY = frozenset({errno.ENOENT, errno.ECONNREFUSED})
+NO_BROKER = frozenset({errno.ENOENT, errno.ECONNREFUSED})
 
+# The actions of `faults/commands.py`, which is imported on first use.
 FAULT_ACTIONS = ("add", "list", "remove", "clear", "release", "expire", "rebalance")
-"""Those of `faults/commands.py`."""
 
 Command = Callable[..., Awaitable[Mapping[str, Any]]]
 
 
 class CommandFailedError(Exception):
-    """The broker refused the command, or could not do it; the text is one line."""
+    """The broker refused the command or could not complete it. The text is one line."""
 
 
 class NobodyAnswersError(Exception):
@@ -59,7 +56,9 @@ class NobodyAnswersError(Exception):
 
 @contextlib.contextmanager
 def _short_path(directory: Path) -> Iterator[str]:
-    if not DESCRIPTORS.is_dir():  # macOS: long directories are refused there, by the system
+    # The address of a Unix socket has at most 108 bytes, and the path of a data directory may be longer. On Linux the
+    # directory's descriptor makes it short. Elsewhere the system refuses long paths.
+    if not DESCRIPTORS.is_dir():
         yield min(str(directory / ADMIN_NAME), os.path.relpath(directory / ADMIN_NAME), key=len)
         return
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -76,18 +75,18 @@ async def serve_admin(
     fatal: tuple[type[Exception], ...] = (),
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve commands until cancelled; a socket that cannot be had is a warning, not the end.
+    """Serve commands until cancelled, or return after a warning if the socket cannot be made.
 
     Args:
-        directory: of the data; its lock is held, so that a socket in it is a dead broker's.
-        commands: by name; called with the arguments that a client names.
-        fatal: errors of a command that are raised: the broker cannot go on after them.
-        task_status: started when clients may connect.
+        directory: data directory. The broker holds its lock, so an existing socket belongs to an ended process.
+        commands: commands by name, called with the arguments that the client sends.
+        fatal: errors of a command that end the broker; they are raised. Others are logged and reported to the client.
+        task_status: started when clients can connect.
     """
     try:
         listener = _bound(directory)
     except OSError as error:
-        logger.warning("commands to the running broker are not possible: %s", error.strerror or error)
+        logger.warning("cannot serve operator commands: %s", error.strerror or error)
         task_status.started()
         return
     limiter = trio.CapacityLimiter(CONNECTIONS_MAX)
@@ -101,7 +100,7 @@ async def serve_admin(
         try:
             await _answer(stream, commands, fatal)
         except trio.BrokenResourceError:
-            logger.info("the sender of a command did not wait for the answer")
+            logger.info("the client closed its connection before the answer to its command")
         finally:
             limiter.release_on_behalf_of(stream)
             await trio.aclose_forcefully(stream)
@@ -119,6 +118,7 @@ def _bound(directory: Path) -> trio.socket.SocketType:
         with contextlib.suppress(FileNotFoundError):
             (directory / ADMIN_NAME).unlink()
         listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        # The mode must be right from the start: after a `chmod` another user could be connected already.
         before = os.umask(OWNER_ONLY)
         try:
             listener.bind(path)
@@ -142,35 +142,34 @@ async def _answer(
         name = request.pop("command")
         command = commands[name]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        answer = _told("this is not a command")
+        answer = _error_line("unknown or invalid command")
     else:
-        answer = await _carried_out(name, command, request, fatal)
+        answer = await _run_command(name, command, request, fatal)
     with trio.move_on_after(LINE_SECONDS):
         await stream.send_all(answer + b"\n")
 
 
-async def _carried_out(
+async def _run_command(
     name: str, command: Command, arguments: Mapping[str, Any], fatal: tuple[type[Exception], ...]
 ) -> bytes:
-    """The answer to a command, which is one in any case; raises `fatal` only."""
     try:
         inspect.signature(command).bind(**arguments)
     except TypeError:
-        return _told("the command takes other arguments")
+        return _error_line("invalid arguments of the command")
     try:
         return json.dumps(await command(**arguments)).encode()
     except CommandFailedError as error:
-        return _told(str(error))
+        return _error_line(str(error))
     except Exception as error:
         cause = first_cause(error)
         if isinstance(cause, fatal):
             raise
-        logger.exception("the command %s failed unexpectedly; the broker goes on", name)
+        logger.exception("the command %s failed unexpectedly; the broker continues", name)
         words = " ".join(f"{type(cause).__name__}: {cause}".split())
-        return _told(f"{name} failed unexpectedly: {words}; the broker goes on, and its log has more")
+        return _error_line(f"{name} failed unexpectedly: {words}. The broker continues; see its log")
 
 
-def _told(error: str) -> bytes:
+def _error_line(error: str) -> bytes:
     return json.dumps({"error": error}).encode()
 
 
@@ -185,11 +184,11 @@ async def _receive_line(stream: trio.SocketStream) -> bytes | None:
 
 
 def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]:
-    """Give a command to the broker that runs on a data directory, and wait until it is done.
+    """Send a command to the broker on a data directory, and wait for its answer.
 
     Raises:
-        NobodyAnswersError: none runs there.
-        CommandFailedError: it refused.
+        NobodyAnswersError: no broker runs there.
+        CommandFailedError: the command failed.
     """
     line = json.dumps({"command": command, **arguments}).encode() + b"\n"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
@@ -200,11 +199,13 @@ def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]
             with client.makefile("rb") as answers:
                 answered = answers.readline()
         except OSError as error:
-            if error.errno in NOBODY:
+            if error.errno in NO_BROKER:
                 raise NobodyAnswersError(f"no broker runs on {directory}: name its directory with --data") from None
-            raise CommandFailedError(f"the broker on {directory} cannot be asked: {error.strerror or error}") from None
+            raise CommandFailedError(
+                f"cannot connect to the broker on {directory}: {error.strerror or error}"
+            ) from None
     if not answered.endswith(b"\n"):
-        raise CommandFailedError(f"the broker on {directory} ended before the command was done")
+        raise CommandFailedError(f"the broker on {directory} ended before the command was complete")
     answer: Mapping[str, Any] = json.loads(answered)
     if "error" in answer:
         raise CommandFailedError(answer["error"])
@@ -212,12 +213,12 @@ def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]
 
 
 def fault_commands(broker: Broker) -> dict[str, Command]:
-    """The commands about fault rules, by name: what is wrong is CommandFailedError with its line."""
+    """Return the commands for fault rules, by name."""
 
     def command(action: str) -> Command:
         async def run(**arguments: Any) -> Mapping[str, Any]:
-            from pipeline_broker.faults.commands import carry_out  # noqa: PLC0415 - for those who have rules
-            from pipeline_broker.faults.names import FaultError  # noqa: PLC0415 - see above
+            from pipeline_broker.faults.commands import carry_out  # noqa: PLC0415 - on first use
+            from pipeline_broker.faults.names import FaultError  # noqa: PLC0415 - as above
 
             await trio.lowlevel.checkpoint()
             try:

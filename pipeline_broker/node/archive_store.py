@@ -1,8 +1,4 @@
-"""The store that a broker was started with: found, checked, and opened as its archive, and as its journal.
-
-Rules of this file: imported when a start names a store. What makes the store unusable is one StartError with one line;
-a store that keeps no conditions is refused before anything is written to it that counts.
-"""
+"""The object store of a broker: checked at startup, and opened as its archive and journal."""
 
 from __future__ import annotations
 
@@ -42,24 +38,24 @@ from pipeline_broker.objects.watched_store import EndedRequest, WatchedStore
 
 __all__ = ["ArchiveStore"]
 
+# URL schemes of stores without a network.
 OF_THIS_MACHINE = ("file:", "memory:")
-"""How the addresses of stores begin that no network is in front of."""
 
-LOOK_SECONDS = 0.05
-"""How often a thread that waits for the store asks whether the broker ends."""
+# Interval in which a thread that waits for the store checks whether the broker ends.
+CHECK_SECONDS = 0.05
 
 
 @attrs.frozen
 class ArchiveStore:
-    """A store that keeps what it promises.
+    """An object store that has passed `check_store`.
 
     Attributes:
-        place: its address, and whose archive in it is meant.
-        store: not settled.
-        figures: of all requests to it.
-        faults: where rules about it act.
-        sight: of the lease that a standby claims, and no other; None for a start that takes over from any owner.
-        working: the same for archive and journal, which an end does not wait for where a network is between.
+        place: URL of the store, and the node that the archive belongs to.
+        store: store, without retries.
+        figures: counters of all requests.
+        faults: store to which fault rules apply.
+        sight: lease that a standby has seen, the only one that it may claim; None to take over from any owner.
+        working: store for archive and journal. `interrupt` ends its requests if the store is remote.
     """
 
     place: ArchivePlace
@@ -73,26 +69,26 @@ class ArchiveStore:
     def _interruptible_where_remote(self) -> ObjectStore:
         return self.store if self.place.url.startswith(OF_THIS_MACHINE) else InterruptibleStore(self.store)
 
-    def for_another_life(self) -> ArchiveStore:
-        """The same, not interrupted."""
+    def for_another_run(self) -> ArchiveStore:
+        """Return a copy that is not interrupted."""
         return attrs.evolve(self)
 
     def interrupt(self) -> None:
-        """Let go whatever waits for archive and journal, for good: the broker ends."""
+        """End all requests of archive and journal, and refuse further ones, because the broker ends."""
         if isinstance(self.working, InterruptibleStore):
             self.working.interrupt()
 
     @classmethod
     def find(cls, place: ArchivePlace, files: FileSystem, delay_seconds: float = 0.0) -> ArchiveStore:
-        """The store at an address, which is asked whether it keeps its promises; takes ten seconds at most.
+        """Open the store at a URL, and check that it keeps its guarantees. This takes at most ten seconds.
 
         Args:
             place: see the attributes.
-            files: the file system of `file://`.
-            delay_seconds: each request behind these takes so much longer.
+            files: file system of `file://` stores.
+            delay_seconds: injected delay of each later request.
 
         Raises:
-            StartError: it cannot be used.
+            StartError: the store cannot be used.
         """
         try:
             store = open_store(place.url, files)
@@ -102,12 +98,13 @@ class ArchiveStore:
 
     @classmethod
     def of(cls, place: ArchivePlace, store: ObjectStore, delay_seconds: float = 0.0) -> ArchiveStore:
-        """A store that was opened already, which is asked as in `find`.
+        """Check an open store, as in `find`.
 
         Raises:
-            StartError: it cannot be used.
+            StartError: the store cannot be used.
         """
         figures = StoreFigures()
+        # Before anything is written: a store that ignores conditions would let two brokers own the same journal.
         try:
             check_store(WatchedStore(store, figures.add))
         except StoreRefused as error:
@@ -117,10 +114,10 @@ class ArchiveStore:
 
     @classmethod
     def of_directory(cls, data: Path, files: FileSystem) -> ArchiveStore | None:
-        """The store that a data directory names; None when its archive is in itself.
+        """Open and check the store that a data directory names. Return None if the archive is in the directory.
 
         Raises:
-            StartError: it cannot be used, or the directory cannot be read.
+            StartError: the store cannot be used, or the directory cannot be read.
         """
         try:
             place = read_archive_place(files, data)
@@ -133,20 +130,20 @@ class ArchiveStore:
         return None if place is None else cls.find(place, files)
 
     def observed(self, ended: Callable[[EndedRequest], None]) -> ArchiveStore:
-        """The same, whose requests are told to an observer too."""
+        """Return a copy that reports its requests to an observer, too."""
         return attrs.evolve(self, store=WatchedStore(self.store, ended))
 
     def look(self) -> Sight:
-        """A look at the lease of the journal; raises ObjectStoreError where the store does not answer."""
+        """Read the lease of the journal; raises ObjectStoreError if the store does not respond."""
         return read_lease(self.store, self._journal_name)
 
     def claim(self, times: LeaseTimes) -> LeaseKeeper:
-        """Claim the lease of the journal, in front of all that ends another owner; whoever calls closes what it gets.
+        """Claim the lease of the journal, before the takeover ends another owner. The caller closes the lease.
 
-        A store that does not do it says nothing about who owns the journal, so that is tried all the same.
+        If the store does not respond, the takeover is tried without the lease, since the fences decide about ownership.
 
         Raises:
-            StartBlockedError: another standby has claimed what this one saw.
+            StartBlockedError: another standby has claimed the lease that this one saw.
         """
         log, lease, asked_at = self._journal_name, Lease(os.urandom(16)), time.monotonic()
         settled = SettledStore(self.store, _pause_once)
@@ -154,18 +151,18 @@ class ArchiveStore:
             if self.sight is None:
                 tag = take_lease(settled, log, lease)
             elif (tag := claim_lease(settled, log, lease, self.sight)) is None:
-                raise StartBlockedError(f"another broker goes on with the journal of node {self.place.node}")
+                raise StartBlockedError(f"another broker has taken over the journal of node {self.place.node}")
         except ObjectStoreError:
             tag = None
         return LeaseKeeper(self.store, log, lease, tag, times, asked_at)
 
     def open(self) -> Archive:
-        """Take the archive over.
+        """Take over the archive.
 
         Raises:
-            StartBlockedError: the store does not answer, or another broker takes it over.
-            StartError: its journal is in the store, and this start's is not.
-            ManifestDamaged: it cannot be read.
+            StartBlockedError: the store does not respond, or another broker takes over the archive.
+            StartError: the journal is in the store, but this startup has `--wal disk`.
+            ManifestDamaged: the archive cannot be read.
         """
         if self.place.wal == "disk" and self._has_journal():
             raise StartError(f"the journal of node {self.place.node} is in {self.place.url}: start with --wal objects")
@@ -178,23 +175,25 @@ class ArchiveStore:
     def open_journal(
         self, taken: TakenDirectory, archived_lsn: int, segment_sealed: Callable[[], None], lease: LeaseKeeper
     ) -> ObjectJournal:
-        """Take the journal over, from any process that has it; the archive comes first.
+        """Take over the journal from any other process. The archive must be taken over first.
 
-        What a predecessor gives back rests on what its archive held. So whoever has taken the archive over, and read
-        it, misses nothing in the journal.
+        An owner deletes segments of the journal only after its archive has them. So a process that has taken over the
+        archive,
+        and read it, finds all other records in the journal.
 
         Args:
-            taken: the data directory, in which nothing that matters is kept.
-            archived_lsn: of the archive; that of a journal on a disk means nothing to one in a store.
+            taken: data directory, which holds nothing durable.
+            archived_lsn: end of the archive.
             segment_sealed: see ObjectJournal.
-            lease: that was claimed; closed with the journal.
+            lease: claimed lease, closed with the journal.
 
         Raises:
-            StartBlockedError: the store does not answer, or other brokers take it over.
+            StartBlockedError: the store does not respond, or other brokers take over the journal.
             StartError: the journal was on a disk before.
-            JournalCorrupt: its beginning cannot be read.
+            JournalCorrupt: the beginning of the journal cannot be read.
         """
         log, node = self._journal_name, self.place.node
+        # The LSNs of a journal on disk mean nothing in the store.
         if archived_lsn and not self._has_journal():
             raise StartError(
                 f"the archive of node {node} in {self.place.url} belongs to a journal on a disk: --wal disk"
@@ -220,12 +219,12 @@ class ArchiveStore:
         )
 
     def is_overtaken(self, archived_lsn: int) -> bool:
-        """Whether another start has taken over archive and journal between this one's taking of the two.
+        """Return whether another broker took over archive and journal while this startup took over one after the other.
 
-        Then the journal lacks what that one has archived, and what is archived lacks here; nothing is damaged.
+        Then records may seem to be missing: the other broker has moved them from the journal to the archive.
 
         Args:
-            archived_lsn: of the archive when this start took it over.
+            archived_lsn: end of the archive when this startup took it over.
         """
         if self.place.wal != "objects":
             return False
@@ -242,26 +241,24 @@ class ArchiveStore:
     def _has_journal(self) -> bool:
         try:
             objects = list_all(SettledStore(self.store, pause_briefly), f"{self._journal_name}/")
-            # a lease is none, nor is what another program has put there
+            # The lease, and objects of other programs, are not part of the journal.
             return any(place_of(self._journal_name, each.name) is not None for each in objects)
         except ObjectStoreError as error:
             raise StartBlockedError(f"the store {self.place.url} cannot be used: {error}") from None
 
 
 def _pause_once(seconds: float, error: ObjectStoreError) -> None:
-    """Give up after two tries: a takeover does not wait for what it can do without."""
-    if seconds > PAUSE_SECONDS_MIN:
+    if seconds > PAUSE_SECONDS_MIN:  # the second attempt failed too; a takeover works without the lease
         raise error
     time.sleep(seconds)
 
 
 def _pause(seconds: float, error: ObjectStoreError) -> None:
-    """Wait in a thread of the upkeep, until its task is cancelled; in another, as at a start, for a moment only."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         try:
             trio.from_thread.check_cancelled()
-        except RuntimeError:
+        except RuntimeError:  # not a thread of Trio, so the startup: it fails after a few attempts
             pause_briefly(seconds, error)
             return
-        time.sleep(min(left, LOOK_SECONDS))
+        time.sleep(min(left, CHECK_SECONDS))

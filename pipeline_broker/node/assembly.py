@@ -1,7 +1,6 @@
-"""A recovered broker and what it serves with: dispatcher, fault rules, socket server, listeners, tasks beside them.
+"""The parts of a serving broker, put together: dispatcher, fault rules, socket server, listeners, and tasks.
 
-Rules of this room: what every broker that serves has, as a process, embedded or in a simulation; what only a process
-has (signals, observers, commands) is elsewhere. It ties together, and decides nothing.
+A process, an embedded broker and a simulation share them. Signals, observers and commands belong to `process`.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ __all__ = ["AssembledBroker", "JournalStorage", "assemble", "compose", "prepare_
 
 logger = logging.getLogger(__name__)
 
+# The longest sleep of the timer, so that it notices when the wall clock was set.
 TIMER_SECONDS_MAX = 1.0
-"""The timer looks at the wall clock at least this often, so that a step of it is noticed."""
 
 
 class JournalStorage:
-    """The journal as a committer wants it; see `stages.commit_storage.CommitStorage`.
+    """Adapts a journal to `stages.commit_storage.CommitStorage`.
 
     Args:
-        journal: recovered.
-        fault_files: its files, where they take fault rules.
+        journal: recovered journal.
+        fault_files: files of the journal to which fault rules apply; None for none.
     """
 
     def __init__(self, journal: JournalPort, fault_files: FaultyFiles | None = None) -> None:
@@ -55,24 +54,22 @@ class JournalStorage:
 
     @property
     def is_synced(self) -> bool:
-        """See CommitStorage."""
         policy = self._journal.flush_policy
         return policy is None or policy.may_sync
 
     def write_nowait(self, entries: Sequence[JournalEntry]) -> Any | None:
-        """See CommitStorage; a rule that holds files up must not hold up the event loop."""
+        # A fault rule may delay a write, which must not block the event loop.
         if self._fault_files is not None and self._fault_files.is_active:
             return None
         return self._journal.write_nowait(entries)
 
     @staticmethod
     def key_of(entry: JournalEntry) -> Hashable:
-        """Commits per request are serial per partition, as in Apache Kafka."""
+        """Return the partition: commits per request are serial within a partition, as in Kafka."""
         return entry.log.entry_key
 
     @staticmethod
     def size_of(entry: JournalEntry) -> int:
-        """Bytes of an entry."""
         return entry.size_bytes
 
 
@@ -87,15 +84,17 @@ def compose(
     limits: ServerLimits | None = None,
     **arguments: Any,
 ) -> SocketServer:
-    """The socket server of a broker, tied to it; it does not run yet.
+    """Make the socket server of a broker, and connect both. It does not run yet.
 
     Args:
-        options: how the broker is started.
-        application: a Dispatcher of the broker, or what stands around one.
-        storage: the broker's journal.
-        switch: where fault rules act in the application; None where they do not.
-        limits: bounds other than those of the configuration.
-        arguments: further ones of SocketServer, such as who observes it.
+        options: options of the broker.
+        surroundings: ports of the broker.
+        broker: recovered broker.
+        application: dispatcher of the broker, possibly wrapped.
+        storage: journal of the broker.
+        switch: applies fault rules in the application; None if they do not apply.
+        limits: limits of the server; those of the configuration by default.
+        arguments: further arguments of SocketServer.
     """
 
     def commit_ended(commit: Commit) -> None:
@@ -118,12 +117,15 @@ def compose(
 
 @attrs.frozen(kw_only=True)
 class AssembledBroker:
-    """What a broker serves with, tied together.
+    """A broker with everything that it needs to serve.
 
     Attributes:
-        server: its socket server.
-        listeners: where it listens.
-        journal: what it commits to.
+        broker: recovered broker.
+        dispatcher: handles the requests.
+        server: socket server.
+        listeners: bound listeners.
+        journal: journal of the commits.
+        surroundings: ports of the broker.
     """
 
     broker: Broker
@@ -134,11 +136,11 @@ class AssembledBroker:
     surroundings: Surroundings
 
     async def start(self, nursery: trio.Nursery, *, prepares_ahead: bool = True) -> None:
-        """Serve, and do what a broker does meanwhile; the nursery is cancelled when the server has ended.
+        """Serve, and start the tasks that a serving broker needs. The end of the server cancels the nursery.
 
         Args:
-            nursery: where all of it runs.
-            prepares_ahead: whether disk space is prepared for the journal.
+            nursery: nursery for all tasks.
+            prepares_ahead: whether to prepare disk space for the journal.
         """
         await nursery.start(run_timer, self.broker, self.surroundings.timer)
         await nursery.start(self._run_server, nursery.cancel_scope)
@@ -162,7 +164,7 @@ def assemble(
     surroundings: Surroundings,
     timeline: Timeline | None,
 ) -> AssembledBroker:
-    """A recovered broker on its listeners, with the place where fault rules come in; it does not run yet."""
+    """Put together a recovered broker, its listeners and its server. It does not run yet."""
     listeners.follow_at_start(broker.config, lambda: broker.scram_users, broker.failed_logins)
     dispatcher = Dispatcher(broker, loads_in_threads=True)
     switch = FaultSwitch(dispatcher, broker)
@@ -184,7 +186,10 @@ async def run_timer(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Let the broker do what is due; unparked by `wakeup`, it looks again."""
+    """Call `Broker.advance` at its deadlines until cancelled.
+
+    Unparking `wakeup` makes it read the next deadline again.
+    """
     task_status.started()
     while True:
         deadline_ms = broker.next_deadline_ms()
@@ -200,21 +205,21 @@ async def run_timer(
 async def prepare_ahead(
     journal: JournalPort, wanted: ThreadWakeup, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Zero-fill the next segment off the request path, whenever the journal asks for it; until cancelled."""
+    """Write zeros to the next journal segment whenever the journal requests it, until cancelled."""
     wanted.begin()
     task_status.started()
     while True:
         try:
             await trio.to_thread.run_sync(journal.prepare_ahead, abandon_on_cancel=True)
         except OSError as error:
-            logger.warning("the next journal segment could not be prepared: %s", error)
+            logger.warning("cannot prepare the next journal segment: %s", error)
         await wanted.wait()
 
 
 async def sync_in_time(
     journal: JournalPort, wanted: ThreadWakeup, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Sync what was acknowledged before its sync, as soon as the flush policy says; until cancelled."""
+    """Sync records that were acknowledged before their sync, at the deadline of the flush policy, until cancelled."""
     wanted.begin()
     task_status.started()
     policy = journal.flush_policy

@@ -1,8 +1,4 @@
-"""Requests from within the process, of an embedding program or of the dashboard, handled like a client's.
-
-Rules of this file: on the event loop. A call passes no connection, no queue and no observer, and is refused for what
-Kafka refuses; what must be durable first is durable when it returns.
-"""
+"""Requests from within the process, by an embedding program or the dashboard, handled like those of clients."""
 
 from __future__ import annotations
 
@@ -27,13 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CallFailedError", "Caller"]
 
-ROOM_BYTES = 1 << 30
+RESPONSE_BYTES_MAX = 1 << 30
+# In place of the frame of a request, which a call does not have.
 NO_FRAME = memoryview(b"")
-"""In place of the bytes of a request: there are none, and no later request is compared with them."""
 
 
-class _NobodyWaits:
-    """A `stages.request.Deferral`: there is no connection whose client could be slow."""
+class _NeverDeferred:
+    """A `stages.request.Deferral` for a call, which cannot be slow to read its responses."""
 
     must_wait = False
     size_bytes = 0
@@ -43,7 +39,7 @@ class _NobodyWaits:
 
 
 class CallFailedError(ConnectionError):
-    """A connection would have been closed: the text is one line that says why."""
+    """A client's connection would have been closed. The text is one line with the reason."""
 
 
 class _Slot:
@@ -51,8 +47,8 @@ class _Slot:
 
     index = -1
     closed = False
-    response_room_bytes = ROOM_BYTES
-    unsent = _NobodyWaits()
+    response_room_bytes = RESPONSE_BYTES_MAX
+    unsent = _NeverDeferred()
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -60,20 +56,18 @@ class _Slot:
         self.peer = session.host
         self._results, self._next = trio.open_memory_channel[Result](1)
 
-    def complete(self, request: Request, result: Result) -> None:  # noqa: ARG002 - there is one only
+    def complete(self, request: Request, result: Result) -> None:  # noqa: ARG002 - a slot has one request
         self._results.send_nowait(result)
 
     def call_back(self, request: Request, callback: Callable[[], Result]) -> None:
         self.complete(request, callback())
 
-    def begin_work(self, abandon: Callable[[], None]) -> None:
-        """There is no later request."""
+    def begin_work(self, abandon: Callable[[], None]) -> None: ...
 
-    def end_work(self, abandon: Callable[[], None]) -> None:
-        """There is none."""
+    def end_work(self, abandon: Callable[[], None]) -> None: ...
 
     def throttle(self, seconds: float) -> None:
-        """Calls from within are not throttled."""
+        """Do nothing: quotas are for clients."""
 
     def take_deferred(self) -> Request | None:
         return None
@@ -83,29 +77,30 @@ class _Slot:
 
 
 class Caller:
-    """Asks a broker as somebody.
+    """Sends requests to a broker as one principal.
+
+    A call has no connection, no queue and no observer. It is refused for the same reasons as a client's request.
 
     Args:
-        server: commits what is asked for.
-        broker: answers.
-        session: who asks; its listener is a name of none that there is, and the client id.
+        server: commits the entries of requests.
+        broker: broker that handles the requests.
+        session: principal and host of the caller. Its listener does not exist; the name serves as the client id, too.
     """
 
     def __init__(self, server: SocketServer, broker: Broker, session: Session) -> None:
         self._server, self._broker, self._session = server, broker, session
 
     async def ask(self, message: Any, now_ms: int) -> Any:
-        """Handle a request and wait for its response.
+        """Handle a request, and return its response message, or None if it has none.
+
+        All changes are durable then.
 
         Args:
-            message: the request, in the newest version that is served.
+            message: request, in the newest version that is served.
             now_ms: wall clock.
 
-        Returns:
-            the response message; None where there is none.
-
         Raises:
-            CallFailedError: a connection would have been closed.
+            CallFailedError: a client's connection would have been closed.
         """
         served = SERVED[message.SCHEMA.key]
         call, slot = self._call(int(served.key), served.versions[-1], now_ms)
@@ -116,11 +111,11 @@ class Caller:
         while not isinstance(result, Send | NoOp | Close):
             result = await self._next(slot, result)
         if isinstance(result, Close):
-            raise CallFailedError(f"{served.name} was not answered: {result.reason}")
+            raise CallFailedError(f"{served.name} failed without a response: {result.reason}")
         return call.request.answer if isinstance(result, Send) else None
 
     def may_of_cluster(self, operation: AclOperation) -> bool:
-        """Whether who asks may do something to the cluster that no request of Kafka's asks for."""
+        """Return whether the caller is authorized for an operation on the cluster that no Kafka request performs."""
         return authorize_cluster(self._call(0, 0, 0)[0], operation)
 
     def _call(self, key: int, version: int, now_ms: int) -> tuple[Call, _Slot]:
@@ -142,7 +137,6 @@ class Caller:
         return answer
 
     async def _next_step(self, unfinished: Unfinished) -> Result:
-        """Wait for what the steps yielded, then run the next one; they are closed where that is cancelled."""
         steps, first = unfinished.steps, unfinished.first
         value, problem = None, None
         try:
@@ -155,16 +149,15 @@ class Caller:
             elif first is not None and first.work is not None:
                 try:
                     value = await trio.to_thread.run_sync(first.work)
-                except Exception as error:  # noqa: BLE001 - the steps know what it means
+                except Exception as error:  # noqa: BLE001 - passed to the steps
                     problem = error
             await trio.lowlevel.checkpoint()
         except BaseException:
-            steps.close()
+            steps.close()  # cancelled: the steps release their resources
             raise
         return go_on(steps, value, problem)
 
     async def _commit(self, pending: Pending) -> None:
-        """Return when the entries are durable."""
         error = await wait_durable(self._server, pending.entries, pending.on_durable)
         if error is not None:
             raise CallFailedError(f"the broker failed: {error}")

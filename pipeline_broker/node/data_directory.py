@@ -1,8 +1,4 @@
-"""A broker on a data directory: the only way to open one.
-
-Rules of this file: every command opens a directory here, so each of them names the configuration that the broker acts
-on; there is no default. What makes it fail is one StartError with one line.
-"""
+"""Opening a broker on a data directory. The server, the commands and embedded brokers all use it."""
 
 from __future__ import annotations
 
@@ -37,15 +33,13 @@ __all__ = ["open_broker", "upkeep_of"]
 
 logger = logging.getLogger(__name__)
 
+# Errors of a damaged data directory.
 DAMAGES = (
     JournalCorrupt,
     JournalFailed,
     ManifestDamaged,
     DamagedSegment,
 )
-"""Of a data directory: why a start is refused."""
-
-
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -60,19 +54,23 @@ def open_broker(
     randomness: random.Random | None = None,
     store: ArchiveStore | None = None,
 ) -> tuple[JournalPort, Broker]:
-    """Take a data directory, made when it is missing, and bring its state back.
+    """Lock a data directory, which is created if it is missing, and recover its broker.
 
     Args:
-        config: what the broker acts on; what is stored in the directory goes over it.
-        flush: whether an acknowledgement waits for a sync, where no property says anything.
-        files: another file system than the system's, for simulations, as the arguments below.
-        segment_bytes: how long a file of the journal gets.
-        ports: what the broker asks of its surroundings.
-        randomness: where ids come from.
-        store: where the archive is, when it is not in the directory.
+        data: the directory.
+        config: configuration; dynamic settings in the directory override it. No default exists, so that no command
+            opens a
+            directory with another configuration than its broker.
+        flush: whether acknowledgements wait for a sync, unless a property says otherwise.
+        files: file system; simulations pass another one than the system's.
+        segment_bytes: size of the journal's segments.
+        ports: callbacks of the broker.
+        randomness: source of ids.
+        store: object store of the archive; None for an archive in the directory.
 
     Raises:
-        StartError: it is in use, damaged, or not usable; a StartBlockedError where its store is why.
+        StartError: the directory is in use, damaged or not usable.
+        StartBlockedError: another broker or the object store prevents the startup.
     """
     files = SystemFileSystem() if files is None else files
     taken = _take(data, files)
@@ -82,15 +80,16 @@ def open_broker(
     except StartError:
         taken.lock.release()
         raise
-    except Exception as error:  # noqa: BLE001 - whatever a file holds ends in one line
+    except Exception as error:  # noqa: BLE001 - any content of a file leads to one line
         taken.lock.release()
         raise _refusal(data, error) from None
     try:
         broker = _recovered(journal, archive, config, ports, randomness)
-    except Exception as error:  # noqa: BLE001 - see above
+    except Exception as error:  # noqa: BLE001 - as above
         refusal = _refusal(data, error)
         if store is not None and isinstance(error, JournalCorrupt) and store.is_overtaken(archive.lsn):
-            refusal = StartBlockedError(f"another broker has taken over {store.place} meanwhile")
+            # Not damage: the other broker has archived records, and so removed them from the journal.
+            refusal = StartBlockedError(f"another broker took over {store.place} during this startup")
         journal.close()
         raise refusal from None
     return journal, broker
@@ -102,7 +101,9 @@ def _recovered(
     broker = Broker(config, LogManager(journal, archive=archive, randomness=randomness), randomness, ports)
     now_ms = ports.clock_ms()
     broker.recover(now_ms)
-    if journal.next_lsn == archive.lsn:  # it may go on at the archive's end because it has lost what lay in front
+    # The journal may continue at the end of the archive because it lost its own entries. Then new entries depend on the
+    # archive, which must be durable before them.
+    if journal.next_lsn == archive.lsn:
         archive.make_durable()
     entries = broker.first_entries(now_ms)
     if entries:
@@ -130,7 +131,8 @@ def _open(
     store: ArchiveStore | None,
 ) -> tuple[Archive, JournalPort]:
     clean = taken.clean_shutdown
-    store = None if store is None else store.for_another_life()
+    # An embedded broker starts again with the same store, which its previous run has interrupted.
+    store = None if store is None else store.for_another_run()
     if store is None:
         archive = open_local_archive(taken.path, taken.files, None if clean is None else clean.manifest)
     elif store.place.wal == "objects":
@@ -147,27 +149,26 @@ def _open(
     return archive, Journal(taken, flush, segment_bytes, journal_ports)
 
 
-def _nothing() -> None:
-    """Nobody waits for the archive of a directory."""
+def _nothing() -> None: ...
 
 
 def _open_in_store(
     taken: TakenDirectory, config: BrokerConfig, ports: Ports, store: ArchiveStore
 ) -> tuple[Archive, JournalPort]:
-    """Archive and journal, with a lease that is kept from the first step of a takeover on."""
-    from pipeline_broker.objects.lease import LeaseTimes  # noqa: PLC0415 - for those who named a store
+    """Open archive and journal in the object store, and keep the lease from the first step of the takeover."""
+    from pipeline_broker.objects.lease import LeaseTimes  # noqa: PLC0415 - only with a store
 
     lease = store.claim(LeaseTimes.of(config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms))
     try:
         archive = store.open()
         return archive, store.open_journal(taken, archive.lsn, ports.segment_sealed, lease)
     except BaseException:
-        lease.close(gives_back=False)  # a standby tries the same after a session, not at once
+        lease.close(gives_back=False)  # otherwise each standby would try the same at once, and fail too
         raise
 
 
 def _refusal(data: Path, error: Exception) -> StartError:
-    """The line that says why the directory cannot be opened."""
+    """Return an error with one line that explains why the directory cannot be opened."""
     cause = error.__cause__ if isinstance(error, JournalFailed) else error
     if isinstance(cause, Obstacle):
         return StartBlockedError(str(cause))
@@ -178,23 +179,24 @@ def _refusal(data: Path, error: Exception) -> StartError:
     if not isinstance(cause, OSError):
         logger.debug("the data directory is unreadable", exc_info=error)
         return StartError(
-            f"{data} holds data that this broker cannot read ({type(error).__name__}: {error}); nothing was deleted;"
-            " look for the damage with pipeline-broker inspect, and restore the directory from a backup"
+            f"{data} holds data that this broker cannot read ({type(error).__name__}: {error}); nothing was deleted."
+            " Look for the damage with pipeline-broker inspect, and restore the directory from a backup"
         )
     if cause.errno in NO_SPACE:
-        return StartError(f"the disk of the data directory {data} is full, but this start must write: make room there")
+        return StartError(f"the disk of the data directory {data} is full, but a startup must write: free some space")
     return StartError(f"cannot use the data directory {data}: {reason_of(cause, data)}")
 
 
 def upkeep_of(broker: Broker, sealed: ThreadWakeup) -> Upkeep:
-    """The upkeep of the logs of an opened broker; imported when it is asked for, because a start can do without.
+    """Import and make the maintenance of the logs of an open broker.
 
     Args:
-        sealed: called when a segment of the journal is complete, as its ports say.
+        broker: the broker.
+        sealed: called when a segment of the journal is complete.
     """
-    from pipeline_broker.node.upkeep import Upkeep  # noqa: PLC0415 - see above
+    from pipeline_broker.node.upkeep import Upkeep  # noqa: PLC0415 - on first use
 
-    assert broker.logs.archive is not None, "open_broker gives it one"
+    assert broker.logs.archive is not None, "open_broker sets the archive"
     return Upkeep(
         broker.logs, broker.logs.archive, lambda: broker.config, broker.ports.clock_ms, sealed, broker.fetches.wake
     )

@@ -1,7 +1,7 @@
-"""Return freed memory to the system.
+"""Returning freed memory to the operating system.
 
-The C library keeps what a process frees in small blocks, for the next that needs some. After a crowd of clients has
-left, that may be all that the edges were allowed to keep.
+The C library keeps freed small blocks for later allocations. After many clients have left, these may be as large as the
+memory budget of the edges.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from pipeline_broker.base.byte_budget import ByteBudget
 
 __all__ = ["return_regularly"]
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
+# `malloc_trim` searches all free blocks, about a millisecond for ten megabytes. Less freed memory is not worth it.
 FREED_BYTES_MIN = 16 << 20
-"""Less than that is worth no look through the free blocks, which takes a millisecond for some ten megabytes."""
 
 
 async def return_regularly(edges: ByteBudget) -> None:
-    """Return memory to the system when the edges have let go of much, until cancelled."""
+    """Return memory to the system whenever the edges have freed enough, until cancelled."""
     returned = 0
     while True:
-        await trio.sleep(LOOK_SECONDS)
+        await trio.sleep(CHECK_SECONDS)
         if edges.freed_bytes - returned >= FREED_BYTES_MIN:
             returned = edges.freed_bytes
             await trio.to_thread.run_sync(_trim)
 
 
 def _trim() -> None:
-    with contextlib.suppress(AttributeError):  # a C library of another kind
+    with contextlib.suppress(AttributeError):  # only glibc has it
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,8 +1,8 @@
-"""Python's garbage collector, in steps so short that no request waits for it.
+"""Short garbage collections, so that no request waits for a full one.
 
-Rules of this room: a full collection walks every object, while all clients wait, and a broker may hold millions. But
-requests and connections leave no cycles (tests/hostile/test_garbage.py), so there is next to nothing to find. What
-survives one collection is therefore not walked again: the next one walks only what came after it.
+A full collection visits every object while all clients wait, and a broker may hold millions. But requests and
+connections leave no cycles (tests/hostile/test_garbage.py), so that it would find next to nothing. Therefore objects
+that survive one collection are frozen, and the next visits only newer ones.
 """
 
 from __future__ import annotations
@@ -11,29 +11,28 @@ import gc
 
 __all__ = ["collect_only_new_objects", "shorten_collections"]
 
+# Objects become garbage soon during startup: attrs makes a second class for each class and drops the first, which is a
+# cycle. So few new objects are still in the processor's cache when a collection visits them.
 NEW_OBJECTS_OF_A_START_MAX = 700
-"""The garbage of a start is young: for each class, attrs makes a second one and drops the first, which is a cycle. So
-few new objects are walked while they are in the processor's cache."""
 NEVER = 2**31 - 1
+# New objects before a collection, which visits them in 1 to 3 ms. With 1,024 requests in flight most of them survive:
+# three generations, which visit each object three times, took twice as long.
+#
+# Python subtracts freed objects, also older ones. A broker under load that frees as many as it allocates visits more in
+# one collection: up to 30,000, in 10 to 29 ms, every few seconds. Fewer new objects do not help. In 10 s of full load,
+# a limit of 2,500 led to 83 and 113 collections that took 0.23 s, 9 and 6 of them above 5 ms. 10,000 leads to 10 and
+# 11 that take 0.09 s, 4 and 5 of them above 5 ms.
 NEW_OBJECTS_MAX = 10_000
-"""New objects before a collection, which walks them in 1 to 3 ms. With 1,024 requests in flight most of them live on:
-to look at each of them three times took twice the time.
-
-Python counts those that end against those that begin, also older ones. Where a broker under load keeps as many as it
-lets go of, a collection walks more than these: up to 30,000, in 10 to 29 ms, once in some seconds. To begin sooner
-does not help: after 2,500 there were 83 and 113 collections in 10 s of full load, for 0.23 s, and 9 and 6 above 5 ms;
-after 10,000 there are 10 and 11, for 0.09 s, and 4 and 5 above.
-"""
 
 
 def collect_only_new_objects() -> None:
-    """Have collections find the garbage of a start and walk nothing twice: what is imported stays."""
+    """Set up short collections for the startup, which visit no imported object."""
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS_OF_A_START_MAX, NEVER, NEVER)
 
 
 def shorten_collections() -> None:
-    """Have each collection of this process walk only what comes from now on, or after the one before."""
+    """Set up short collections for the rest of the process, which freeze the surviving objects."""
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS_MAX, NEVER, NEVER)
     gc.callbacks.append(_keep_survivors)

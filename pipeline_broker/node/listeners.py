@@ -1,8 +1,4 @@
-"""The listeners of a running broker: bound, described to the server, advertised to clients.
-
-Rules of this room: one owner of what is bound; a listener that stays keeps its socket, whatever address a change gives
-it. A session begins here, with all that the connection itself proves. What a listener does not need is not imported.
-"""
+"""The listeners of a broker: sockets, TLS and SASL settings, advertised addresses, and their dynamic changes."""
 
 from __future__ import annotations
 
@@ -47,29 +43,29 @@ __all__ = ["Bind", "BrokerListeners", "bind_listener"]
 
 logger = logging.getLogger(__name__)
 
+# The mechanism of a login that failed in the TLS handshake.
 TLS = "TLS"
-"""Of a failed login: that of a handshake, before any mechanism."""
 
+# Returns the SCRAM users of the broker's records. Called only for listeners with SASL, since it imports SCRAM.
 Users: TypeAlias = "Callable[[], ScramUsers]"
-"""The users that have records; asked only for listeners with SASL."""
 Bind: TypeAlias = "Callable[[ListenerConfig, BrokerConfig], Listener]"
-"""Binds an address, as `bind_listener`."""
+"""Binds the address of a listener, like `bind_listener`."""
+# Records a failed login, like `Refusals.add`.
 LoginFailed: TypeAlias = "Callable[[Kind, tuple[str, ...], str, str], None]"
-"""Takes note of a failed login, as `Refusals.add`."""
 
 
 @functools.cache
-def _nobody() -> ScramUsers:
+def _no_users() -> ScramUsers:
     from pipeline_broker.security.scram_users import ScramUsers  # noqa: PLC0415 - for SASL only
 
     return ScramUsers()
 
 
 class _Served:
-    """One listener; what changes for it counts from the next connection on, or when a client proves itself again.
+    """One bound listener. Changes apply to new connections, and to clients that authenticate again.
 
     Raises:
-        StartError: its address cannot be had.
+        StartError: the address is not available.
     """
 
     def __init__(
@@ -115,11 +111,11 @@ class _Served:
         self._login_failed((self.config.name, TLS), (peer,), "", reason)
 
     def _current_offer(self) -> SaslOffer:
-        assert self.loaded.offer is not None, "a listener keeps its protocol"
+        assert self.loaded.offer is not None, "the security protocol of a listener never changes"
         return self.loaded.offer
 
     def _context(self) -> ssl.SSLContext:
-        assert self.loaded.tls is not None, "a listener keeps its protocol"
+        assert self.loaded.tls is not None, "the security protocol of a listener never changes"
         return self.loaded.tls.context()
 
     def _warn_of_certificate(self) -> None:
@@ -129,44 +125,44 @@ class _Served:
                 logger.warning("listener %s: %s", self.config.name, warning)
 
     def is_bound_as(self, config: ListenerConfig) -> bool:
-        """Whether nothing else is asked for that only a listener that is made anew can follow."""
-        return _made_of(self.config) == _made_of(config)
+        """Return whether `adopt` suffices for a configuration. Some properties need a new listener."""
+        return _fixed_properties(self.config) == _fixed_properties(config)
 
     def adopt(self, config: ListenerConfig, loaded: Loaded) -> None:
-        """Adopt other properties, and the keys and users that were loaded for them."""
+        """Adopt changed properties, and the keys and users that were loaded for them."""
         is_renewed = loaded.tls is not self.loaded.tls
         self.loaded = loaded
+        # The listener keeps its socket. A changed address applies after the next startup.
         self.config = attrs.evolve(config, host=self.config.host, port=self.config.port)
         if is_renewed:
             self._warn_of_certificate()
 
     def close(self) -> None:
-        """Close the socket; what a server was given is closed already."""
-        if self.listener.sock is not None:
+        if self.listener.sock is not None:  # harmless for a listener that a server has closed
             self.listener.sock.close()
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it is bound to, by the host that was asked for."""
+        """The configured host and the bound port."""
         return self.config.host, self.listener.port
 
 
 class BrokerListeners:
-    """See the rules of the room.
+    """All listeners of a broker.
 
     Args:
-        config: what the broker is started with.
-        bind: binds their addresses.
+        config: configuration at startup.
+        bind: binds an address.
 
     Raises:
-        StartError: an address cannot be had, or what is set for a listener cannot be used.
+        StartError: an address is not available, or the settings of a listener cannot be used.
     """
 
     def __init__(self, config: BrokerConfig, bind: Bind | None = None) -> None:
         self._bind = bind_listener if bind is None else bind
         self._served: dict[str, _Served] = {}
         self._loaded: dict[str, Loaded] = {}  # by listener, until it is adopted
-        self._users: Users = _nobody  # until the broker's records are read
+        self._users: Users = _no_users  # until the broker's records are read
         self._failed_logins: Refusals | None = None  # until there is a broker
         try:
             for listener in config.listener_configs:
@@ -184,37 +180,40 @@ class BrokerListeners:
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
-        """Where each listens; what was port 0 is the port that it got."""
+        """Host and bound port of each listener; never port 0."""
         return {name: served.address for name, served in self._served.items()}
 
     @property
     def first_address(self) -> str:
-        """Where the first listens, as the ready line tells."""
-        return _shown(next(iter(self.addresses.values())))
+        """The address in the ready line."""
+        return _address_text(next(iter(self.addresses.values())))
 
     @property
     def further_lines(self) -> list[str]:
-        """A line for each of the others: the ready line has one address, and who asked for port 0 must learn it."""
+        """One line for each listener after the first, so that users learn the port that replaced port 0."""
         return [
-            f"also listening on {_shown(served.address)} for {name} ({served.config.security_protocol})"
+            f"also listening on {_address_text(served.address)} for {name} ({served.config.security_protocol})"
             for name, served in list(self._served.items())[1:]
         ]
 
     def advertised(self, config: BrokerConfig) -> dict[str, tuple[str, int] | None]:
-        """What the clients of each listener are told; None where it is not advertised."""
-        told: dict[str, tuple[str, int] | None] = {}
+        """Return the address that clients of each listener connect to; None if the listener is not advertised."""
+        found: dict[str, tuple[str, int] | None] = {}
         for name, (host, port) in self.addresses.items():
-            asked = self._served[name].config
+            listener = self._served[name].config
             if config.advertised_listeners is None:
-                told[name] = ADVERTISED_FOR_WILDCARD if host in WILDCARDS else host, port
-            elif asked.advertised_host is None:
-                told[name] = None
+                found[name] = ADVERTISED_FOR_WILDCARD if host in WILDCARDS else host, port
+            elif listener.advertised_host is None:
+                found[name] = None
             else:
-                told[name] = asked.advertised_host, asked.advertised_port or port
-        return told
+                found[name] = listener.advertised_host, listener.advertised_port or port
+        return found
 
     def update(self, config: BrokerConfig) -> None:
-        """Let existing listeners follow a configuration, as far as their keys and users are loaded."""
+        """Apply a configuration to existing listeners.
+
+        A listener keeps its settings until `load` has loaded the keys and users for the new ones.
+        """
         for listener in config.listener_configs:
             served, loaded = self._served.get(listener.name), self._loaded.get(listener.name)
             if served is None:
@@ -228,11 +227,11 @@ class BrokerListeners:
                 served.adopt(listener, served.loaded)
 
     def check(self, config: BrokerConfig, named: Collection[str]) -> Load | None:
-        """Return the work that loads what listeners would need, if they need anything.
+        """Return a function that loads the keys and users for a configuration; None if nothing must be loaded.
 
         Args:
-            config: as it would be.
-            named: the properties that a client sets or resets; files that they name are read again.
+            config: configuration after the change.
+            named: properties that the client sets or resets. Files that they name are read again.
         """
         concerned = [
             listener
@@ -245,7 +244,8 @@ class BrokerListeners:
         ]
         if not concerned:
             return None
-        users = {listener.name: self._users_of(listener) for listener in concerned}  # made here, on the event loop
+        # On the event loop, since the first access makes the users, and `load` runs in a thread.
+        users = {listener.name: self._users_of(listener) for listener in concerned}
 
         def load() -> Callable[[], None]:
             loaded: dict[str, Loaded] = {}
@@ -259,7 +259,7 @@ class BrokerListeners:
         return load
 
     def unloaded(self, config: BrokerConfig) -> list[ListenerConfig]:
-        """Return the listeners whose keys or users must be loaded before they can follow a configuration."""
+        """Return the listeners for which `load` must run before `update` can apply a configuration."""
         wanted = []
         for listener in filter(is_secured, config.listener_configs):
             served, users = self._served.get(listener.name), self._users_of(listener)
@@ -269,10 +269,10 @@ class BrokerListeners:
         return wanted
 
     def load(self, listeners: Iterable[ListenerConfig]) -> set[str]:
-        """Load what listeners need, for the next `update` or `bind`.
+        """Load the keys and users of listeners, for the next `update` or `bind`. Log errors.
 
         Returns:
-            the names of those that cannot use it, which is logged.
+            the names of the listeners that failed.
         """
         failed = set()
         for listener in listeners:
@@ -292,24 +292,24 @@ class BrokerListeners:
         return self._users() if listener.is_sasl else None
 
     def surplus(self, config: BrokerConfig) -> list[str]:
-        """The names of listeners that the configuration has no longer."""
+        """Return the names of listeners that are not in the configuration."""
         names = {listener.name for listener in config.listener_configs}
         return [name for name in self._served if name not in names]
 
     def missing(self, config: BrokerConfig) -> list[ListenerConfig]:
-        """The listeners that the configuration has and nobody bound yet."""
+        """Return the listeners of the configuration that are not bound."""
         return [listener for listener in config.listener_configs if listener.name not in self._served]
 
     def follow_at_start(self, config: BrokerConfig, users: Users, failed_logins: Refusals | None = None) -> None:
-        """What was changed while the broker ran the last time counts again, and its users are known.
+        """Apply the dynamic settings of earlier runs, and connect the listeners to the state of the recovered broker.
 
         Args:
-            config: that counts now.
-            users: that have records.
-            failed_logins: where they are counted, if anywhere.
+            config: effective configuration.
+            users: returns the users with SCRAM credentials.
+            failed_logins: counts failed logins.
 
         Raises:
-            StartError: nothing is left to listen on.
+            StartError: no listener can be served.
         """
         self._users, self._failed_logins = users, failed_logins
         for name in self.surplus(config):
@@ -323,16 +323,19 @@ class BrokerListeners:
         for listener in self.missing(config):
             try:
                 self.bind(listener, config)
-            except StartError as error:  # it was set by a client, who could not take it back from a broker at rest
+            except StartError as error:  # not fatal: a client set it, and only a running broker lets it reset it
                 logger.error("the listener %s is not served: %s", listener.name, error)  # noqa: TRY400 - one line says it
         if not self._served:
-            raise StartError("no listener can be served: all were set by clients, and no address can be had")
+            raise StartError(
+                "no listener can be served: clients changed all of them at run time, and none of their addresses is"
+                " available. Free one of these ports and start again"
+            )
 
     def bind(self, listener: ListenerConfig, config: BrokerConfig) -> Listener:
-        """Bind another one.
+        """Bind a further listener.
 
         Raises:
-            StartError: its address cannot be had, or what is set for it cannot be used.
+            StartError: the address is not available, or the settings cannot be used.
         """
         users, loaded = self._users_of(listener), self._loaded.pop(listener.name, None)
         try:
@@ -348,11 +351,12 @@ class BrokerListeners:
             self._failed_logins.add(kind, source, name, reason)
 
     def forget(self, name: str) -> None:
-        """A listener is served no longer; its socket is closed."""
+        """Remove a listener and close its socket."""
         self._served.pop(name).close()
 
 
-def _made_of(config: ListenerConfig) -> tuple[object, ...]:
+def _fixed_properties(config: ListenerConfig) -> tuple[object, ...]:
+    # A change of these needs a new listener; see `_Served.is_bound_as`.
     return (
         config.security_protocol,
         config.is_control_plane,
@@ -361,16 +365,16 @@ def _made_of(config: ListenerConfig) -> tuple[object, ...]:
     )
 
 
-def _shown(address: tuple[str, int]) -> str:
+def _address_text(address: tuple[str, int]) -> str:
     host, port = address
-    return f"{format_host(host or '0.0.0.0')}:{port}"  # noqa: S104 - what an empty host means
+    return f"{format_host(host or '0.0.0.0')}:{port}"  # noqa: S104 - an empty host means all addresses
 
 
 def bind_listener(listener: ListenerConfig, config: BrokerConfig) -> Listener:
-    """Bind the address of a listener, which is not served yet.
+    """Bind the address of a listener. It is not served yet.
 
     Raises:
-        StartError: the address cannot be had.
+        StartError: the address is not available.
     """
     try:
         return open_listener(

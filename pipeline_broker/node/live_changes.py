@@ -1,10 +1,4 @@
-"""What changes while the broker runs: one task follows the configuration, in the order of its changes.
-
-Rules of this room: what can be changed at once is changed before the client is answered; what takes time (processors
-and listeners end by draining) is done by the one task, and of changes that come meanwhile only the last counts. What
-cannot be done, such as binding a port that is taken, is logged and leaves the broker as it is. Files and keys are
-opened in threads.
-"""
+"""Dynamic configuration changes of a running server: limits, handlers, processors and listeners."""
 
 from __future__ import annotations
 
@@ -31,9 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 def reconfigure(server: SocketServer, config: BrokerConfig) -> None:
-    """Let a running server follow what can be changed at once."""
+    """Apply the part of a configuration that takes effect at once: limits and numbers of handlers."""
     limits, current = limits_of(config), server.quotas.limits
-    quotas = attrs.evolve(  # the rates of addresses are no settings: who keeps client quotas sets them
+    # Connection rates per address are client quotas, not settings; `follow_ip_rates` sets them.
+    quotas = attrs.evolve(
         limits.quotas,
         creation_rate_max_per_ip=current.creation_rate_max_per_ip,
         creation_rate_max_by_ip=current.creation_rate_max_by_ip,
@@ -46,11 +41,17 @@ def reconfigure(server: SocketServer, config: BrokerConfig) -> None:
 
 
 class LiveChanges:
-    """See the rules of the room.
+    """Applies configuration changes to a running server.
+
+    `follow` applies at once what it can, before the client gets its answer. One task, `run`, does what takes longer,
+    since
+    processors and listeners drain before they end. Of several changes in the meantime it applies the latest. A change
+    that
+    is not possible, such as binding a port in use, is logged and leaves the server as it is.
 
     Args:
-        mode: of the server.
-        listeners: of the server; None where it has none that are bound.
+        mode: mode of the server.
+        listeners: listeners of the server; None if none are bound.
     """
 
     def __init__(self, mode: Mode, listeners: BrokerListeners | None) -> None:
@@ -63,7 +64,7 @@ class LiveChanges:
         self._changed = trio.lowlevel.ParkingLot()
 
     def connect(self, broker: Broker, server: SocketServer) -> None:
-        """From now on the server follows the configuration of the broker."""
+        """Start to apply the configuration of the broker to the server."""
         self._connected = broker, server
         self._wanted = self._applied = broker.config
         server.handlers.resize_blocking_works(broker.config.background_threads)
@@ -74,7 +75,11 @@ class LiveChanges:
         return self._advertised.get(listener)
 
     def check(self, config: BrokerConfig, named: Collection[str]) -> Load | None:
-        """Refuse what the server cannot become: handlers keep the one queue that they share, or those of their own."""
+        """Check that the server can apply a configuration; see `Ports.check_config`.
+
+        Raises:
+            ConfigError: handlers cannot change between one shared queue and queues of their own.
+        """
         queues = config.changed.get(QUEUES)
         if QUEUES in named and queues is not None and (int(queues) == 0) != self._mode.is_shared_queue:
             raise ConfigError(
@@ -84,8 +89,8 @@ class LiveChanges:
         return None if self._listeners is None else self._listeners.check(config, named)
 
     def follow(self, config: BrokerConfig) -> None:
-        """The configuration has become another one."""
-        assert self._connected is not None, "it changes while the broker serves"
+        """Apply a changed configuration."""
+        assert self._connected is not None, "settings change only after `connect`"
         reconfigure(self._connected[1], config)
         if self._listeners is not None:
             self._listeners.update(config)
@@ -94,7 +99,7 @@ class LiveChanges:
         self._changed.unpark_all()
 
     def follow_ip_rates(self) -> None:
-        """The quotas on new connections of addresses are others; before there is a server `connect` looks at them."""
+        """Apply changed connection rates of addresses; `connect` applies those set before."""
         if self._connected is None:
             return
         broker, server = self._connected
@@ -111,21 +116,22 @@ class LiveChanges:
             self._advertised = self._listeners.advertised(config)
 
     async def run(self) -> None:
-        """Follow until cancelled, or until the server ends."""
+        """Apply changes that take longer, until cancelled or until the server ends."""
         with contextlib.suppress(ServerNotRunningError):
             while True:
                 while self._wanted is self._applied:
                     await self._changed.park()
                 config = self._wanted
-                assert config is not None, "it is connected before it runs"
+                assert config is not None, "`connect` comes before `run`"
                 await self._apply(config)
                 self._applied = config
 
     async def _apply(self, config: BrokerConfig) -> None:
-        assert self._connected is not None, "it is connected before it runs"
+        assert self._connected is not None, "`connect` comes before `run`"
         _, server = self._connected
         if self._listeners is None:
             return
+        # Removed listeners first: a new one may use their ports.
         for name in self._listeners.surplus(config):
             await server.remove_listener(name)
             self._listeners.forget(name)

@@ -1,8 +1,4 @@
-"""The keys, certificates and users of one listener, loaded apart from the listener that adopts them.
-
-Rules of this file: once a broker serves, `load` runs in a thread, since a file may be slow and a password takes as long
-to try as its owner wanted. It changes nothing. What a listener does not need is not imported.
-"""
+"""Loading the keys, certificates and users of a listener."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ __all__ = ["Loaded", "is_secured", "load"]
 
 
 class Loaded(NamedTuple):
-    """The certificate and the mechanisms of a listener, made of these properties and users."""
+    """TLS contexts and SASL mechanisms of a listener, with the properties and users that they were made from."""
 
     properties: Mapping[str, str]
     users: ScramUsers | None
@@ -30,22 +26,24 @@ class Loaded(NamedTuple):
     offer: SaslOffer | None
 
     def is_for(self, config: ListenerConfig, users: ScramUsers | None) -> bool:
-        """Return whether it was made of just these."""
+        """Return whether it was made from these properties and users."""
         return self.properties == config.properties and self.users is users
 
 
 def is_secured(listener: ListenerConfig) -> bool:
-    """Return whether a listener needs anything loaded."""
+    """Return whether a listener needs `load`."""
     return listener.is_tls or listener.is_sasl
 
 
 def load(listener: ListenerConfig, users: ScramUsers | None, current: Loaded | None) -> Loaded:
-    """Load what a listener needs.
+    """Load the certificates and mechanisms of a listener.
+
+    It changes nothing, and runs in a thread: files may be slow, and checking a password may take long on purpose.
 
     Args:
-        listener: as it would be.
-        users: those that have records; None for a listener without SASL.
-        current: its present ones; the new certificate must agree with theirs.
+        listener: configuration of the listener after the change.
+        users: users with SCRAM credentials; None for a listener without SASL.
+        current: present certificates and mechanisms. The new certificate must be compatible with the present one.
 
     Raises:
         ConfigError: keys, certificates, mechanisms or users cannot be used.
@@ -54,13 +52,13 @@ def load(listener: ListenerConfig, users: ScramUsers | None, current: Loaded | N
     if tls is not None:
         tls.reload(listener.properties)
     elif listener.is_tls:
-        from pipeline_broker.security.tls import TlsContexts  # noqa: PLC0415 - for TLS only
+        from pipeline_broker.security.tls import TlsContexts  # noqa: PLC0415 - only for TLS
 
         tls = TlsContexts(listener.properties)
     return Loaded(listener.properties, users, tls, None if users is None else _offer_of(listener, users))
 
 
 def _offer_of(listener: ListenerConfig, users: ScramUsers) -> SaslOffer:
-    from pipeline_broker.security.offer import read_offer  # noqa: PLC0415 - for SASL only
+    from pipeline_broker.security.offer import read_offer  # noqa: PLC0415 - only for SASL
 
     return read_offer(listener.properties, users, wall_clock_ms, prefix_of(listener.name))

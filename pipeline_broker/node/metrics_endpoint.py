@@ -1,9 +1,4 @@
-"""GET /metrics for Prometheus.
-
-Rules of this file: it serves the text that its caller renders, and nothing else; all scrapers of one second share one
-text. Its Host is an address, a name of this machine, or one that the operator has named; port
-forwarding may change its port. A request without a Host is answered: browsers always send one (`web/strangers.py`).
-"""
+"""The HTTP endpoint for Prometheus, and the measurement of the event loop for it."""
 
 from __future__ import annotations
 
@@ -34,27 +29,28 @@ __all__ = ["LoopIdleTime", "drain_regularly", "serve_metrics"]
 PATH = "/metrics"
 LIMITS = HttpLimits(connections_max=16, response_seconds=5.0)
 NOTED_TURN_NS = int(NOTED_TURN_SECONDS * 1e9)
+# Prefixes of tasks that are named after their functions. All other tasks are connections, named after their peers.
 FUNCTIONS = ("stages.", "pipeline_broker.", "trio.", "<")
-"""How the names of tasks begin that are called by their function; the others are those of connections."""
+# Trio's name of a task that runs a compiled method contains an address, which would make each task a label of its own.
 COMPILED_METHOD = re.compile(r"<bound method \w+\.(?P<method>\w+) of <(?P<type>[\w.]+) object")
-"""How Trio names a task after a compiled method, with an address that is never the same."""
 CONNECTION = "connection"
+# One interval between drains in this many is measured, on average: the instrument costs some microseconds a turn.
 INTERVALS_FOR_ONE_OBSERVED = 8
-"""Of so many intervals between drains, one is looked at by the instrument of the event loop, on average."""
 
 
 class LoopIdleTime(trio.abc.Instrument):
-    """Measures how long the event loop has nothing to do, and which tasks keep it for long, while it is looked at.
+    """A Trio instrument that measures idle time of the event loop, and notes tasks with long turns.
 
-    An instrument costs each turn of the loop some microseconds, and a small request is a few turns: so only some
-    intervals are looked at.
+    It adds some microseconds to each turn, and a small request takes only a few turns. So it is active in some
+    intervals
+    only.
 
     Args:
-        turns: takes note of the tasks, by their names.
+        turns: receives the names of tasks with long turns.
 
     Attributes:
-        idle_ns: of the time that was looked at.
-        observed_ns: that time.
+        idle_ns: idle time in the measured intervals.
+        observed_ns: length of the measured intervals.
     """
 
     def __init__(self, turns: LoopTurns) -> None:
@@ -64,7 +60,7 @@ class LoopIdleTime(trio.abc.Instrument):
         self._turns = turns
 
     def before_io_wait(self, timeout: float) -> None:
-        """See trio.abc.Instrument; a wait of no time is a look, not idleness."""
+        # Without a timeout Trio polls, since tasks are ready: the loop is not idle.
         self._began_ns = now_ns() if timeout > 0 else 0
 
     def after_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - Trio's signature
@@ -80,7 +76,7 @@ class LoopIdleTime(trio.abc.Instrument):
 
     @contextlib.contextmanager
     def observing(self) -> Iterator[None]:
-        """Look at the loop while the body runs."""
+        """Measure the event loop while the body runs."""
         self._began_ns = 0
         began_ns = self._step_began_ns = now_ns()
         trio.lowlevel.add_instrument(self)
@@ -99,17 +95,14 @@ def _name_of(task_name: str) -> str:
 
 
 async def drain_regularly(drain: Callable[[], Steps[None]], idle: LoopIdleTime) -> None:
-    """Call `drain` at the pace of the request metrics until cancelled, and look at the loop now and then.
-
-    The intervals that are looked at are drawn, so that work which comes at a pace of its own is neither always seen
-    nor never; the first is one of them.
-    """
+    """Call `drain` every DRAIN_SECONDS until cancelled, and measure the event loop in some of the intervals."""
     is_observed = True
     while True:
         with idle.observing() if is_observed else contextlib.nullcontext():
             await trio.sleep(DRAIN_SECONDS)
         await in_turns(drain())
-        is_observed = not random.randrange(INTERVALS_FOR_ONE_OBSERVED)  # noqa: S311 - no secret
+        # Random, so that periodic work is neither measured always nor never.
+        is_observed = not random.randrange(INTERVALS_FOR_ONE_OBSERVED)  # noqa: S311 - not a secret
 
 
 async def serve_metrics(
@@ -121,20 +114,22 @@ async def serve_metrics(
     *,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until cancelled.
+    """Serve the metrics until cancelled.
 
     Args:
-        port: 0 lets the system choose.
-        render: steps to the text of a scrape.
-        edges: charged for what connections keep.
-        names: hosts by which scrapers know the broker, beside addresses and those of the machine itself.
+        host: address to listen on.
+        port: port to listen on; 0 takes a free one.
+        render: renders the text of a scrape, in steps.
+        edges: memory budget, charged for connections.
+        names: host names that requests may use, in addition to addresses and names of this machine.
         task_status: started with the port.
 
     Raises:
-        HttpUnavailableError: h11 is missing, or the port cannot be bound.
+        HttpUnavailableError: h11 is missing, or the port is not available.
     """
     listeners = await open_listeners("metrics", host, port, LIMITS, "--metrics")
-    place = SameOriginCheck(host=host, names=frozenset(map(str.lower, names)), needs_host=False)
+    # The Host header is checked against DNS rebinding. It may be missing: browsers always send it.
+    place = OwnPlace(host=host, names=frozenset(map(str.lower, names)), needs_host=False)
     shared = SharedAnswers(edges)
 
     def made() -> Steps[Answer]:
@@ -145,11 +140,12 @@ async def serve_metrics(
         await trio.lowlevel.checkpoint()
         reason = place.refusal(request.headers)
         if reason is not None:
-            return refusal(http.HTTPStatus.FORBIDDEN, f"{reason}; name other hosts with --metrics-allowed-host")
+            return refusal(http.HTTPStatus.FORBIDDEN, f"{reason}; allow other hosts with --metrics-allowed-host")
         if request.path != PATH:
-            return refusal(http.HTTPStatus.NOT_FOUND, f"there is only {PATH}")
+            return refusal(http.HTTPStatus.NOT_FOUND, f"unknown path; the metrics are at {PATH}")
         if request.method != "GET":
-            return refusal(http.HTTPStatus.METHOD_NOT_ALLOWED, "only GET is answered", ("Allow", "GET"))
+            return refusal(http.HTTPStatus.METHOD_NOT_ALLOWED, "unsupported method; use GET", ("Allow", "GET"))
+        # All scrapers within a second share one text, so that more of them cost no more work.
         return await shared.get(PATH, made)
 
     task_status.started(listeners[0].socket.getsockname()[1])

@@ -1,10 +1,4 @@
-"""Who observes a broker: trace files, metrics, the request log, the dashboard, published timelines, or nobody.
-
-Rules of this room: without an observer the server has no timeline and pays for no stamp; what an observer needs is
-checked before the broker takes its data directory, so that a missing package or an unusable folder is one line at the
-start; an observer that fails later never stops the broker. The request log, the viewers of the dashboard, and who
-publishes timelines come and go while it runs.
-"""
+"""The observers of a broker: trace files, metrics, request log, dashboard, and published timelines."""
 
 from __future__ import annotations
 
@@ -40,27 +34,32 @@ __all__ = ["Observers", "ObserversUnavailableError"]
 
 logger = logging.getLogger(__name__)
 
+# The listener name and client id of requests by the dashboard; no such listener exists.
 DASHBOARD = "DASHBOARD"
-"""The listener, which there is not, and the client id of what the dashboard asks."""
 
 
 class ObserversUnavailableError(Exception):
-    """An observer cannot begin; the text is one line that says what to do."""
+    """An observer cannot start. The text is one line that says what to do."""
 
 
 class Observers:
     """The observers of one broker.
 
+    Without observers the server records no timeline, and requests cost less. Observers check their packages and
+    directories
+    before the broker takes its data directory, and never stop the broker later.
+
     Args:
-        trace: where trace files are written, if at all.
-        metrics_address: host and port of the endpoint, if any.
-        request_log: the file of the request log.
-        logs_requests: whether it is written from the start, and not only once a client asks for it.
-        dashboard: where it is served, if at all.
-        metrics_names: hosts by which scrapers may know the endpoint, beside addresses.
+        mode: mode of the server.
+        trace: directory for trace files; None for no trace.
+        metrics_address: host and port of the metrics endpoint; None for no endpoint.
+        request_log: file of the request log.
+        logs_requests: True to write the request log from the start, False to wait until a client enables it.
+        dashboard: options of the dashboard; None for no dashboard.
+        metrics_names: host names that requests to the endpoint may use, in addition to addresses.
 
     Raises:
-        ObserversUnavailableError: one of them cannot begin.
+        ObserversUnavailableError: an observer cannot start.
     """
 
     def __init__(
@@ -89,35 +88,35 @@ class Observers:
 
     @property
     def timeline(self) -> Timeline | None:
-        """What the server reports to, as it stands."""
+        """The timeline that the server reports to at present; None without observers."""
         log = self._request_log
         wanted_log = None if log is None or not log.is_on else log
         all_observers = (self._trace, self._measurements, wanted_log, self._watching, self._publishing)
         timelines: list[Timeline] = [observer for observer in all_observers if observer is not None]
         if len(timelines) < 2:
             return timelines[0] if timelines else None
-        from pipeline_broker.telemetry.fan_out import FanOut  # noqa: PLC0415 - needed for two only
+        from pipeline_broker.telemetry.fan_out import FanOut  # noqa: PLC0415 - only for several observers
 
         return FanOut(timelines)
 
     @property
     def store_request_ended(self) -> Callable[[TracedStoreRequest], None] | None:
-        """Takes note of requests to the store of objects; None where that is not wanted."""
+        """A callback for each request to the object store; None without trace files."""
         return None if self._trace is None else self._trace.store_request_ended
 
     @contextlib.asynccontextmanager
     async def observing(
         self, server: SocketServer, broker: Broker, decoder: Decoder | None = None
     ) -> AsyncIterator[None]:
-        """Observe while the body runs.
+        """Observe a broker while the body runs.
 
         Args:
-            server: whose requests are observed.
-            broker: whose state is.
-            decoder: reads records for the dashboard that a serializer wrote, where the broker has schemas.
+            server: server of the observed requests.
+            broker: broker of the observed state.
+            decoder: decodes records with schemas for the dashboard; None without a schema registry.
 
         Raises:
-            ObserversUnavailableError: the port of the endpoint, or of the dashboard, cannot be had.
+            ObserversUnavailableError: the port of the metrics or of the dashboard is not available.
         """
         level = "DEBUG" if self._logs_requests else "WARN"
         broker.loggers.start_request_log(level, functools.partial(self._request_level_changed, server))
@@ -130,17 +129,16 @@ class Observers:
             yield
 
     def publish(self, server: SocketServer, timeline: Timeline | None) -> None:
-        """Report to a publisher of timelines too, from now on; None ends that."""
+        """Report to the timeline of a publisher, too; None stops that."""
         self._publishing = timeline
         server.observe(self.timeline)
 
     def _request_level_changed(self, server: SocketServer, level: str) -> None:
-        """Log more or fewer requests from now on; while there is nothing to log the log is no observer."""
         is_on = logs_requests(level)
         if self._request_log is None:
             if not is_on:
                 return
-            from pipeline_broker.telemetry.request_log import RequestLog  # noqa: PLC0415 - for those who asked
+            from pipeline_broker.telemetry.request_log import RequestLog  # noqa: PLC0415 - only if configured
 
             self._request_log = RequestLog(self._request_log_path)
         self._request_log.is_on = is_on
@@ -150,18 +148,18 @@ class Observers:
     async def _serving_metrics(
         self, server: SocketServer, broker: Broker, measurements: Measurements, host: str, port: int
     ) -> AsyncIterator[None]:
-        from pipeline_broker.broker.group_views import offsets_of_groups  # noqa: PLC0415 - for those who asked
-        from pipeline_broker.broker.held_by_clients import held_by_clients  # noqa: PLC0415 - see above
-        from pipeline_broker.node.metrics_endpoint import (  # noqa: PLC0415 - see above
+        from pipeline_broker.broker.group_views import offsets_of_groups  # noqa: PLC0415 - only if configured
+        from pipeline_broker.broker.held_by_clients import held_by_clients  # noqa: PLC0415 - as above
+        from pipeline_broker.node.metrics_endpoint import (  # noqa: PLC0415 - as above
             LoopIdleTime,
             drain_regularly,
             serve_metrics,
         )
-        from pipeline_broker.telemetry.broker_metrics import BrokerMetrics  # noqa: PLC0415 - see above
-        from pipeline_broker.telemetry.group_metrics import GROUPS_MAX  # noqa: PLC0415 - see above
-        from pipeline_broker.telemetry.partition_metrics import partition_families  # noqa: PLC0415 - see above
-        from pipeline_broker.telemetry.topic_metrics import TopicMetrics  # noqa: PLC0415 - see above
-        from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
+        from pipeline_broker.telemetry.broker_metrics import BrokerMetrics  # noqa: PLC0415 - as above
+        from pipeline_broker.telemetry.group_metrics import GROUPS_MAX  # noqa: PLC0415 - as above
+        from pipeline_broker.telemetry.partition_metrics import partition_families  # noqa: PLC0415 - as above
+        from pipeline_broker.telemetry.topic_metrics import TopicMetrics  # noqa: PLC0415 - as above
+        from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - as above
 
         idle = LoopIdleTime(server.turns)
         topics = TopicMetrics(broker.topic_totals, broker.topic_name, lambda name: broker.topics.get(name) is not None)
@@ -190,8 +188,8 @@ class Observers:
                 except HttpUnavailableError as error:
                     raise ObserversUnavailableError(str(error)) from None
                 nursery.start_soon(drain_regularly, metrics.drain, idle)
-                # the only way to learn what port 0 became
-                _say(f"metrics on http://{host or 'localhost'}:{port}/metrics")
+                # The only way to learn the port that replaced port 0.
+                _print_url(f"metrics on http://{host or 'localhost'}:{port}/metrics")
                 yield
                 nursery.cancel_scope.cancel()
         finally:
@@ -201,11 +199,11 @@ class Observers:
     async def _serving_dashboard(
         self, server: SocketServer, broker: Broker, options: DashboardOptions, decoder: Decoder | None
     ) -> AsyncIterator[None]:
-        from pipeline_broker.apis.call import Session  # noqa: PLC0415 - for those who asked
-        from pipeline_broker.dashboard.service import Dashboard  # noqa: PLC0415 - see above
-        from pipeline_broker.node.calls_within import Caller  # noqa: PLC0415 - see above
-        from pipeline_broker.security.principal import KafkaPrincipal  # noqa: PLC0415 - see above
-        from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
+        from pipeline_broker.apis.call import Session  # noqa: PLC0415 - only if configured
+        from pipeline_broker.dashboard.service import Dashboard  # noqa: PLC0415 - as above
+        from pipeline_broker.node.calls_within import Caller  # noqa: PLC0415 - as above
+        from pipeline_broker.security.principal import KafkaPrincipal  # noqa: PLC0415 - as above
+        from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - as above
 
         def watch(timeline: Timeline | None) -> None:
             self._watching = timeline
@@ -229,11 +227,11 @@ class Observers:
                 link = await stack.enter_async_context(dashboard.serving(options))
             except HttpUnavailableError as error:
                 raise ObserversUnavailableError(str(error)) from None
-            _say(f"dashboard on {link}")
+            _print_url(f"dashboard on {link}")
             yield
 
     def close(self) -> None:
-        """Write out what is left."""
+        """Write the remaining rows of the request log and the trace."""
         if self._request_log is not None:
             self._request_log.close()
         if self._trace is None:
@@ -245,11 +243,10 @@ class Observers:
 
 
 def _store_families(broker: Broker) -> Callable[[], Iterable[Family]]:
-    """What is measured of a broker's store of objects; nothing without one."""
     if broker.ports.store_figures is None:
         return tuple
-    from pipeline_broker.broker.store_view import store_view  # noqa: PLC0415 - for those who have a store
-    from pipeline_broker.telemetry.store_metrics import store_families  # noqa: PLC0415 - see above
+    from pipeline_broker.broker.store_view import store_view  # noqa: PLC0415 - only with a store
+    from pipeline_broker.telemetry.store_metrics import store_families  # noqa: PLC0415 - as above
 
     def families() -> Iterable[Family]:
         shown = store_view(broker)
@@ -259,7 +256,7 @@ def _store_families(broker: Broker) -> Callable[[], Iterable[Family]]:
 
 
 class _ObservedServer:
-    """What the metrics read of a server; see `telemetry.server_shapes`."""
+    """The part of a server that the metrics read; see `telemetry.server_shapes`."""
 
     def __init__(self, server: SocketServer, idle: LoopIdleTime) -> None:
         self.memory = server.channel
@@ -279,12 +276,12 @@ class _ObservedServer:
         return self._idle.idle_ns, self._idle.observed_ns
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 - for whoever asked for the endpoint; stdout has the ready line
+def _print_url(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
 
 
 def _open_trace(directory: Path) -> TraceFiles:
-    from pipeline_broker.telemetry.trace_files import TraceFiles  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.telemetry.trace_files import TraceFiles  # noqa: PLC0415 - only if configured
 
     try:
         return TraceFiles(directory, {int(reason): reason.name.lower() for reason in MuteReason})
@@ -295,9 +292,8 @@ def _open_trace(directory: Path) -> TraceFiles:
 
 
 def _check_dashboard(options: DashboardOptions) -> Beside | None:
-    """The second broker's dashboard, if one was named."""
-    from pipeline_broker.dashboard.service import check_options  # noqa: PLC0415 - for those who asked
-    from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
+    from pipeline_broker.dashboard.service import check_options  # noqa: PLC0415 - only if configured
+    from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - as above
 
     try:
         return check_options(options)
@@ -315,9 +311,9 @@ def _check_writable(path: Path) -> None:
 
 
 def _open_measurements(mode: Mode) -> Measurements:
-    from pipeline_broker.apis.registry import SERVED  # noqa: PLC0415 - for those who asked
-    from pipeline_broker.telemetry.measurements import Measurements  # noqa: PLC0415 - see above
-    from pipeline_broker.web.http_server import HttpUnavailableError, require_h11  # noqa: PLC0415 - see above
+    from pipeline_broker.apis.registry import SERVED  # noqa: PLC0415 - only if configured
+    from pipeline_broker.telemetry.measurements import Measurements  # noqa: PLC0415 - as above
+    from pipeline_broker.web.http_server import HttpUnavailableError, require_h11  # noqa: PLC0415 - as above
 
     try:
         require_h11("metrics")

@@ -1,8 +1,4 @@
-"""How a broker is started, and what its configuration means for the stages.
-
-Rules of this file: it turns settings into the values that stages takes and starts nothing; the command line goes over
-the configuration here and nowhere else.
-"""
+"""Options of a broker process, and the configuration of the server that follows from them."""
 
 from __future__ import annotations
 
@@ -46,35 +42,35 @@ QUEUES = "pipeline.queues"
 
 
 class StartError(Exception):
-    """The broker cannot start; the text is one line that says what to do."""
+    """The broker cannot start. The text is one line that says what to do."""
 
 
 class StartBlockedError(StartError):
-    """What this start needs another process has now, or a store does not give: a standby tries again later."""
+    """Another process or an object store prevents the startup. A standby tries again."""
 
 
 @attrs.frozen(kw_only=True)
 class ServeOptions:
-    """How a broker is started.
+    """Options of a broker process.
 
     Attributes:
-        mode: the request path, with its axes.
+        mode: mode of the request path.
         flush: "always" or "os".
-        data: the data directory.
-        config: what the broker acts on, the addresses of its listeners included.
-        trace: where trace files are written, if at all.
-        commit_delay_seconds: an injected delay per commit.
-        commits_in_flight: group commits that run at once, at most.
-        metrics_port: port of the Prometheus endpoint, if any.
-        metrics_hosts: names by which scrapers know it, beside those that clients are told.
-        request_log: the file that requests are logged in, if they are from the start.
-        faults: the file of the fault rules that it begins with, if any.
-        dashboard: where the dashboard is served, if at all.
-        schema_registry: host and port of the schema registry, if it is served.
-        store: the address of the store that the archive is in; None for the data directory.
-        wal: where the journal is: "disk", the data directory, or "objects", the store.
-        store_delay_seconds: an injected delay of each request to the store.
-        standby: wait until the owner of that journal shows no life, and take over then.
+        data: data directory.
+        config: configuration, with the addresses of the listeners.
+        trace: directory for trace files; None for no trace.
+        commit_delay_seconds: injected delay of each commit.
+        commits_in_flight: maximum number of concurrent group commits.
+        metrics_port: port of the metrics endpoint; None for no endpoint.
+        metrics_hosts: host names that requests to the endpoint may use, in addition to advertised ones.
+        request_log: file of the request log from the start; None to wait until a client enables it.
+        faults: file of the fault rules at startup; None for none.
+        dashboard: options of the dashboard; None for no dashboard.
+        schema_registry: host and port of the schema registry; None for no registry.
+        store: URL of the object store of the archive; None for the data directory.
+        wal: place of the journal: "disk" for the data directory, "objects" for the store.
+        store_delay_seconds: injected delay of each request to the store.
+        standby: True to take over the journal only once its owner stops or fails.
     """
 
     mode: Mode
@@ -97,7 +93,11 @@ class ServeOptions:
 
     @classmethod
     def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
-        """The options of the command line over those of the configuration; raises StartError."""
+        """Combine the options of the command line with the configuration, which they override.
+
+        Raises:
+            StartError: the options are invalid.
+        """
         for host in config.connection_limit_overrides():
             _check_host(host)
         if options["host"] is not None or options["port"] is not None:
@@ -124,25 +124,24 @@ class ServeOptions:
 
     @property
     def host(self) -> str:
-        """The host of the first listener: the metrics are served there too."""
+        """The host of the first listener. The metrics are served there, too."""
         return self.config.listener_configs[0].host
 
     @property
     def metrics_names(self) -> frozenset[str]:
-        """The names by which the endpoint of the metrics may be asked for, beside addresses."""
+        """Host names that requests to the metrics endpoint may use, in addition to addresses."""
         advertised = read_endpoints("advertised.listeners", self.config.advertised_listeners or ())
         return frozenset({*self.metrics_hosts, *(endpoint.host for endpoint in advertised)})
 
 
 def _dashboard(options: Mapping[str, Any]) -> DashboardOptions | None:
-    """Where the dashboard is served; a place that is none, and its options without it, are StartErrors."""
     place = options["dashboard"]
     if place is None:
         for name in ("dashboard_beside", "dashboard_read_only", "dashboard_principal"):
             if options[name]:
                 raise StartError(f"--{name.replace('_', '-')} needs --dashboard")
         return None
-    from pipeline_broker.dashboard.options import DashboardOptions  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.dashboard.options import DashboardOptions  # noqa: PLC0415 - only if configured
 
     try:
         return DashboardOptions.parse(
@@ -156,12 +155,11 @@ def _dashboard(options: Mapping[str, Any]) -> DashboardOptions | None:
 
 
 def _schema_registry(place: str | None) -> tuple[str, int] | None:
-    """Where the schema registry is served; a place that is none, and a package that is missing, are StartErrors."""
     if place is None:
         return None
-    from pipeline_broker.node.schema_registry import check_installed  # noqa: PLC0415 - for those who asked
-    from pipeline_broker.web.hosts import parse_host_port  # noqa: PLC0415 - see above
-    from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
+    from pipeline_broker.node.schema_registry import check_installed  # noqa: PLC0415 - only if configured
+    from pipeline_broker.web.hosts import read_place  # noqa: PLC0415 - as above
+    from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - as above
 
     try:
         check_installed()
@@ -173,34 +171,31 @@ def _schema_registry(place: str | None) -> tuple[str, int] | None:
 
 
 def _wal(url: str | None, wal: Wal | None) -> Wal:
-    """Where the journal is; a store without a place for it, and the other way round, are StartErrors."""
     if (url is None) != (wal is None):
-        raise StartError("--store and --wal belong together: --store URL --wal disk, or --wal objects")
+        raise StartError("--store and --wal need each other: use --store URL --wal disk, or --store URL --wal objects")
     return wal or "disk"
 
 
 def _store_delay(url: str | None, seconds: float) -> float:
-    """The delay of a store; one without a store is a StartError."""
     if seconds and url is None:
-        raise StartError("--store-delay is about a store: it needs --store URL")
+        raise StartError("--store-delay needs --store URL")
     return seconds
 
 
 def _standby(wal: Wal | None, *, wanted: bool) -> bool:
-    """Whether to wait; to wait for a journal that is not in a store is a StartError, for another has its disk."""
-    if wanted and wal != "objects":
-        raise StartError("--standby waits for the journal of another broker: it needs --store URL --wal objects")
+    if wanted and wal != "objects":  # a journal on disk stays with the machine of its owner
+        raise StartError("--standby needs a journal in an object store: add --store URL --wal objects")
     return wanted
 
 
 def commit_pace_of(options: ServeOptions, config: BrokerConfig) -> CommitPace | None:
-    """When group commits begin, where each is a request to a store that costs money; None for the usual pace."""
+    """Return the pace of group commits that are paid requests to a store; None for the default pace."""
     is_paid = options.wal == "objects" and config.wal_puts_per_second > 0
     return PaidCommitPace(config.wal_puts_per_second) if is_paid else None
 
 
 def mode_of(name: str, config: BrokerConfig) -> Mode:
-    """A preset with the axes that the configuration overrides."""
+    """Return a preset with the overrides of the configuration."""
     preset = MODES[name]
     handlers = config.num_io_threads
     return attrs.evolve(
@@ -214,10 +209,8 @@ def mode_of(name: str, config: BrokerConfig) -> Mode:
 
 
 def _queues(preset: Mode, config: BrokerConfig) -> int:
-    """How many, 0 for one that is shared: which of both is decided at the start, also where a change outlived it.
-
-    A number of queues that was set while the broker ran pipelined is back after the next start, which may be classic.
-    """
+    # Only the startup decides between a shared queue (0) and several. A dynamic number of queues, set on a pipelined
+    # broker, may be left in the data directory of a broker that is classic now.
     changed = QUEUES in config.changed
     text = config.properties.get(QUEUES)
     at_start = (None if text is None else int(text)) if changed else config.pipeline_queues
@@ -227,7 +220,7 @@ def _queues(preset: Mode, config: BrokerConfig) -> int:
 
 
 def limits_of(config: BrokerConfig) -> ServerLimits:
-    """The bounds of the socket server that the configuration asks for."""
+    """Return the limits of the socket server."""
     idle_ms = config.connections_max_idle_ms
     return ServerLimits(
         connection=ConnectionLimits(
@@ -245,7 +238,7 @@ def limits_of(config: BrokerConfig) -> ServerLimits:
 
 
 def quota_limits_of(config: BrokerConfig) -> ConnectionQuotaLimits:
-    """How many connections there may be and how fast they may come, per listener too."""
+    """Return the limits of connections and of connection rates, in total and per listener."""
     listeners = config.listener_configs
     return ConnectionQuotaLimits(
         connections_max=config.max_connections,
@@ -258,9 +251,9 @@ def quota_limits_of(config: BrokerConfig) -> ConnectionQuotaLimits:
         },
         creation_rate_max=config.max_connection_creation_rate,
         creation_rate_max_by_listener=_of_listeners(config, "max.connection.creation.rate"),
-        # Kafka protects it only from other listeners
         windows=config.quota_window_num,
         window_seconds=config.quota_window_size_seconds,
+        # As in Kafka, the inter-broker listener is protected only if other listeners exist.
         protected_listener=_first(each.name for each in listeners if each.is_privileged and len(listeners) > 1),
     )
 
@@ -271,26 +264,28 @@ def _of_listeners(config: BrokerConfig, name: str) -> dict[str, int]:
 
 
 def _check_host(host: str) -> None:
-    """Refuse a start with a limit for a host that cannot be found: its clients would have no limit."""
     try:
-        _looked_up(host)
+        _resolve(host)
     except OSError as error:
+        # Without an address the limit would not apply to the host's connections.
         raise StartError(
             f"max.connections.per.ip.overrides: {host!r} cannot be found: {error.strerror or error}. Give an"
             " address, or a name that resolves on this machine."
         ) from None
 
 
-def _looked_up(host: str) -> set[str]:
+def _resolve(host: str) -> set[str]:
     return {str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
 
 
 def _addresses_of(host: str) -> set[str]:
-    """The addresses of a host, itself if it is one; none, and a warning, for one that was found once and is not now."""
     try:
-        return _looked_up(host)
+        return _resolve(host)
     except OSError as error:
-        logger.warning("max.connections.per.ip.overrides: %s is left out: %s", host, error.strerror or error)
+        # Not fatal on a running broker: the name did resolve when it was set.
+        logger.warning(
+            "max.connections.per.ip.overrides: the limit of %s is ignored: %s", host, error.strerror or error
+        )
         return set()
 
 

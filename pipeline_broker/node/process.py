@@ -1,8 +1,6 @@
-"""A broker as a process: socket server, timers, signals.
+"""The `serve` process: startup, the nurseries of all tasks, signals, and exit codes.
 
-Rules of this room: it holds the nurseries and does the I/O that the synchronous rooms ask for; it decides nothing about
-Kafka. What makes a start fail is one StartError with one line. A failed commit ends the process with a code that is not
-zero, with nothing acknowledged after it.
+A failed commit ends the process with a non-zero exit code. Nothing is acknowledged after it.
 """
 
 from __future__ import annotations
@@ -55,22 +53,22 @@ logger = logging.getLogger(__name__)
 
 EXIT_TAKEN_OVER = 3
 STANDING_BY_LINE = "standing by"
+# The request log in the data directory, for clients that enable it on a broker without `--request-log`.
 REQUEST_LOG_NAME = "kafka-request.log"
-"""In the data directory: where requests are logged when a client asks for it and the start named no file."""
 
 
 def with_actual_settings(options: ServeOptions, listeners: BrokerListeners) -> ServeOptions:
-    """The options with the settings that clients are shown: where the broker really listens and keeps its data."""
+    """Return options that show clients the actual addresses and data directory."""
     config = options.config.with_addresses(listeners.addresses)
     config = attrs.evolve(config, properties={**config.properties, "log.dirs": str(options.data)})
     return attrs.evolve(options, config=config)
 
 
 def open_observers(options: ServeOptions) -> Observers:
-    """The observers that were asked for.
+    """Open the configured observers.
 
     Raises:
-        StartError: one of them cannot begin.
+        StartError: an observer cannot start.
     """
     address = None if options.metrics_port is None else (options.host, options.metrics_port)
     try:
@@ -88,15 +86,15 @@ def open_observers(options: ServeOptions) -> Observers:
 
 
 def fault_rules(options: ServeOptions) -> list[RuleParts]:
-    """The fault rules that a broker is to begin with.
+    """Read the fault rules for the startup; none without `--faults`.
 
     Raises:
-        StartError: their file is wrong.
+        StartError: the file is invalid.
     """
     if options.faults is None:
         return []
-    from pipeline_broker.faults.names import FaultError  # noqa: PLC0415 - for those who asked
-    from pipeline_broker.faults.rule_file import read_rules  # noqa: PLC0415 - see above
+    from pipeline_broker.faults.names import FaultError  # noqa: PLC0415 - only if configured
+    from pipeline_broker.faults.rule_file import read_rules  # noqa: PLC0415 - as above
 
     try:
         return read_rules(options.faults)
@@ -105,27 +103,26 @@ def fault_rules(options: ServeOptions) -> list[RuleParts]:
 
 
 def archive_store(options: ServeOptions, files: FileSystem) -> ArchiveStore | None:
-    """The store of the archive, if one was named.
+    """Open and check the object store; return None without `--store`.
 
     Raises:
-        StartError: it cannot be used.
+        StartError: the store cannot be used.
     """
     if options.store is None:
         return None
-    from pipeline_broker.log.archive.local.archive_place import ArchivePlace  # noqa: PLC0415 - for those who asked
-    from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
+    from pipeline_broker.log.archive.local.archive_place import ArchivePlace  # noqa: PLC0415 - only if configured
+    from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - as above
 
     place = ArchivePlace(options.store, options.config.node_id, options.wal)
     return ArchiveStore.find(place, files, options.store_delay_seconds)
 
 
 def ready_line(options: ServeOptions, listeners: BrokerListeners) -> str:
-    """What is printed when the broker serves."""
+    """Return the line that is printed once the broker serves."""
     return f"listening on {listeners.first_address} mode={options.mode.name} data={options.data}"
 
 
 def print_line(line: str) -> None:
-    """Say something to whoever started the broker."""
     print(line, flush=True)  # noqa: T201 - these lines are the interface
 
 
@@ -137,6 +134,12 @@ async def serve(
     task_status: trio.TaskStatus[SocketServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT, or until a commit fails.
+
+    Args:
+        options: options of the broker.
+        on_ready: called with the ready line.
+        on_standing_by: called with a line when a standby starts to wait.
+        task_status: started with the server.
 
     Raises:
         StartError: see `open_broker` and `BrokerListeners`.
@@ -157,9 +160,9 @@ async def serve(
 async def _stand_by(
     options: ServeOptions, store: ArchiveStore, start: Callable[[ArchiveStore], Awaitable[None]]
 ) -> None:
-    """Take over when the owner of the journal shows no life; as often as that cannot be done, wait again."""
-    from pipeline_broker.node.standby import wait_for_lease  # noqa: PLC0415 - for those who asked
-    from pipeline_broker.objects.lease import LeaseTimes  # noqa: PLC0415 - see above
+    """Take over the journal when its owner stops or fails. Wait again if the takeover is blocked."""
+    from pipeline_broker.node.standby import wait_for_lease  # noqa: PLC0415 - only if configured
+    from pipeline_broker.objects.lease import LeaseTimes  # noqa: PLC0415 - as above
 
     config = options.config
     times = LeaseTimes.of(config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms)
@@ -168,7 +171,7 @@ async def _stand_by(
         try:
             await start(attrs.evolve(store, sight=sight))
         except StartBlockedError as failure:
-            logger.warning("%s; this one stands by again", failure)
+            logger.warning("%s; this broker stands by again", failure)
             await trio.sleep(times.renew_seconds)
         else:
             return
@@ -182,6 +185,8 @@ async def _start(
     task_status: trio.TaskStatus[SocketServer],
 ) -> None:
     with contextlib.ExitStack() as stack:
+        # Ports and options are checked first, before the data directory is locked and the journal replayed, which may
+        # take long.
         listeners = BrokerListeners(options.config)
         stack.callback(listeners.close)
         options = with_actual_settings(options, listeners)
@@ -204,7 +209,7 @@ async def _start(
         if is_open_to_others(data):
             import shlex  # noqa: PLC0415 - for this line only
 
-            logger.warning("other users may read %s; to prevent that: chmod -R go-rwx %s", data, shlex.quote(str(data)))
+            logger.warning("other users may read %s. To prevent that: chmod -R go-rwx %s", data, shlex.quote(str(data)))
         stack.callback(broker.logs.close)
         for rule in rules:
             broker.faults.add(*rule, "file")
@@ -244,9 +249,10 @@ async def _serve(
             await nursery.start(timelines.run)
             if broker.config.pipeline_timelines:
                 timelines.switch_on()
+            # Timelines are on before the server accepts a connection, so that no request is missing.
             await assembled.start(nursery)
             nursery.start_soon(return_regularly, broker.edges)
-            await _start_upkeep(nursery, options, broker, surroundings.segment_sealed, timelines)
+            await _start_maintenance(nursery, options, broker, surroundings.segment_sealed, timelines)
             if server.is_stopping:
                 return
             for line in listeners.further_lines:
@@ -259,18 +265,18 @@ async def _serve(
 async def _serving_schema_registry(
     options: ServeOptions, server: SocketServer, broker: Broker
 ) -> AsyncIterator[SchemaRegistry | None]:
-    """Serve the schema registry while the body runs, if it was asked for.
+    """Serve the schema registry, if configured, while the body runs.
 
     Raises:
-        StartError: the port cannot be had.
+        StartError: the port is not available.
     """
     if options.schema_registry is None:
         yield None
         return
-    from pipeline_broker.node.schema_registry import SchemaRegistry, serving  # noqa: PLC0415 - for those who asked
-    from pipeline_broker.node.worker_process import Workers  # noqa: PLC0415 - see above
-    from pipeline_broker.schema_registry.formats import PRELOADED  # noqa: PLC0415 - see above
-    from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
+    from pipeline_broker.node.schema_registry import SchemaRegistry, serving  # noqa: PLC0415 - only if configured
+    from pipeline_broker.node.worker_process import Workers  # noqa: PLC0415 - as above
+    from pipeline_broker.schema_registry.formats import PRELOADED  # noqa: PLC0415 - as above
+    from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - as above
 
     workers = Workers(PRELOADED)
     registry = SchemaRegistry(broker, server, workers)
@@ -285,35 +291,32 @@ async def _serving_schema_registry(
         yield registry
 
 
-async def _start_upkeep(
+async def _start_maintenance(
     nursery: trio.Nursery, options: ServeOptions, broker: Broker, sealed: ThreadWakeup, timelines: Timelines
 ) -> None:
-    """Look after the logs, and do as the commands of an operator say.
-
-    The rooms behind that are a tenth of what a start imports. A thread does it, so that clients are answered meanwhile.
-    """
-    upkeep = await trio.to_thread.run_sync(upkeep_of, broker, sealed)
-    await nursery.start(upkeep.run)
+    """Start the maintenance of the logs, and serve the commands of operators."""
+    # The import takes a tenth of the startup. In a thread it delays no client.
+    maintenance = await trio.to_thread.run_sync(upkeep_of, broker, sealed)
+    await nursery.start(maintenance.run)
     from pipeline_broker.node.upkeep import UpkeepFailedError  # noqa: PLC0415 - the thread has imported it
 
-    commands = upkeep.commands() | fault_commands(broker) | timelines.commands()
+    commands = maintenance.commands() | fault_commands(broker) | timelines.commands()
     serving = functools.partial(serve_admin, fatal=(UpkeepFailedError,))
     await nursery.start(serving, options.data, commands)
 
 
 async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker, timelines: Timelines) -> None:
     async for _ in signals:
+        # First, because publishing the last timelines needs the server.
         await timelines.end()
         server.stop()
         broker.end_waiting()
 
 
 def _exit_now(code: int) -> NoReturn:
-    """End the process without finalizing Python.
-
-    Finalizing ends other threads as soon as they ask for Python's lock. A thread inside an extension in C++, such as an
-    import by the upkeep of the logs, would then abort the process.
-    """
+    """End the process without finalizing Python."""
+    # Finalization ends other threads when they acquire the GIL. A thread in a C++ extension, such as an import by the
+    # maintenance of the logs, would then abort the process.
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -322,7 +325,6 @@ def _exit_now(code: int) -> NoReturn:
 
 
 def _root_of(error: BaseException) -> BaseException:
-    """The error that all the others come from."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
@@ -331,15 +333,15 @@ def _root_of(error: BaseException) -> BaseException:
 def run(
     options: ServeOptions, on_ready: Callable[[str], None], on_standing_by: Callable[[str], None] = print_line
 ) -> None:
-    """Run a broker in this process; returns after a clean end, and ends the process after a failed commit.
+    """Run a broker in this process. Return after an orderly shutdown, and end the process after a failed commit.
 
     Args:
-        options: how it is started.
-        on_ready: called with the line that says where it listens.
-        on_standing_by: called with the line of a standby, which comes first.
+        options: options of the broker.
+        on_ready: called with the ready line.
+        on_standing_by: called with a line when a standby starts to wait.
 
     Raises:
-        StartError: it cannot start.
+        StartError: the broker cannot start.
     """
 
     def ready(line: str) -> None:
@@ -358,11 +360,11 @@ def run(
             raise StartError(str(cause)) from None
         if isinstance(cause, CommitFailedError | JournalFailed):
             if isinstance(fenced := _root_of(cause), FencedError):
-                logger.critical("%s; this one ends", fenced)
+                logger.critical("%s; this broker exits", fenced)
                 _exit_now(EXIT_TAKEN_OVER)
             logger.critical("%s; nothing after it was acknowledged", cause)
             _exit_now(1)
-        from pipeline_broker.node.upkeep import TakenOverError, UpkeepFailedError  # noqa: PLC0415 - see `_start_upkeep`
+        from pipeline_broker.node.upkeep import TakenOverError, UpkeepFailedError  # noqa: PLC0415 - see `_start_maintenance`
 
         if isinstance(cause, TakenOverError):
             logger.critical("%s", cause)

@@ -1,9 +1,6 @@
-"""The schema registry of a broker: its topic in the log, and its port.
+"""The schema registry of a broker: its topic, its HTTP server, and its workers.
 
-On Trio; `pipeline_broker.schema_registry` decides. The registry has no state but the topic: it appends changes in the
-name of the broker, and applies them when it reads them from the log. So another registry may write to the topic too.
-Whatever a library does with a schema is done in a worker process. Changes are recorded one at a time, and only if the
-state is still the one that they were decided on.
+`pipeline_broker.schema_registry` decides all requests; this module runs it on Trio.
 """
 
 from __future__ import annotations
@@ -55,16 +52,17 @@ logger = logging.getLogger(__name__)
 WHAT = "the schema registry"
 BODY_BYTES_MAX = 1 << 20
 LIMITS = HttpLimits(connections_max=64, response_seconds=10.0, body_bytes_max=BODY_BYTES_MAX)
+# Time limit of a request, including the time in which its work waits for a worker.
 REQUEST_SECONDS_MAX = 60.0
-"""Of one request, the time included in which its work waits for that of others."""
+# Bytes of one read of the topic, unless a single batch is larger.
 READ_BYTES_MAX = 1 << 20
-"""Of one read of the topic, unless a single batch is larger."""
+# Records of a batch that is decoded on the event loop; more are decoded in a worker.
 SMALL_RECORDS_MAX = 64
-"""Of a batch that is read on the event loop."""
+# Attempts to record a change while other registries that write to the topic keep changing the state.
 ATTEMPTS_MAX = 16
-"""To record a change, while other registries that write to the topic change the state again and again."""
+# Records of one batch: a subject may have thousands of versions to delete.
 CHANGES_IN_BATCH_MAX = 200
-"""Of one batch: a subject may have thousands of versions to delete."""
+# Modules and packages of the extra `schema-registry`.
 PACKAGES = {
     "h11": "h11",
     "avro": "avro",
@@ -72,14 +70,13 @@ PACKAGES = {
     "google.protobuf": "protobuf",
     "grpc_tools": "grpcio-tools",
 }
-"""By modules, those of the extra `schema-registry`."""
 
 
 def check_installed() -> None:
-    """Learn early that a package is missing; it is not imported.
+    """Check that the packages of the registry are installed, without importing them.
 
     Raises:
-        HttpUnavailableError: one is.
+        HttpUnavailableError: a package is missing.
     """
     for module, package in PACKAGES.items():
         try:
@@ -88,24 +85,30 @@ def check_installed() -> None:
             found = None
         if found is None:
             raise HttpUnavailableError(
-                f"cannot serve {WHAT} without the package {package}: pip install 'pipeline-broker[schema-registry]'"
+                f"cannot serve {WHAT}: the package {package} is missing. Run pip install"
+                " 'pipeline-broker[schema-registry]'"
             )
 
 
 class Worker(Protocol):
-    """Does work in a process of its own, as `node.worker_process.Workers`."""
+    """Does work in a process of its own, like `node.worker_process.Workers`."""
 
-    async def run(self, work: Work, client: Hashable) -> Any:
-        """Return the result of the work."""
+    async def run(self, work: Work, client: Hashable) -> Any: ...
 
 
 class SchemaRegistry:
-    """See the module.
+    """The registry, with all its state in one topic.
+
+    It appends changes, and applies them when it reads them from the log. So other registries may write to the topic
+    too. A
+    change is recorded only if the state is still the one that it was decided on.
+
+    Libraries handle schemas in worker processes, because untrusted schemas may make them slow or crash them.
 
     Args:
-        broker: has the topic.
+        broker: broker of the topic.
         server: commits the changes.
-        worker: does the work of schemas.
+        worker: does the work on schemas.
     """
 
     def __init__(self, broker: Broker, server: SocketServer, worker: Worker) -> None:
@@ -116,32 +119,31 @@ class SchemaRegistry:
         self._reading, self._turn = trio.Lock(), trio.Lock()
 
     async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer:
-        """Answer a request."""
         try:
             with trio.fail_after(REQUEST_SECONDS_MAX):
                 return answer_of(await self._answered(request))
         except (RegistryError, BadRequestError) as error:
             return error_answer(error)
         except TookTooLongError:
-            text = f"This took longer than {WORK_SECONDS_MAX:g} s, which is all that a schema may take"
+            text = f"Processing the schema took longer than the limit of {WORK_SECONDS_MAX:g} s"
             return error_answer(RegistryError(50002, text))
         except (BusyError, trio.TooSlowError):
             return error_answer(RegistryError(503, "The registry is busy with other schemas; try again later"))
         except (OSError, LogError) as error:
             return error_answer(RegistryError(50001, f"The topic {SCHEMAS_TOPIC} cannot be read: {error}"))
-        except Exception as error:  # noqa: BLE001 - of a library, at whatever a stranger has sent
+        except Exception as error:  # noqa: BLE001 - libraries raise anything on untrusted schemas
             logger.warning("%s %.200s: %s: %.500s", request.method, request.path, type(error).__name__, error)
             return error_answer(invalid_schema("Invalid schema, details: it cannot be processed"))
 
     async def _answered(self, request: HttpRequest) -> Decision:
-        """Decide, and record the changes if the state is still the one that was decided on."""
-        known: dict[Work, Any] = {}
+        known: dict[Work, Any] = {}  # results of work, so that another attempt does not repeat it
         for _ in range(ATTEMPTS_MAX):
             await self.catch_up()
             state, revision = self._state, self._state.revision
             decision = await self._decide(request, known)
             if not decision.changes:
                 return decision
+            # Changes are recorded one at a time. While this one waited, others may have changed the state.
             async with self._turn:
                 await self.catch_up()
                 if self._state is not state or state.revision != revision:
@@ -149,12 +151,13 @@ class SchemaRegistry:
                     if again is None:
                         continue
                     decision = again
-                with trio.CancelScope(shield=True):  # all changes of a decision, also if the client leaves
+                # Shielded, so that all changes of a decision are recorded even if the client disconnects.
+                with trio.CancelScope(shield=True):
                     for begin in range(0, len(decision.changes), CHANGES_IN_BATCH_MAX):
                         await self._record(decision.changes[begin : begin + CHANGES_IN_BATCH_MAX])
                 await self.catch_up()
                 return decision
-        raise RegistryError(503, "Others change the registry again and again; try again later")
+        raise RegistryError(503, "Other registries keep changing the schemas; try again later")
 
     def _steps(self, request: HttpRequest, known: dict[Work, Any]) -> Steps:
         found = find_operation(request)(self._state, request)
@@ -169,7 +172,7 @@ class SchemaRegistry:
             result = await self._worker.run(wanted, request.segments[:2])
 
     async def _decide_again(self, request: HttpRequest, known: dict[Work, Any]) -> Decision | None:
-        """Decide on the present state without further work; None where that is not possible."""
+        """Decide on the present state with the known results of work; return None if that is not possible."""
         state, revision = self._state, self._state.revision
         decision = await in_turns(_to_work(self._steps(request, known), None))
         is_current = self._state is state and state.revision == revision
@@ -178,10 +181,10 @@ class SchemaRegistry:
     # Read
 
     async def catch_up(self) -> None:
-        """Apply the records of the topic that were not read yet; a topic that was made anew is read from its start.
+        """Apply the unread records of the topic. If the topic was created again, start with empty state.
 
         Raises:
-            OSError, LogError: it cannot be read.
+            OSError, LogError: the topic cannot be read.
         """
         async with self._reading:
             topic = self._broker.topics.get(SCHEMAS_TOPIC)
@@ -190,14 +193,15 @@ class SchemaRegistry:
                 self._state, self._topic_id, self._position = RegistryState(), topic_id, 0
             log = None if topic is None else self._broker.logs.find(SCHEMAS_TOPIC, 0)
             while log is not None and self._position < log.high_watermark:
-                await self._read_on(log)
+                await self._read_some(log)
 
-    async def _read_on(self, log: PartitionLog) -> None:
+    async def _read_some(self, log: PartitionLog) -> None:
         offset = max(self._position, log.log_start_offset)
         result = log.read(offset, READ_BYTES_MAX, at_least_one=True)
         parts = result.parts if result.cold is None else await trio.to_thread.run_sync(result.cold)
         whole = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._position = offset if len(whole) else log.high_watermark  # nothing is left of what stood here
+        # An empty read means that compaction or retention has removed all remaining records.
+        self._position = offset if len(whole) else log.high_watermark
         for header, batch in iterate_batches(whole):
             if not header.is_control:
                 await self._read_batch(header, bytes(batch), offset)
@@ -211,7 +215,7 @@ class SchemaRegistry:
                 changes, offset = work() if is_small else await self._worker.run(work, SCHEMAS_TOPIC)
             except (RecordError, WorkFailedError, TookTooLongError, BusyError) as error:
                 reason = str(error) or type(error).__name__
-                logger.warning("%s: a batch at offset %d is left out: %s", SCHEMAS_TOPIC, header.base_offset, reason)
+                logger.warning("%s: the batch at offset %d is ignored: %s", SCHEMAS_TOPIC, header.base_offset, reason)
                 return
             await in_turns(self._apply(changes))
 
@@ -219,12 +223,12 @@ class SchemaRegistry:
         for offset, change in changes:
             yield None
             if isinstance(change, str):
-                logger.warning("%s: the record at offset %d is left out: %s", SCHEMAS_TOPIC, offset, change)
+                logger.warning("%s: the record at offset %d is ignored: %s", SCHEMAS_TOPIC, offset, change)
             elif not (yield from self._state.apply_in_steps(change)):
-                logger.warning("%s: the record at offset %d is left out: the registry is full", SCHEMAS_TOPIC, offset)
+                logger.warning("%s: the record at offset %d is ignored: the registry is full", SCHEMAS_TOPIC, offset)
 
     async def decode(self, contents: Sequence[bytes]) -> Sequence[Decoded | None]:
-        """Return keys and values that a serializer wrote with schemas of the registry, as JSON; None for others."""
+        """Decode keys and values that were serialized with schemas of the registry to JSON; return None for others."""
         if not any(map(has_schema, contents)):
             return [None] * len(contents)
         await self.catch_up()
@@ -232,7 +236,7 @@ class SchemaRegistry:
         try:
             decoded: Sequence[Decoded | None] = await self._worker.run(Work(decode_all, (tuple(found),)), "records")
         except (WorkFailedError, TookTooLongError, BusyError) as error:
-            logger.warning("records are shown as they are: %s", str(error) or type(error).__name__)
+            logger.warning("records are shown without decoding: %s", str(error) or type(error).__name__)
             return [None] * len(found)
         return decoded
 
@@ -242,14 +246,14 @@ class SchemaRegistry:
         now_ms = self._broker.ports.clock_ms()
         records = [NewRecord(value, key, now_ms) for key, value in (change.record() for change in changes)]
         if not self._broker.can_write:
-            raise RegistryError(50001, "The broker has no room on its disk")
+            raise RegistryError(50001, "The disk of the broker is full")
         log = await self._existing_log(now_ms)
         batch = build_batch(records)
         entry = log.append(read_header(batch), batch, now_ms).entry
         await self._committed([] if entry is None else [entry])
 
     async def _existing_log(self, now_ms: int) -> PartitionLog:
-        """The log of the topic, which is made when the first schema comes."""
+        """Return the log of the topic, which is created with the first schema."""
         broker = self._broker
         if broker.topics.get(SCHEMAS_TOPIC) is None:
             topic = NewTopic(
@@ -260,16 +264,15 @@ class SchemaRegistry:
             )
             try:
                 write = broker.topics.create(topic)
-            except TopicError as error:  # a client makes it at this moment
-                raise RegistryError(50001, f"The topic {SCHEMAS_TOPIC} cannot be made: {error}") from None
+            except TopicError as error:  # a client is creating it at the same time
+                raise RegistryError(50001, f"The topic {SCHEMAS_TOPIC} cannot be created: {error}") from None
             await self._committed([broker.append_metadata(write, now_ms)], lambda: broker.topic_durable(write))
         log = broker.logs.find(SCHEMAS_TOPIC, 0)
         if log is None:
-            raise RegistryError(50001, f"The topic {SCHEMAS_TOPIC} is gone")
+            raise RegistryError(50001, f"The topic {SCHEMAS_TOPIC} was deleted")
         return log
 
     async def _committed(self, entries: Sequence[JournalEntry], on_durable: Callable[[], None] | None = None) -> None:
-        """Return when entries that were just appended are durable; raises RegistryError where they are not."""
         error = await wait_durable(self._server, entries, on_durable)
         if error is not None:
             raise RegistryError(50001, f"The change could not be written: {error}")
@@ -281,7 +284,7 @@ def _decided(decision: Decision) -> Steps:
 
 
 def _to_work(steps: Steps, result: Any) -> TurnSteps[Work | Decision]:
-    """Run an operation up to its next work, or to its end."""
+    """Run an operation up to its next work, or to its decision."""
     try:
         wanted = steps.send(result)
         while wanted is None:
@@ -294,17 +297,17 @@ def _to_work(steps: Steps, result: Any) -> TurnSteps[Work | Decision]:
 
 
 class Answering(Protocol):
-    """Answers requests."""
+    """Answers requests to the registry."""
 
-    async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer:
-        """Answer a request."""
+    async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer: ...
 
 
 def refused(request: HttpRequest, host: str) -> Answer | None:
-    """The refusal of a request that a stranger's page has a browser send; None where it may pass.
+    """Return an error for a request that a browser sent for a foreign page; None if the request is allowed.
 
     Args:
-        host: that the server is bound to.
+        request: the request.
+        host: address that the server listens on.
     """
     reason = SameOriginCheck(host=host).refusal(request.headers)
     return None if reason is None else error_answer(RegistryError(403, reason))
@@ -314,17 +317,17 @@ def refused(request: HttpRequest, host: str) -> Answer | None:
 async def serving(
     registry: Answering, edges: ByteBudget, host: str, port: int, option: str | None = None
 ) -> AsyncIterator[str]:
-    """Serve while the body runs; gives the URL.
+    """Serve the registry while the body runs. The context is its URL.
 
     Args:
-        registry: a SchemaRegistry, or what finds one for each request.
-        edges: charged for what connections keep.
-        host: an address.
-        port: 0 takes a free one.
-        option: where the port came from, for the error.
+        registry: a SchemaRegistry, or an object that finds one for each request.
+        edges: memory budget, charged for connections.
+        host: address to listen on.
+        port: port to listen on; 0 takes a free one.
+        option: option that set the port, for the error.
 
     Raises:
-        HttpUnavailableError: the port cannot be had.
+        HttpUnavailableError: the port is not available.
     """
     listeners = await open_listeners(WHAT, host, port, LIMITS, option)
 
@@ -338,6 +341,5 @@ async def serving(
 
 
 def _url(host: str, listeners: Sequence[trio.SocketListener]) -> str:
-    """Where clients find it."""
     port = listeners[0].socket.getsockname()[1]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,8 +1,4 @@
-"""A broker that waits for another one's end: looks at the lease of a journal until that may be claimed.
-
-Rules of this file: when that is decides `objects/lease`; here are the looks, and the clock. A store that does not
-answer says nothing, and is asked again without end. Why it waits longer than a session, and why no more, is one line.
-"""
+"""A standby, which waits until it may claim the lease of a journal in an object store."""
 
 from __future__ import annotations
 
@@ -19,45 +15,48 @@ if TYPE_CHECKING:
 
 __all__ = ["wait_for_lease"]
 
+# Sessions without a renewal after which a standby logs why it still waits.
 LATE_SESSIONS = 2
-"""After so many without life a standby says why it still waits."""
 
 logger = logging.getLogger(__name__)
 
 
 async def wait_for_lease(look: Callable[[], Sight], times: LeaseTimes) -> Sight:
-    """Return when the owner of a log has given it up, or has shown no life for a session.
+    """Return once the owner of a journal has given it up, or has not renewed its lease for a session.
+
+    If the store does not respond, the owner may still be alive, so that the standby waits without limit.
 
     Args:
-        look: at the lease; called in a thread; raises ObjectStoreError.
-        times: how long a session is.
+        look: reads the lease, in a thread; raises ObjectStoreError.
+        times: length of a session.
     """
     watch = Watch(times.session_seconds)
-    answers = is_let_run = True
+    answers = was_running = True
     while (sight := watch.claimable) is None:
         asked_at = trio.current_time()
         try:
             seen = await trio.to_thread.run_sync(look, abandon_on_cancel=True)
         except ObjectStoreError as error:
             if answers:
-                logger.warning("the store does not answer, so nothing is known of the owner: %s", error)
+                logger.warning("the store does not respond, so that the owner may be alive: %s", error)
             answers = False
             watch = watch.miss(trio.current_time())
         else:
             watch = watch.see(seen, asked_at, trio.current_time())
             answers = True
         if watch.claimable is None:
-            if is_let_run and watch.still_seconds >= LATE_SESSIONS * times.session_seconds:
-                is_let_run = False
+            # Time in which this process did not run does not count: the owner may have renewed its lease unseen.
+            if was_running and watch.still_seconds >= LATE_SESSIONS * times.session_seconds:
+                was_running = False
                 logger.warning(
-                    "the owner has shown no life for %.1f s, of which this process was not let run for %.1f s: "
+                    "the owner has not renewed its lease for %.1f s, but this process did not run for %.1f s of them: "
                     "it waits longer",
                     watch.still_seconds,
                     watch.away_seconds,
                 )
             await trio.sleep(times.look_seconds)
     if sight.is_free:
-        logger.warning("the owner has given its journal up: this one takes over")
+        logger.warning("the owner has given up its journal: this broker takes over")
     else:
-        logger.warning("the owner has shown no life for %.1f s: this one takes over", watch.still_seconds)
+        logger.warning("the owner has not renewed its lease for %.1f s: this broker takes over", watch.still_seconds)
     return sight

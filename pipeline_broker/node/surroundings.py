@@ -1,9 +1,4 @@
-"""What stands around a broker: made before it, so that the broker has its ports from the beginning.
-
-Rules of this file: a broker is recovered before there is a server, because a start that fails must not serve; so the
-ports lead to a server that comes later. `Surroundings.connect` closes this circle, once, and nothing else assigns
-anything to what is made already.
-"""
+"""The ports of a broker, connected to its server."""
 
 from __future__ import annotations
 
@@ -32,20 +27,25 @@ __all__ = ["Surroundings"]
 
 
 class Surroundings:
-    """See the rules of the file.
+    """Ports that lead to a server made later.
+
+    A broker is recovered before its server exists, because a failed startup must not serve. So the broker gets its
+    ports
+    first, and `connect` sets the server once.
 
     Args:
-        mode: of the server.
-        listeners: where it listens; None where a test connects its clients itself.
+        mode: mode of the server.
+        listeners: listeners of the server; None if a test connects its clients itself.
         clock_ms, fetch_parked, fault_files: see `Ports`.
-        store: that the broker has its archive in, if it has one.
+        store: object store of the archive; None without one.
 
     Attributes:
-        timer: where the broker's timer waits.
-        changes: follows the configuration.
+        ports: ports for the broker.
+        timer: wakes the broker's timer.
+        changes: applies changes of the configuration.
         segment_sealed: wakes the task that archives.
         prepare_wanted: wakes the task that prepares the next segment of the journal.
-        sync_wanted: wakes the task that syncs what was written to it.
+        sync_wanted: wakes the task that syncs the journal.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class Surroundings:
         )
 
     def connect(self, broker: Broker, server: SocketServer, switch: FaultSwitch | None = None) -> None:
-        """The broker is recovered: from now on its ports lead to the server.
+        """Connect the ports of the recovered broker to the server.
 
         Args:
-            broker: whose ports these are.
-            server: runs later.
-            switch: where its fault rules act; None where they do not.
+            broker: broker with these ports.
+            server: server that will run.
+            switch: applies the fault rules to requests; None if they do not apply.
         """
         self._server, self._switch = server, switch
         self.changes.connect(broker, server)
@@ -99,7 +99,7 @@ class Surroundings:
         self.timer.unpark_all()
 
     def _submit(self, entries: Sequence[JournalEntry], on_durable: Callable[[], None]) -> None:
-        assert self._server is not None, "nothing is submitted before there is a server"
+        assert self._server is not None, "entries are submitted only after `connect`"
         self._server.submit(Submission(entries, on_durable=on_durable))
 
     def _faults_changed(self, faults: Faults) -> None:

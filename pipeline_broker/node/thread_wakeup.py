@@ -1,4 +1,4 @@
-"""A task that waits for calls from any thread."""
+"""A wakeup of a Trio task from any thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ __all__ = ["ThreadWakeup"]
 
 
 class ThreadWakeup:
-    """Call it in any thread; what is called after `begin` wakes the task that waits, or the next time it waits."""
+    """A callback for any thread that wakes a waiting task, or else makes its next wait return at once.
+
+    Calls before `begin` are ignored.
+    """
 
     def __init__(self) -> None:
         self._called = trio.Event()
@@ -22,14 +25,14 @@ class ThreadWakeup:
         self._called.set()
 
     def begin(self) -> None:
-        """Take note of calls from now on."""
+        """Accept calls, for tasks of the current Trio run."""
         self._token = trio.lowlevel.current_trio_token()
 
     def end(self) -> None:
-        """Take note of no more calls."""
+        """Ignore further calls."""
         self._token = None
 
     async def wait(self) -> None:
-        """Wait until it was called after `begin` or after the last time."""
+        """Wait for a call since `begin`, or since the previous wait."""
         await self._called.wait()
         self._called = trio.Event()

@@ -1,12 +1,4 @@
-"""Publishes the timelines of requests to an internal topic, while somebody wants it.
-
-Rules of this room: off, it is a parked task and no observer, and the request path pays nothing. On, a request costs one
-row in a bounded ring; a few times a second a thread makes record batches of what is there, and the event loop hands
-them over as entries that no request waits for: what is published has no timeline of its own. One publication is in
-work at a time, so that what a slow disk holds up waits in the ring; what finds no room there is counted, is told in
-every record, and is one line of the log. The partitions of the topic take turns, a batch each, so that they grow alike
-and a reader of all of them stays in step. A session is what is published between on and off.
-"""
+"""Publication of request timelines to an internal topic, which operators switch on and off."""
 
 from __future__ import annotations
 
@@ -33,23 +25,29 @@ __all__ = ["PUBLISH_SECONDS", "Timelines"]
 logger = logging.getLogger(__name__)
 
 PUBLISH_SECONDS = 0.25
-"""How long rows wait for more of them: a quarter of a second of age, and at most four commits a second."""
+"""Interval of publications, which limits the age of rows and the rate of commits."""
+# Interval of the attempts while the disk is full.
 RETRY_SECONDS = 1.0
-"""After which it is tried again where the disk is full."""
+# The longest delay of the shutdown by the last publication.
 END_SECONDS_MAX = 1.0
-"""How long the last publication may hold up the end of the broker."""
 SESSION_BYTES = 8
 
 
 class Timelines:
-    """See the rules of the room.
+    """Publishes the timelines of requests to the topic of timelines.
+
+    Switched off, it observes nothing and costs nothing. Switched on, a request adds one row to a bounded ring. A few
+    times a
+    second a thread encodes the rows as record batches, and the event loop appends and commits these without a request.
+    So
+    publications have no timelines themselves. A session is the time between on and off.
 
     Args:
-        broker: whose topic it is.
-        server: commits what is published.
-        observe: has the server report to a timeline of ours as well, or, with None, no longer.
+        broker: broker of the topic.
+        server: commits the entries.
+        observe: sets the timeline that the server reports to, in addition to others; None removes it.
         clock_ms: wall clock.
-        rows_max: timelines that may wait; that of `timeline_records` unless given.
+        rows_max: size of the ring; RING_ROWS_MAX by default.
     """
 
     def __init__(
@@ -67,21 +65,21 @@ class Timelines:
         self._rows_max = rows_max
         self._rows: TimelineRows | None = None
         self._batches: TimelineBatches | None = None
-        self._unwritten: list[bytes] = []  # batches that found no topic or no disk; of one publication at most
-        self._batches_appended = 0  # by which the partitions take turns
+        self._unwritten: list[bytes] = []  # encoded batches of the publication in progress, to try again
+        self._batches_appended = 0  # selects the partition of the next batch
         self._is_on = False
         self._changed = trio.lowlevel.ParkingLot()
-        self._published_rows = self._published_records = 0  # durable, of the current session or the last one
-        self._lost = 0  # as it was last told
+        self._published_rows = self._published_records = 0  # durable ones of the latest session
+        self._lost = 0  # as in the latest check
         self._was_losing = False
 
     def switch_on(self) -> None:
-        """Publish what is received from now on; a new session. Nothing of a former one may wait any more."""
+        """Start a session. The previous one must have ended completely."""
         if self._is_on:
             return
-        assert self._rows is None, "whoever switches it on waits for the end of the former session"
-        from pipeline_broker.log.archive.pace import Pace  # noqa: PLC0415 - for those who asked
-        from pipeline_broker.telemetry.timeline_records import (  # noqa: PLC0415 - see above
+        assert self._rows is None, "callers wait for the end of the previous session"
+        from pipeline_broker.log.archive.pace import Pace  # noqa: PLC0415 - only if switched on
+        from pipeline_broker.telemetry.timeline_records import (  # noqa: PLC0415 - as above
             RING_ROWS_MAX,
             TimelineBatches,
             TimelineRows,
@@ -98,25 +96,24 @@ class Timelines:
         self._changed.unpark_all()
 
     async def switch_off(self) -> None:
-        """Publish what is there, and nothing more; returns when that is durable, or the broker ends."""
+        """End the session: stop observing, then return once all rows are durable."""
         if self._is_on:
             self._is_on = False
             self._observe(None)
             self._changed.unpark_all()
-        await self._ended()
+        await self._wait_session_end()
 
     async def end(self) -> None:
-        """The broker is about to end: publish what is there, if it does not take long."""
+        """Publish the remaining rows before shutdown, for at most END_SECONDS_MAX."""
         with trio.move_on_after(END_SECONDS_MAX):
             await self.switch_off()
 
-    async def _ended(self) -> None:
-        """Return when no session is about to end."""
+    async def _wait_session_end(self) -> None:
         while self._rows is not None and not self._is_on:
             await self._changed.park()
 
     def status(self) -> dict[str, Any]:
-        """What `pipeline-broker timelines` prints: of the current session, or of the last one."""
+        """Return the status of the latest session, as `pipeline-broker timelines` prints it."""
         return {
             "on": self._is_on,
             "topic": TIMELINES_TOPIC,
@@ -128,11 +125,11 @@ class Timelines:
         }
 
     def commands(self) -> dict[str, Command]:
-        """The commands, by name, for `serve_admin`."""
+        """Return the operator commands by name, for `serve_admin`."""
 
         async def on() -> Mapping[str, Any]:
             await trio.lowlevel.checkpoint()
-            await self._ended()
+            await self._wait_session_end()
             self.switch_on()
             return self.status()
 
@@ -147,7 +144,6 @@ class Timelines:
         return {"timelines on": on, "timelines off": off, "timelines status": status}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Publish until cancelled."""
         task_status.started()
         try:
             while True:
@@ -165,7 +161,6 @@ class Timelines:
         return 0 if self._batches is None else self._batches.rows - self._published_rows
 
     async def _publish_regularly(self, rows: TimelineRows) -> None:
-        """Until it is switched off and all is published."""
         while self._is_on:
             with trio.move_on_after(PUBLISH_SECONDS):
                 await self._changed.park()
@@ -178,12 +173,13 @@ class Timelines:
         self._changed.unpark_all()
 
     async def _publish(self, rows: TimelineRows) -> bool:
-        """Publish what is there, if that is possible now; whether it was."""
-        self._tell_lost(rows.lost)
+        """Publish the waiting rows; return False if that is not possible now."""
+        self._log_lost(rows.lost)
         if not self._broker.can_write:
             return False
         batches = self._batches
-        assert batches is not None, "it is made with the rows"
+        assert batches is not None, "`switch_on` makes batches and rows together"
+        # One publication at a time: while the disk is slow, rows wait in the bounded ring, which counts lost ones.
         if not self._unwritten:
             taken = rows.ring.take()
             if not taken:
@@ -198,10 +194,10 @@ class Timelines:
         self._published_rows, self._published_records = batches.rows, batches.records
         return True
 
-    def _tell_lost(self, lost: int) -> None:
-        """Say once that rows are lost, until none was for the length of a publication."""
+    def _log_lost(self, lost: int) -> None:
+        # Once, until one publication interval passes without a loss.
         if lost > self._lost and not self._was_losing:
-            logger.warning("request timelines are lost: %d found no room to wait for their publication", lost)
+            logger.warning("request timelines are lost: the ring was full for %d of them", lost)
         self._was_losing = lost > self._lost
         self._lost = lost
 
@@ -210,7 +206,7 @@ class Timelines:
         return None if topic is None else topic.topic_id
 
     async def _create_topic(self) -> bool:
-        """Make the topic, unless it is on its way already; whether it is there now."""
+        """Create the topic; return False if that failed, or if another creation is in progress."""
         broker = self._broker
         if broker.topics.latest(TIMELINES_TOPIC) is not None:
             return False
@@ -219,13 +215,14 @@ class Timelines:
         return await wait_durable(self._server, [entry], lambda: broker.topic_durable(write)) is None
 
     def _append(self, batches: list[bytes]) -> list[JournalEntry] | None:
-        from pipeline_broker.records.batch import read_header  # noqa: PLC0415 - for those who asked
+        from pipeline_broker.records.batch import read_header  # noqa: PLC0415 - only if switched on
 
         logs = self._broker.logs.partitions(TIMELINES_TOPIC)
         if not logs:
             return None
         now_ms = self._clock_ms()
         entries = []
+        # Partitions take turns, so that they grow equally, and a reader of all partitions gets rows of similar age.
         for batch in batches:
             log = logs[self._batches_appended % len(logs)]
             self._batches_appended += 1

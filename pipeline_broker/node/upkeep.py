@@ -1,12 +1,4 @@
-"""What becomes of the logs while a broker serves: they go to the archive, and what is old goes.
-
-Rules of this room: it decides nothing; what is to be done comes from the synchronous rooms, blocks, and is done in a
-thread, one writer of the archive at a time. Where that may take long, the end of the broker cuts it short at a point
-where a kill does no harm either. The event loop shows each edit to the logs before anything that it makes
-superfluous is given up. A disk that is full, or a want of descriptors, is waited for; every other failure ends the
-broker, because what a failed sync left behind can never be trusted again by this process. A log with damage in it is
-not compacted any more.
-"""
+"""The maintenance of the logs: archiving, retention and compaction, like Kafka's LogManager and LogCleaner."""
 
 from __future__ import annotations
 
@@ -38,32 +30,35 @@ __all__ = ["TakenOverError", "Upkeep", "UpkeepFailedError", "sealed_segments_max
 logger = logging.getLogger(__name__)
 
 COMPACTION = "pipeline_broker.log.partition.compaction_of_logs"
+# Interval of the attempts while the disk is full.
 RETRY_SECONDS = 1.0
-"""After which a full disk is tried again."""
-LOOKED_AT_IN_A_TURN = 300
-"""Logs of which the event loop finds out in one turn what may be deleted: about 2 ms."""
+# Logs whose expired segments are searched in one turn of the event loop: about 2 ms.
+LOGS_PER_TURN = 300
 WATCH_SECONDS = 1.0
-"""How often the data directory is looked for, and how much room its disk has."""
-NOTHING_LOST = "nothing that was acknowledged is lost"
+"""Interval of the checks that the data directory exists, and of its free disk space."""
+NOTHING_LOST = "no acknowledged record is lost"
 
 
 def _in_turns(logs: Sequence[PartitionLog]) -> Iterator[Sequence[PartitionLog]]:
-    """So many logs as are looked at in one turn of the event loop."""
-    for first in range(0, len(logs), LOOKED_AT_IN_A_TURN):
-        yield logs[first : first + LOOKED_AT_IN_A_TURN]
+    for first in range(0, len(logs), LOGS_PER_TURN):
+        yield logs[first : first + LOGS_PER_TURN]
 
 
 def sealed_segments_max(at_once: int) -> int:
-    """Complete journal segments that may wait for the archive before writers wait; a start has to replay one more.
+    """Return the number of complete journal segments that may wait for the archive before writers wait.
 
-    They are those of a round of the archive, those of the next one, and one. Where batches are large the journal lets
-    more of them wait.
+    They are those of one archive round, those of the next, and one more. The next startup replays them and the active
+    one.
+    The journal allows more of them if batches are large.
+
+    Args:
+        at_once: segments of one archive round.
     """
     return 2 * at_once + 1
 
 
 def load_compaction() -> tuple[Callable[..., Round | None], Callable[..., Cleaned | None]]:
-    """What finds the next round of compaction, and what carries it out."""
+    """Import and return the function that finds the next round of compaction, and the one that carries it out."""
     from pipeline_broker.log.compaction.cleaning import clean  # noqa: PLC0415 - see `compaction`
     from pipeline_broker.log.partition.compaction_of_logs import next_round  # noqa: PLC0415 - see `compaction`
 
@@ -71,32 +66,39 @@ def load_compaction() -> tuple[Callable[..., Round | None], Callable[..., Cleane
 
 
 async def compaction() -> tuple[Callable[..., Round | None], Callable[..., Cleaned | None]]:
-    """The same, imported once something archived could be compacted: many brokers end before.
-
-    The first time a thread does it, so that clients are answered meanwhile.
-    """
+    """Return the functions of `load_compaction`, imported in a thread the first time."""
+    # Only when an archived log could be compacted: many brokers end before. In a thread the import delays no client.
     if COMPACTION not in sys.modules:
         await trio.to_thread.run_sync(load_compaction)
     return load_compaction()
 
 
 class UpkeepFailedError(Exception):
-    """The archive cannot be written: the broker must end; the text is one line."""
+    """The archive cannot be written, so the broker must end. The text is one line."""
 
 
 class TakenOverError(UpkeepFailedError):
-    """Another process has the archive now: the broker must end; the text is one line."""
+    """Another process has taken over the archive, so the broker must end. The text is one line."""
 
 
 class Upkeep:
-    """See the rules of the room.
+    """Archives, retains and compacts the logs of a serving broker.
+
+    One task at a time writes to the archive. The event loop shows each edit to the logs before files that it makes
+    redundant are deleted.
+
+    While the disk is full, or file descriptors are exhausted, the work is tried again. Any other failure ends the
+    broker,
+    because a process cannot trust files after a failed sync. Long work checks for cancellation at points where a crash
+    would do no harm either.
 
     Args:
-        logs: whose journal and archive are kept.
-        config: of the broker, as it is now.
+        logs: logs with the journal to archive.
+        archive: archive of the logs.
+        config: returns the current configuration.
         clock_ms: wall clock.
         sealed: called when a segment of the journal is complete.
-        start_raised: called with a log whose start has risen.
+        start_raised: called with a log after its log start offset was raised.
     """
 
     def __init__(
@@ -117,13 +119,13 @@ class Upkeep:
         self._start_raised = start_raised
         self._writing = trio.Lock()
         self._cleaning = trio.Lock()
-        self._waiting_count = 0  # of the tasks, those that wait for room
-        self._uncleanable: set[bytes] = set()  # logs with damage in them, until the next start
+        self._waiting_count = 0  # tasks that wait for disk space
+        self._uncleanable: set[bytes] = set()  # damaged logs, until the next startup
         self._sealed = sealed
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Archive what is complete, until cancelled.
+        """Maintain the logs until cancelled.
 
         Raises:
             UpkeepFailedError: the disk failed, or another process has the archive.
@@ -133,7 +135,7 @@ class Upkeep:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                nursery.start_soon(self._archive_what_is_complete)
+                nursery.start_soon(self._archive_regularly)
                 nursery.start_soon(self._retain_regularly)
                 nursery.start_soon(self._compact_regularly)
                 nursery.start_soon(self._watch_directory)
@@ -150,7 +152,7 @@ class Upkeep:
             config = self._config()
             await trio.sleep(config.log_cleaner_backoff_ms / 1000)
 
-    async def _archive_what_is_complete(self) -> None:
+    async def _archive_regularly(self) -> None:
         await self._retried(self._remove_unknown)
         while True:
             if not await self._retried(self.archive_some):
@@ -166,16 +168,15 @@ class Upkeep:
     async def _watch_directory(self) -> None:
         while True:
             try:
-                is_in_place = await trio.to_thread.run_sync(self._look_at_disk)
+                is_in_place = await trio.to_thread.run_sync(self._check_disk)
             except FencedError as error:
-                raise TakenOverError(f"{error}; this one ends") from error
+                raise TakenOverError(f"{error}; this broker exits") from error
             if not is_in_place:
                 directory = self._journal.data_directory
                 raise UpkeepFailedError(f"the data directory {directory} was removed or replaced while it was in use")
             await trio.sleep(WATCH_SECONDS)
 
-    def _look_at_disk(self) -> bool:
-        """Take note of how much room there is; whether the data directory is in place."""
+    def _check_disk(self) -> bool:
         try:
             self._logs.disk_space = self._journal.disk_space()
         except OSError:
@@ -185,28 +186,31 @@ class Upkeep:
     async def _remove_unknown(self) -> bool:
         async with self._writing:
             known = frozenset(log.entry_key for log in self._logs)
+            # If a topic record was set aside, partitions in the archive that look unknown may belong to that topic.
             if not self._logs.knows_all_topics:
                 known |= frozenset(self._archive.known())
             await trio.to_thread.run_sync(self._archive.remove_unknown, known, trio.from_thread.check_cancelled)
         return True
 
     async def archive_some(self) -> bool:
-        """Take the oldest complete segments over; whether there were any."""
+        """Archive the oldest complete segments of the journal; return whether there were any."""
         async with self._writing:
             segments = await trio.to_thread.run_sync(self._archiver.next_round)
             if not segments:
                 return False
-            targets = self._logs.archive_targets()  # every log that these may have batches of is there by now
+            # Taken after the segments: every log with batches in them exists by now.
+            targets = self._logs.archive_targets()
             now_ms = self._clock_ms()
             number, edit = await trio.to_thread.run_sync(
                 self._archiver.take_over, segments, targets, now_ms, trio.from_thread.check_cancelled
             )
-            self._logs.show(edit)
+            self._logs.show(edit)  # before the segments are recycled, since readers use them until then
             await trio.to_thread.run_sync(self._journal.recycle, number)
             return True
 
     async def archive_all(self) -> None:
-        """Take over everything that is durable by now; first what is complete, because so much may not wait."""
+        """Archive everything that is durable now."""
+        # Complete segments first: `seal` adds one, and only a limited number of them may wait.
         while await self.archive_some():
             pass
         await trio.to_thread.run_sync(self._journal.seal)
@@ -214,11 +218,12 @@ class Upkeep:
             pass
 
     async def retain(self, topic: str | None = None) -> bool:
-        """Delete what the rules of the topics, or of one topic, let go; whether there was anything."""
+        """Delete expired segments of all topics, or of one; return whether there were any."""
         now_ms = self._clock_ms()
         logs = [log for log in self._logs if topic in (None, log.topic)]
         for some in _in_turns(logs):
             await trio.lowlevel.checkpoint()
+            # Only archived segments can be deleted, so expired records in the journal are archived first.
             if any(waits_for_archive(log, now_ms) for log in some):
                 await self.archive_all()
                 break
@@ -236,10 +241,11 @@ class Upkeep:
         return True
 
     async def compact(self, topic: str | None = None, *, is_forced: bool = False) -> bool:
-        """Clean the logs that are due, of one topic or of all; whether there was anything.
+        """Compact the logs that need it, of all topics or of one; return whether any was changed.
 
         Args:
-            is_forced: clean whatever is dirty, however little it is.
+            topic: the only topic; None for all.
+            is_forced: compact all dirty logs, whatever `min.cleanable.dirty.ratio` says.
         """
         config = self._config()
         if not config.log_cleaner_enable:
@@ -262,7 +268,8 @@ class Upkeep:
                         break
                 except (LogError, RecordError) as error:
                     topic, partition = cleaning.plan.log.topic, cleaning.plan.log.partition
-                    logger.warning("%s-%d is not compacted any more: %s", topic, partition, error)
+                    # As Kafka's LogCleaner marks a partition uncleanable, so that one damaged log does not stop others.
+                    logger.warning("%s-%d is not compacted until the next restart: %s", topic, partition, error)
                     self._uncleanable.add(cleaning.key)
                     compacted = [log for log in compacted if log.entry_key != cleaning.key]
                 else:
@@ -291,7 +298,7 @@ class Upkeep:
         return bool(edit.partitions)
 
     def commands(self) -> dict[str, Command]:
-        """What can be asked for from outside, by name."""
+        """Return the operator commands by name, for `serve_admin`."""
 
         async def compact(topic: str | None = None) -> Mapping[str, bool]:
             self._check_topic(topic)
@@ -305,13 +312,13 @@ class Upkeep:
 
     def _check_topic(self, topic: str | None) -> None:
         if topic is not None and not self._logs.partitions(topic):
-            raise CommandFailedError(f"there is no topic {topic!r}")
+            raise CommandFailedError(f"unknown topic {topic!r}")
 
     async def _discard(self, deleted: list[DeletedSegment]) -> None:
-        """Delete files, while the broker serves a moment later, as Kafka does: whoever reads them is not disturbed."""
         if self._nursery is None:
             await self._delete_files(deleted, 0)
             return
+        # As in Kafka, files are deleted after `file.delete.delay.ms`, so that current readers can finish.
         delays_ms = {log.folder: log.policies.file_delete_delay_ms for log in self._logs}
         for one in deleted:
             self._nursery.start_soon(self._delete_files, [one], delays_ms.get(one.folder, 0))
@@ -327,38 +334,38 @@ class Upkeep:
         await self._retried(delete)
 
     async def _retried(self, work: Callable[[], object]) -> bool:
-        """Do work that returns whether there was any, again as long as there is no room for it."""
+        """Do work, again and again while disk space is missing. Return whether the work had anything to do."""
         is_waiting = False
         try:
             while True:
                 try:
-                    return bool(await work())  # type: ignore[misc]  # told by who calls
+                    return bool(await work())  # type: ignore[misc]  # every caller passes an async function
                 except Ended:
-                    await trio.sleep_forever()  # which is until the end has come here
+                    await trio.sleep_forever()  # the broker ends, and will cancel this task
                 except OSError as error:
                     if not is_passing(error):
                         raise UpkeepFailedError(f"the log cannot be archived: {error}; {NOTHING_LOST}") from error
                     if not is_waiting:
                         is_waiting = True
-                        await self._begin_to_wait(error)
+                        await self._suspend(error)
                     await trio.sleep(RETRY_SECONDS)
                 except FencedError as error:
-                    raise TakenOverError(f"{error}; this one ends") from error
+                    raise TakenOverError(f"{error}; this broker exits") from error
                 except JournalCorrupt as error:
                     raise UpkeepFailedError(f"{error}; {NOTHING_LOST}") from error
         finally:
             if is_waiting:
-                await self._end_to_wait()
+                await self._resume()
 
-    async def _begin_to_wait(self, obstacle: OSError) -> None:
+    async def _suspend(self, obstacle: OSError) -> None:
         self._waiting_count += 1
         if self._waiting_count == 1:
-            logger.warning("the archive waits: %s", with_remedy(obstacle))
+            logger.warning("archiving is suspended: %s", with_remedy(obstacle))
             await trio.to_thread.run_sync(self._journal.archive_waits, obstacle)
 
-    async def _end_to_wait(self) -> None:
+    async def _resume(self) -> None:
         self._waiting_count -= 1
         if not self._waiting_count:
-            logger.warning("the archive goes on")
-            with trio.CancelScope(shield=True):  # as short as a write of the journal
+            logger.warning("archiving has resumed")
+            with trio.CancelScope(shield=True):  # it takes no longer than a write to the journal
                 await trio.to_thread.run_sync(self._journal.archive_waits, None)

@@ -1,8 +1,8 @@
-"""Worker processes of a broker: one for short work, and one for work that turned out to be long.
+"""Worker processes for untrusted input: one for short work, and one for work that turned out to be long.
 
-On Trio; `worker.child` is the process. A process starts with its first work and ends when it has had none for
-IDLE_SECONDS. It does one piece of work at a time, and the clients have their turns one after the other. Nothing but a
-kill stops a library in C, so that is how work ends that takes too long, or whose caller is gone.
+`worker.child` is their program. A process starts with its first work, and ends after IDLE_SECONDS without any. It does
+one piece of work at a time; the clients take turns. Work that takes too long, or whose caller was cancelled, ends with
+the process: nothing else stops a C library.
 """
 
 from __future__ import annotations
@@ -35,26 +35,25 @@ from pipeline_broker.worker.work import (
 __all__ = ["IDLE_SECONDS", "SHORT_SECONDS", "WAITING_MAX", "WORK_SECONDS_MAX", "WorkerProcess", "Workers"]
 
 IDLE_SECONDS = 30.0
+"""Idle time after which a process ends."""
 SHORT_SECONDS = 0.5
-"""Of a processor. Work that takes more begins anew in the process for long work, as soon as other work waits."""
+"""CPU time of short work. Longer work starts again in the process for long work, once other work waits."""
 WORK_SECONDS_MAX = 10.0
-"""Of one piece of work."""
+"""Time limit of one piece of work."""
+# Time limit for the imports of a process, on a machine that may be busy.
 START_SECONDS_MAX = 30.0
-"""Until a process is ready: it imports libraries, on a machine that may be busy."""
+# The kernel's CPUCLOCK_SCHED of posix-timers.h: the clock of the CPU time of a process.
 CPU_CLOCK = 2
-"""The kind of clock that a process has of the processor (CPUCLOCK_SCHED, in the kernel's posix-timers.h)."""
 WAITING_MAX = 256
-"""Pieces of work that wait for one process; the HTTP servers have fewer connections."""
+"""Pieces of work that may wait for one process. The HTTP servers have fewer connections."""
 PROGRAM = "pipeline_broker.worker.child"
 
 
-class _MadeRoomError(Exception):
-    """The work was ended for other work."""
+class _PreemptedError(Exception):
+    """The work was stopped for other work."""
 
 
 class _Job:
-    """One piece of work, for the caller that waits for it."""
-
     __slots__ = ("ended", "error", "is_abandoned", "outcome", "work")
 
     def __init__(self, work: Work) -> None:
@@ -82,23 +81,23 @@ class _Job:
 
 
 class _Child:
-    """A running process with its pipes, and a directory for the files of libraries.
+    """A running process with its pipes, and a temporary directory for libraries.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the process cannot be started.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
         self._directory = tempfile.mkdtemp(prefix="pipeline-broker-worker-")
         try:
-            # Started in the thread of the event loop: the kernel kills a child when the thread ends that started it.
-            self._process = subprocess.Popen(  # noqa: S603 - our own program
+            # In the thread of the event loop: the kernel kills the child when the thread that started it ends.
+            self._process = subprocess.Popen(  # noqa: S603 - a program of this package
                 [sys.executable, "-P", "-m", PROGRAM, str(os.getpid()), *modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": self._directory},
-                process_group=0,  # a Ctrl-C is for the broker
+                process_group=0,  # so that Ctrl-C signals the broker only
             )
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -116,11 +115,10 @@ class _Child:
 
     @property
     def cpu_seconds(self) -> float:
-        """The time of a processor that the process took."""
+        """The CPU time that the process has used."""
         return time.clock_gettime(~self._process.pid << 3 | CPU_CLOCK)
 
     async def do(self, work: Work) -> Outcome:
-        """Return the outcome of work."""
         try:
             frame = pickle.dumps(work)
             if len(frame) > WORK_BYTES_MAX:
@@ -128,13 +126,13 @@ class _Child:
             await self._work.send_all(len(frame).to_bytes(HEAD_BYTES) + frame)
             size = int.from_bytes(await self._receive(HEAD_BYTES))
             if 0 < size <= OUTCOME_BYTES_MAX:
-                outcome: Outcome = pickle.loads(await self._receive(size))  # noqa: S301 - of our own process
+                outcome: Outcome = pickle.loads(await self._receive(size))  # noqa: S301 - from a process of this broker
                 return outcome
         except (trio.BrokenResourceError, EOFError):
             pass
-        except Exception as error:  # noqa: BLE001 - whatever pickle raises ends this work, and no other
+        except Exception as error:  # noqa: BLE001 - pickle raises anything; only this work fails
             return "failed", f"{type(error).__name__}: {error}"
-        return "failed", "it ended the process that did it"
+        return "failed", "its process ended"
 
     async def _receive(self, size: int) -> bytes:
         data = bytearray()
@@ -146,46 +144,47 @@ class _Child:
         return bytes(data)
 
     async def aclose(self) -> None:
-        """Kill the process, wait for its end and remove its files."""
+        """Kill the process, wait for its end, and remove its files."""
         self._process.kill()
         with trio.CancelScope(shield=True):
             await trio.aclose_forcefully(self._work)
             await trio.aclose_forcefully(self._outcomes)
-            await trio.to_thread.run_sync(self._bury)
+            await trio.to_thread.run_sync(self._reap)
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         self._process.wait()
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
 class WorkerProcess:
-    """One worker process. `serve` must run while others call `run`.
+    """One worker process. `serve` must run while tasks call `run`.
 
     Args:
-        seconds_max: of one piece of work.
-        modules: that a process imports before its first work.
-        makes_room_after: seconds of a processor after which work is ended for other work that waits; None never.
+        seconds_max: time limit of one piece of work.
+        modules: modules that the process imports before its first work.
+        preempted_after_seconds: CPU time after which work is stopped if other work waits; infinite for never.
     """
 
-    def __init__(self, seconds_max: float, modules: Sequence[str], makes_room_after: float = math.inf) -> None:
-        self._seconds_max, self._modules, self._makes_room_after = seconds_max, modules, makes_room_after
+    def __init__(self, seconds_max: float, modules: Sequence[str], preempted_after_seconds: float = math.inf) -> None:
+        self._seconds_max, self._modules = seconds_max, modules
+        self._preempted_after_seconds = preempted_after_seconds
         self._queue: FairQueue[_Job] = FairQueue()
         self._child: _Child | None = None
-        self._stirred = trio.Event()
+        self._changed = trio.Event()
 
     async def run(self, work: Work, client: Hashable) -> Any:
-        """Do work in the process; see `Workers.run`. Raises also _MadeRoomError."""
+        """Do work in the process; see `Workers.run`. Raises _PreemptedError, too."""
         if len(self._queue) >= WAITING_MAX:
             raise BusyError
         job = _Job(work)
         self._queue.add(client, job)
-        self._stir()
+        self._notify()
         try:
             await job.ended.wait()
         except trio.Cancelled:
             job.is_abandoned = True
             self._queue.discard(client, job)
-            self._stir()
+            self._notify()
             raise
         return job.result()
 
@@ -204,7 +203,7 @@ class WorkerProcess:
 
     async def _wait_for_work(self) -> None:
         while not self._queue:
-            await self._stirred.wait()
+            await self._changed.wait()
 
     async def _do(self, job: _Job) -> None:
         try:
@@ -214,31 +213,32 @@ class WorkerProcess:
         except OSError as error:
             job.fail(WorkFailedError(f"a worker process cannot be started: {error}"))
             return
-        makes_room = False
+        is_preempted = False
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._exchange, self._child, job)
             with trio.move_on_after(self._seconds_max):
-                makes_room = await self._watch(job, self._child)
+                is_preempted = await self._watch(job, self._child)
             nursery.cancel_scope.cancel()
         if job.ended.is_set() and job.outcome[0] != "failed":
             return
+        # The state of the process is unknown after a failure, an abandoned job or a timeout.
         await self._end_child()
         if not job.ended.is_set():
-            job.fail(_MadeRoomError() if makes_room else TookTooLongError())
+            job.fail(_PreemptedError() if is_preempted else TookTooLongError())
 
     async def _exchange(self, child: _Child, job: _Job) -> None:
         job.end(await child.do(job.work))
-        self._stir()
+        self._notify()
 
     async def _watch(self, job: _Job, child: _Child) -> bool:
-        """Wait until a job has ended or its caller is gone; return True where it must make room first."""
-        end = child.cpu_seconds + self._makes_room_after
-        patience = self._makes_room_after
+        """Wait until a job ends or is abandoned; return True if it is preempted first."""
+        end = child.cpu_seconds + self._preempted_after_seconds
+        patience = self._preempted_after_seconds
         while not (job.ended.is_set() or job.is_abandoned):
             if patience <= 0 and self._queue:
                 return True
             with trio.move_on_after(patience if patience > 0 else math.inf):
-                await self._stirred.wait()
+                await self._changed.wait()
             if not job.ended.is_set():
                 patience = end - child.cpu_seconds
         return False
@@ -248,18 +248,17 @@ class WorkerProcess:
         if child is not None:
             await child.aclose()
 
-    def _stir(self) -> None:
-        """Let tasks look again that wait for a change."""
-        self._stirred.set()
-        self._stirred = trio.Event()
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
 
 
 class Workers:
-    """See the module. `run` does its work inside of `serving`.
+    """The worker processes of a broker. `serving` must be active while tasks call `run`.
 
     Args:
-        modules: that a process imports before its first work.
-        seconds_max: of one piece of work.
+        modules: modules that each process imports before its first work.
+        seconds_max: time limit of one piece of work.
     """
 
     def __init__(self, modules: Sequence[str] = (), seconds_max: float = WORK_SECONDS_MAX) -> None:
@@ -267,25 +266,26 @@ class Workers:
         self._long = WorkerProcess(seconds_max, modules)
 
     async def run(self, work: Work, client: Hashable) -> Any:
-        """Return what the work returns.
+        """Do work in a process, and return its result.
 
         Args:
-            client: for whom; clients have their turns one after the other.
+            work: the work.
+            client: key of the client; clients take turns.
 
         Raises:
-            Refusal: the work did.
-            TookTooLongError: it was ended.
-            WorkFailedError: it raised another exception, took too much memory or ended the process.
+            Refusal: the work raised it.
+            TookTooLongError: the time limit was exceeded.
+            WorkFailedError: the work raised another exception, used too much memory, or ended the process.
             BusyError: too much work waits.
         """
         try:
             return await self._short.run(work, client)
-        except _MadeRoomError:
+        except _PreemptedError:
             return await self._long.run(work, client)
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Do the work of `run` while the body runs; no process is left."""
+        """Do the work of `run` while the body runs. No process is left afterwards."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._short.serve)
             nursery.start_soon(self._long.serve)
