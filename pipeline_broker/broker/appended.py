@@ -17,8 +17,7 @@ class Appended:
     """Entries that are appended but not committed, and the functions to call once they are durable.
 
     Waiting share fetches are woken only then: a fetch may append, and entries must be committed in the order in which
-    they
-    were appended.
+    they were appended.
 
     Attributes:
         entries: entries to commit, in this order.

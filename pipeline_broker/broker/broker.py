@@ -297,8 +297,7 @@ class Broker:
         """Return a function that makes the log of a partition, for `topic_durable`.
 
         A large topic takes long to make. A request makes its logs in turns before the topic's record is durable; until
-        then
-        nothing finds them.
+        then nothing finds them.
         """
         rules, policies = self._rules_and_policies(topic)
         return lambda partition: self.logs.make(topic.name, topic.topic_id, partition, rules, policies)

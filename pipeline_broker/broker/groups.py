@@ -87,8 +87,7 @@ class Groups:
     """The consumer, share and classic groups of a broker.
 
     Only `carry_out` and `answer_when_durable` carry out an `Outcome`. An answer that does not depend on the records is
-    sent
-    at once. The handler calls `answer_when_durable` if it does.
+    sent at once. The handler calls `answer_when_durable` if it does.
 
     Args:
         config: configuration at startup.

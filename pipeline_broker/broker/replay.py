@@ -22,8 +22,7 @@ class StateReplay:
 
     A record that cannot be decoded or applied is set aside: the startup continues as if it did not exist. Kafka's
     CoordinatorLoaderImpl gives up the whole partition instead. Damaged files are not handled here: checksums of the
-    journal
-    and the archive find them, and the startup fails.
+    journal and the archive find them, and the startup fails.
 
     Args:
         coordinators: apply the records of their topics.

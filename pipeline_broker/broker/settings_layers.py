@@ -89,8 +89,7 @@ class SettingsLayers:
         """Return the topic settings that get their values from the startup configuration or a default.
 
         All others are in the data directory, so that they do not depend on the broker that opens it. Dynamic settings
-        of a
-        single broker count as inherited: they apply only with that broker's `node.id`.
+        of a single broker count as inherited: they apply only with that broker's `node.id`.
 
         Args:
             own: the topic's own settings.

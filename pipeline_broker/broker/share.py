@@ -36,8 +36,7 @@ class Share:
 
     Attributes:
         topic: `__share_group_state`. As in Kafka it is not compacted, because update records need the snapshot before
-            them.
-            The coordinator deletes records that no snapshot needs.
+            them. The coordinator deletes records that no snapshot needs.
     """
 
     def __init__(self, config: BrokerConfig, logs: LogManager, ports: SharePorts) -> None:

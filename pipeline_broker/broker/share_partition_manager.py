@@ -65,8 +65,7 @@ class SharePartitionManager:
     then, so that the durable state is all there is to know.
 
     Changes are appended at once, in the order of the decisions. `Appended` collects the entries for callers whose
-    answers
-    must wait for them.
+    answers must wait for them.
 
     Args:
         config: configuration at startup.

@@ -78,10 +78,8 @@ class Transactions:
     """The transactions of a broker.
 
     The records and markers of one decision are one commit. The journal writes a commit as one frame, so that after a
-    crash
-    a transaction is decided, marked and completed, or not decided at all. The markers of a wide transaction follow in
-    turns
-    once the decision is durable (`WideEnds`); after a crash `start_entries` appends the missing ones.
+    crash a transaction is decided, marked and completed, or not decided at all. The markers of a wide transaction
+    follow in turns once the decision is durable (`WideEnds`); after a crash `start_entries` appends the missing ones.
 
     Commits about the same id stay in order, because each has a record in the partition of the id. An answer without a
     record waits for the commits in progress.
@@ -197,8 +195,7 @@ class Transactions:
         """Return the error per partition: NONE if it is durably part of the producer's transaction.
 
         While a change of the transaction is not durable, the producer must retry. Otherwise its batch could be written
-        before
-        the record that adds the partition.
+        before the record that adds the partition.
         """
         if not self.is_settled(transactional_id):
             return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)

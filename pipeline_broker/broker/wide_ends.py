@@ -55,10 +55,8 @@ class WideEnds:
     """All wide transactions that are ending, in the order of their turns.
 
     A decision is durable before the first marker is appended, so that a crash cannot leave both commit and abort
-    markers.
-    Further markers are appended while earlier ones are written to disk. The ends take turns, so that one does not wait
-    for
-    all markers of the earlier ones.
+    markers. Further markers are appended while earlier ones are written to disk. The ends take turns, so that one does
+    not wait for all markers of the earlier ones.
 
     Args:
         append_marker: appends one marker.

@@ -151,7 +151,7 @@ class ArchiveStore:
             if self.sight is None:
                 tag = take_lease(settled, log, lease)
             elif (tag := claim_lease(settled, log, lease, self.sight)) is None:
-                raise StartBlockedError(f"another broker has taken over the journal of node {self.place.node}")
+                raise StartBlockedError(f"another broker continues with the journal of node {self.place.node}")
         except ObjectStoreError:
             tag = None
         return LeaseKeeper(self.store, log, lease, tag, times, asked_at)
@@ -178,8 +178,7 @@ class ArchiveStore:
         """Take over the journal from any other process. The archive must be taken over first.
 
         An owner deletes segments of the journal only after its archive has them. So a process that has taken over the
-        archive,
-        and read it, finds all other records in the journal.
+        archive, and read it, finds all other records in the journal.
 
         Args:
             taken: data directory, which holds nothing durable.

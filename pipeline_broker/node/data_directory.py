@@ -59,8 +59,7 @@ def open_broker(
     Args:
         data: the directory.
         config: configuration; dynamic settings in the directory override it. No default exists, so that no command
-            opens a
-            directory with another configuration than its broker.
+            opens a directory with another configuration than its broker.
         flush: whether acknowledgements wait for a sync, unless a property says otherwise.
         files: file system; simulations pass another one than the system's.
         segment_bytes: size of the journal's segments.

@@ -43,11 +43,9 @@ def reconfigure(server: SocketServer, config: BrokerConfig) -> None:
 class LiveChanges:
     """Applies configuration changes to a running server.
 
-    `follow` applies at once what it can, before the client gets its answer. One task, `run`, does what takes longer,
-    since
+    `follow` applies most settings at once, before the client gets its answer. One task, `run`, applies slow changes:
     processors and listeners drain before they end. Of several changes in the meantime it applies the latest. A change
-    that
-    is not possible, such as binding a port in use, is logged and leaves the server as it is.
+    that is not possible, such as binding a port in use, is logged and leaves the server as it is.
 
     Args:
         mode: mode of the server.

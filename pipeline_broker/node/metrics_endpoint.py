@@ -42,8 +42,7 @@ class LoopIdleTime(trio.abc.Instrument):
     """A Trio instrument that measures idle time of the event loop, and notes tasks with long turns.
 
     It adds some microseconds to each turn, and a small request takes only a few turns. So it is active in some
-    intervals
-    only.
+    intervals only.
 
     Args:
         turns: receives the names of tasks with long turns.

@@ -46,8 +46,7 @@ class Observers:
     """The observers of one broker.
 
     Without observers the server records no timeline, and requests cost less. Observers check their packages and
-    directories
-    before the broker takes its data directory, and never stop the broker later.
+    directories before the broker takes its data directory, and never stop the broker later.
 
     Args:
         mode: mode of the server.

@@ -100,8 +100,7 @@ class SchemaRegistry:
     """The registry, with all its state in one topic.
 
     It appends changes, and applies them when it reads them from the log. So other registries may write to the topic
-    too. A
-    change is recorded only if the state is still the one that it was decided on.
+    too. A change is recorded only if the state is still the one that it was decided on.
 
     Libraries handle schemas in worker processes, because untrusted schemas may make them slow or crash them.
 

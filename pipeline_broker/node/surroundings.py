@@ -30,8 +30,7 @@ class Surroundings:
     """Ports that lead to a server made later.
 
     A broker is recovered before its server exists, because a failed startup must not serve. So the broker gets its
-    ports
-    first, and `connect` sets the server once.
+    ports first, and `connect` sets the server once.
 
     Args:
         mode: mode of the server.

@@ -37,10 +37,8 @@ class Timelines:
     """Publishes the timelines of requests to the topic of timelines.
 
     Switched off, it observes nothing and costs nothing. Switched on, a request adds one row to a bounded ring. A few
-    times a
-    second a thread encodes the rows as record batches, and the event loop appends and commits these without a request.
-    So
-    publications have no timelines themselves. A session is the time between on and off.
+    times a second a thread encodes the rows as record batches, and the event loop appends and commits these without a
+    request. So publications have no timelines themselves. A session is the time between on and off.
 
     Args:
         broker: broker of the topic.

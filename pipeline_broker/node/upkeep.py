@@ -48,8 +48,7 @@ def sealed_segments_max(at_once: int) -> int:
     """Return the number of complete journal segments that may wait for the archive before writers wait.
 
     They are those of one archive round, those of the next, and one more. The next startup replays them and the active
-    one.
-    The journal allows more of them if batches are large.
+    one. The journal allows more of them if batches are large.
 
     Args:
         at_once: segments of one archive round.
@@ -88,9 +87,8 @@ class Upkeep:
     redundant are deleted.
 
     While the disk is full, or file descriptors are exhausted, the work is tried again. Any other failure ends the
-    broker,
-    because a process cannot trust files after a failed sync. Long work checks for cancellation at points where a crash
-    would do no harm either.
+    broker, because a process cannot trust files after a failed sync. Long work checks for cancellation at points where
+    a crash would do no harm either.
 
     Args:
         logs: logs with the journal to archive.

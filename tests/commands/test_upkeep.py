@@ -187,4 +187,4 @@ def test_mistakes_are_one_line(broker_process, tmp_path):
     assert run("compact", "--data", tmp_path) == (2, f"Error: {tmp_path} is not a data directory: it has no journal\n")
     broker = broker_process()
     code, output = run("compact", "--data", broker.data, "--topic", "nope")
-    assert (code, output) == (1, "Error: there is no topic 'nope'\n")
+    assert (code, output) == (1, "Error: unknown topic 'nope'\n")

@@ -120,11 +120,11 @@ NO_COMMANDS = [b"", b"{}", b"[]", b"nonsense", b'{"command": "no such"}', b'{"co
 
 @pytest.mark.parametrize("line", NO_COMMANDS, ids=lambda line: repr(line[:30]))
 def test_what_is_no_command_is_told_so(tmp_path, line):
-    assert json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line + b"\n"))) == {"error": "this is not a command"}
+    assert json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line + b"\n"))) == {"error": "unknown or invalid command"}
 
 
 def test_arguments_that_a_command_does_not_take_are_told(tmp_path):
-    assert with_admin(tmp_path, lambda: refused(tmp_path, "refuse", other=1)) == "the command takes other arguments"
+    assert with_admin(tmp_path, lambda: refused(tmp_path, "refuse", other=1)) == "invalid arguments of the command"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_what_nobody_thought_of_is_one_line_and_logged_and_the_next_command_is_d
         return refused(tmp_path, command, **arguments), ask(tmp_path, "echo")
 
     line, following = with_admin(tmp_path, work)
-    assert line == f"{command} failed unexpectedly: {words}; the broker goes on, and its log has more"
+    assert line == f"{command} failed unexpectedly: {words}. The broker continues; see its log"
     assert following == {"given": {}}
     (record,) = caplog.records
     assert (record.levelname, record.name) == ("ERROR", "pipeline_broker.node.admin_socket")
@@ -169,7 +169,7 @@ def test_a_broker_process_outlives_a_command_that_fails_unexpectedly(broker_proc
     assert line.startswith("compact failed unexpectedly: TypeError: ")
     assert ask(broker.data, "compact") == {"changed": False}
     assert (
-        "ERROR pipeline_broker.node.admin_socket: the command compact failed unexpectedly; the broker goes on"
+        "ERROR pipeline_broker.node.admin_socket: the command compact failed unexpectedly; the broker continues"
         in broker.stderr
     )
     assert "Traceback (most recent call last):" in broker.stderr
@@ -243,7 +243,7 @@ def test_clients_that_do_not_wait_for_their_answers_leave_their_places_to_others
 
     with caplog.at_level(logging.INFO, admin.__name__):
         trio.run(guarded, main)
-    assert {record.getMessage() for record in caplog.records} == {"the sender of a command did not wait for the answer"}
+    assert {record.getMessage() for record in caplog.records} == {"the client closed its connection before the answer to its command"}
 
 
 def test_a_client_that_does_not_take_its_answer_is_cut_off(tmp_path, monkeypatch):
@@ -309,7 +309,7 @@ def test_the_mask_of_new_files_is_as_before_where_the_socket_cannot_be_had(tmp_p
         assert os.umask(0o027) == 0o027
     finally:
         os.umask(before)
-    assert "commands to the running broker are not possible" in caplog.text
+    assert "cannot serve operator commands" in caplog.text
 
 
 @pytest.mark.parametrize("answer", [b"", b'{"error": "there is no'])
@@ -327,7 +327,7 @@ def test_an_answer_that_a_broker_s_end_cuts_off_is_no_answer(tmp_path, answer):
         broker = threading.Thread(target=end)
         broker.start()
         try:
-            assert refused(tmp_path, "echo") == f"the broker on {tmp_path} ended before the command was done"
+            assert refused(tmp_path, "echo") == f"the broker on {tmp_path} ended before the command was complete"
         finally:
             broker.join()
 

@@ -161,8 +161,8 @@ def test_a_store_that_does_not_answer_refuses_the_start_in_time(tmp_path, monkey
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--store", "file:///tmp/x"), "belong together"),
-        (("--wal", "disk"), "belong together"),
+        (("--store", "file:///tmp/x"), "need each other"),
+        (("--wal", "disk"), "need each other"),
         (in_store("http://host/x"), "s3://BUCKET/PREFIX"),
         (in_store("memory://name"), "has no name"),
         (in_store("file:///dev/null/x"), "/dev/null"),
@@ -226,7 +226,7 @@ def test_a_broker_whose_store_is_gone_ends_in_order_and_goes_on_when_it_is_back(
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as asking:
         try:
             deadline = time.monotonic() + WAIT_SECONDS
-            while "the archive waits" not in broker.stderr:
+            while "archiving is suspended" not in broker.stderr:
                 assert time.monotonic() < deadline, broker.stderr
                 time.sleep(0.05)
             assert consumed(broker, "t")[1] == RECORDS

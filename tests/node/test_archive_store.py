@@ -107,7 +107,7 @@ def test_a_start_that_another_one_overtakes_is_not_refused_as_if_the_journal_wer
             return super().read(name, start, size_bytes)
 
     store = Overtaken()
-    with pytest.raises(StartBlockedError, match="another broker has taken over node 1 in memory://"):
+    with pytest.raises(StartBlockedError, match="another broker took over node 1 in memory://"):
         opened(store, "/slower")
     journal, _ = opened(store, "/again")
     journal.close()

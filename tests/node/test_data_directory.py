@@ -96,7 +96,7 @@ def test_a_standby_that_was_too_late_for_the_lease_takes_nothing_from_the_one_th
     late = attrs.evolve(found, sight=found.look())
     open_and_close(MemoryFileSystem(), Path("/faster"), found)
     before = store.list("")
-    with pytest.raises(StartBlockedError, match="another broker goes on with the journal of node 1"):
+    with pytest.raises(StartBlockedError, match="another broker continues with the journal of node 1"):
         open_and_close(MemoryFileSystem(), DATA, late)
     assert store.list("") == before, "as a fence would be"
 

@@ -99,7 +99,7 @@ def test_what_somebody_else_writes_to_the_topic_counts_and_what_is_strange_is_le
     assert ask(url, "GET", "/subjects") == (200, ["a", "other"])
     assert ask(url, "GET", "/schemas/ids/90") == (200, {"schema": '"int"'})
     assert register(url, "b", '"long"') == (200, {"id": 91})
-    assert "the record at offset 1 is left out" in caplog.text
+    assert "the record at offset 1 is ignored" in caplog.text
 
 
 def test_a_topic_that_is_deleted_takes_all_schemas_along(embedded, url):

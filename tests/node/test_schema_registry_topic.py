@@ -136,7 +136,7 @@ def test_while_the_disk_is_full_nothing_is_registered_and_all_that_is_there_answ
         await topic.register("a", '"int"')
         topic.desk.journal.room.obstacle = OSError(errno.ENOSPC, "No space left on device")
         answer = await topic.ask("POST", "/subjects/a/versions", {"schema": '"long"'})
-        assert (answer["error_code"], answer["message"]) == (50001, "The broker has no room on its disk")
+        assert (answer["error_code"], answer["message"]) == (50001, "The disk of the broker is full")
         assert await topic.ask("GET", "/subjects/a/versions") == [1]
         topic.desk.journal.room.obstacle = None
         await topic.register("a", '"long"')

@@ -85,8 +85,8 @@ def test_it_goes_on_at_once_when_the_owner_gave_the_lease_back():
 @pytest.mark.parametrize(
     ("scene", "reason"),
     [
-        (Scene(dies_at=9), "the owner has shown no life for 6.0 s"),
-        (Scene(dies_at=1000, given_back_at=20.2), "the owner has given its journal up"),
+        (Scene(dies_at=9), "the owner has not renewed its lease for 6.0 s"),
+        (Scene(dies_at=1000, given_back_at=20.2), "the owner has given up its journal"),
     ],
 )
 def test_it_says_why_it_goes_on(scene, reason, caplog):
@@ -99,13 +99,13 @@ def test_when_it_is_hardly_let_run_itself_it_waits_longer_and_says_so_and_goes_o
     assert Scene(dies_at=1000).run(HardlyLetRun(*TIMES)) is None
     assert [record.message.rpartition(":")[2] for record in caplog.records] == [
         " it waits longer",
-        " this one takes over",
+        " this broker takes over",
     ]
 
 
 def test_while_the_store_does_not_answer_nothing_stands_still(caplog):
     assert Scene(dies_at=1000, outages=[(5, 60), (61, 80)]).run() is None
-    assert [record.message.partition(",")[0] for record in caplog.records] == ["the store does not answer"] * 2
+    assert [record.message.partition(",")[0] for record in caplog.records] == ["the store does not respond"] * 2
 
 
 def test_after_an_outage_it_waits_for_a_session_again():

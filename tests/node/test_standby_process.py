@@ -31,7 +31,7 @@ __all__ = ["moto", "place"]
 SESSION_SECONDS = 2
 SETTING = ("--set", f"broker.session.timeout.ms={SESSION_SECONDS * 1000}")
 PRODUCE_VERSION = 9
-TOLD_OF_DEATH, TOLD_OF_END = "the owner has shown no life for", "the owner has given its journal up"
+TOLD_OF_DEATH, TOLD_OF_END = "the owner has not renewed its lease for", "the owner has given up its journal"
 """Why it takes over, and so when; how long that is, tests/node/test_standby.py says in virtual time."""
 
 

@@ -352,7 +352,7 @@ def test_while_the_disk_is_slow_rows_wait_within_their_bound_and_the_rest_is_los
     with caplog.at_level(logging.WARNING):
         scene = in_scene(story)
     assert [record.getMessage() for record in caplog.records] == [
-        "request timelines are lost: 5 found no room to wait for their publication"
+        "request timelines are lost: the ring was full for 5 of them"
     ]
     assert [first_row for _, first_row, _ in scene.sequences][:3] == [0, 1, 11]
 

@@ -165,8 +165,8 @@ def test_a_full_disk_is_waited_for(monkeypatch, caplog):
     trio.run(main)
     assert bench.values() == list(range(5))
     waits, goes_on = [record.getMessage() for record in caplog.records]
-    assert waits.startswith("the archive waits: [Errno 28] No space left on device: delete other files")
-    assert goes_on == "the archive goes on"
+    assert waits.startswith("archiving is suspended: [Errno 28] No space left on device: delete other files")
+    assert goes_on == "archiving has resumed"
 
 
 def test_what_an_end_has_given_up_is_neither_waited_for_nor_told(caplog):

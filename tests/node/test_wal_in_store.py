@@ -139,7 +139,7 @@ def test_a_directory_and_its_journal_stay_together(broker_process, tmp_path):
 def test_without_a_store_there_is_no_journal_in_it(tmp_path):
     code, said, _ = failed_start(tmp_path / "data", "--wal", "objects")
     assert (code, said.count("\n")) == (2, 1)
-    assert "belong together" in said
+    assert "need each other" in said
 
 
 def test_a_journal_on_a_disk_is_not_left_for_one_in_the_store(broker_process, tmp_path):
