@@ -120,7 +120,9 @@ NO_COMMANDS = [b"", b"{}", b"[]", b"nonsense", b'{"command": "no such"}', b'{"co
 
 @pytest.mark.parametrize("line", NO_COMMANDS, ids=lambda line: repr(line[:30]))
 def test_what_is_no_command_is_told_so(tmp_path, line):
-    assert json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line + b"\n"))) == {"error": "unknown or invalid command"}
+    assert json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line + b"\n"))) == {
+        "error": "unknown or invalid command"
+    }
 
 
 def test_arguments_that_a_command_does_not_take_are_told(tmp_path):
@@ -243,7 +245,9 @@ def test_clients_that_do_not_wait_for_their_answers_leave_their_places_to_others
 
     with caplog.at_level(logging.INFO, admin.__name__):
         trio.run(guarded, main)
-    assert {record.getMessage() for record in caplog.records} == {"the client closed its connection before the answer to its command"}
+    assert {record.getMessage() for record in caplog.records} == {
+        "the client closed its connection before the answer to its command"
+    }
 
 
 def test_a_client_that_does_not_take_its_answer_is_cut_off(tmp_path, monkeypatch):
