@@ -22,11 +22,11 @@ HOARDING = "hoarding"
 ARCHIVING = "archiving"
 
 
-class NoUpkeep(upkeep.Upkeep):
+class NoMaintenance(upkeep.LogMaintenance):
     """Archives nothing, so that everything stays in the journal."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """See Upkeep."""
+        """See LogMaintenance."""
         task_status.started()
 
 
@@ -58,5 +58,5 @@ def broker_process(script: str, *arguments: str, environment: Mapping[str, str] 
 
 if __name__ == "__main__":
     if sys.argv[1] == HOARDING:
-        upkeep.Upkeep = NoUpkeep  # type: ignore[misc]  # in this process alone
+        upkeep.LogMaintenance = NoMaintenance  # type: ignore[misc]  # in this process alone
     command_line(sys.argv[2:])

@@ -128,10 +128,10 @@ def _run_offline(
     from pipeline_broker.files.file_system import SystemFileSystem  # noqa: PLC0415 - see above
     from pipeline_broker.log.errors import DamagedSegment  # noqa: PLC0415 - see above
     from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
-    from pipeline_broker.node.data_directory import open_broker, upkeep_of  # noqa: PLC0415 - see above
+    from pipeline_broker.node.data_directory import maintenance_of, open_broker  # noqa: PLC0415 - see above
     from pipeline_broker.node.options import StartError  # noqa: PLC0415 - see above
     from pipeline_broker.node.thread_wakeup import ThreadWakeup  # noqa: PLC0415 - see above
-    from pipeline_broker.node.upkeep import UpkeepFailedError  # noqa: PLC0415 - see above
+    from pipeline_broker.node.upkeep import MaintenanceFailedError  # noqa: PLC0415 - see above
 
     try:
         config_here = config or BrokerConfig(producer_id_expiration_ms=PRODUCERS_KEPT_MS)
@@ -140,8 +140,8 @@ def _run_offline(
     except StartError as error:
         _fail(str(error), EXIT_USAGE)
     try:
-        carry_out = upkeep_of(broker, ThreadWakeup()).commands()[maintenance.command]
-        unknown = {} if config is not None else _unknown_settings(maintenance, broker, topic)
+        carry_out = maintenance_of(broker, ThreadWakeup()).commands()[work.command]
+        unknown = {} if config is not None else _unknown_settings(work, broker, topic)
         topics: list[str | None] = [topic]
         if unknown:
             topics = [each for each in sorted({log.topic for log in broker.logs}) if topic in {None, each}]
@@ -151,7 +151,7 @@ def _run_offline(
         return any(answer["changed"] for answer in answers), unknown
     except CommandFailedError as error:
         _fail(str(error), EXIT_USAGE)
-    except (UpkeepFailedError, DamagedSegment, JournalCorrupt, OSError) as error:
+    except (MaintenanceFailedError, DamagedSegment, JournalCorrupt, OSError) as error:
         _fail(str(error), EXIT_FAILED)
     finally:
         journal.close()

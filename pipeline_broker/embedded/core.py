@@ -93,7 +93,7 @@ class Core:
 
         Raises:
             StartError: it cannot start.
-            CommitFailedError, UpkeepFailedError: the disk failed.
+            CommitFailedError, MaintenanceFailedError: the disk failed.
         """
         try:
             async with trio.open_nursery() as nursery:

@@ -18,7 +18,7 @@ from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.journal import SEGMENT_BYTES
 from pipeline_broker.node.assembly import assemble
-from pipeline_broker.node.data_directory import open_broker, upkeep_of
+from pipeline_broker.node.data_directory import maintenance_of, open_broker
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.process import with_actual_settings
 from pipeline_broker.node.surroundings import Surroundings
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pipeline_broker.files.memory_files import MemoryFiles
     from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.node.options import ServeOptions
-    from pipeline_broker.node.upkeep import Upkeep
+    from pipeline_broker.node.upkeep import LogMaintenance
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline
 
@@ -53,14 +53,14 @@ class Running:
     Attributes:
         server: its socket server.
         dispatcher: what decides requests.
-        upkeep: looks after the logs.
+        maintenance: maintains the logs.
         listeners: where it listens.
     """
 
     broker: Broker
     server: SocketServer
     dispatcher: Dispatcher
-    upkeep: Upkeep
+    maintenance: LogMaintenance
     listeners: BrokerListeners
 
 
@@ -108,7 +108,7 @@ class Life:
 
         Raises:
             StartError: see `open_broker` and `BrokerListeners`.
-            CommitFailedError, UpkeepFailedError: the disk failed.
+            CommitFailedError, MaintenanceFailedError: the disk failed.
         """
         try:
             with contextlib.ExitStack() as stack:
@@ -137,15 +137,15 @@ class Life:
                 )
                 stack.callback(broker.logs.close)
                 assembled = assemble(options, listeners, journal, broker, surroundings, self._timeline)
-                upkeep = upkeep_of(broker, surroundings.segment_sealed)
+                maintenance = maintenance_of(broker, surroundings.segment_sealed)
                 async with trio.open_nursery() as nursery:
                     await assembled.start(nursery, prepares_ahead=not in_memory)
-                    await nursery.start(upkeep.run)
+                    await nursery.start(maintenance.run)
                     self._running = Running(
                         broker=broker,
                         server=assembled.server,
                         dispatcher=assembled.dispatcher,
-                        upkeep=upkeep,
+                        maintenance=maintenance,
                         listeners=listeners,
                     )
                     task_status.started()
@@ -187,5 +187,5 @@ class Life:
         broker.advance(clock.now_ms())
         broker.ports.wake_timer()
         await self.settle()
-        await self.running.upkeep.retain()
-        await self.running.upkeep.compact()
+        await self.running.maintenance.retain()
+        await self.running.maintenance.compact()

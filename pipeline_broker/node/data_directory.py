@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.node.thread_wakeup import ThreadWakeup
-    from pipeline_broker.node.upkeep import Upkeep
+    from pipeline_broker.node.upkeep import LogMaintenance
 
-__all__ = ["open_broker", "upkeep_of"]
+__all__ = ["maintenance_of", "open_broker"]
 
 logger = logging.getLogger(__name__)
 
@@ -186,16 +186,16 @@ def _refusal(data: Path, error: Exception) -> StartError:
     return StartError(f"cannot use the data directory {data}: {reason_of(cause, data)}")
 
 
-def upkeep_of(broker: Broker, sealed: ThreadWakeup) -> Upkeep:
+def maintenance_of(broker: Broker, sealed: ThreadWakeup) -> LogMaintenance:
     """Import and make the maintenance of the logs of an open broker.
 
     Args:
         broker: the broker.
         sealed: called when a segment of the journal is complete.
     """
-    from pipeline_broker.node.upkeep import Upkeep  # noqa: PLC0415 - on first use
+    from pipeline_broker.node.upkeep import LogMaintenance  # noqa: PLC0415 - on first use
 
     assert broker.logs.archive is not None, "open_broker sets the archive"
-    return Upkeep(
+    return LogMaintenance(
         broker.logs, broker.logs.archive, lambda: broker.config, broker.ports.clock_ms, sealed, broker.fetches.wake
     )

@@ -26,7 +26,7 @@ from pipeline_broker.first_cause import first_cause
 from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
-from pipeline_broker.node.data_directory import open_broker, upkeep_of
+from pipeline_broker.node.data_directory import maintenance_of, open_broker
 from pipeline_broker.node.freed_memory import return_regularly
 from pipeline_broker.node.garbage import shorten_collections
 from pipeline_broker.node.listeners import BrokerListeners
@@ -296,12 +296,12 @@ async def _start_maintenance(
 ) -> None:
     """Start the maintenance of the logs, and serve the commands of operators."""
     # The import takes a tenth of the startup. In a thread it delays no client.
-    maintenance = await trio.to_thread.run_sync(upkeep_of, broker, sealed)
+    maintenance = await trio.to_thread.run_sync(maintenance_of, broker, sealed)
     await nursery.start(maintenance.run)
-    from pipeline_broker.node.upkeep import UpkeepFailedError  # noqa: PLC0415 - the thread has imported it
+    from pipeline_broker.node.upkeep import MaintenanceFailedError  # noqa: PLC0415 - the thread has imported it
 
     commands = maintenance.commands() | fault_commands(broker) | timelines.commands()
-    serving = functools.partial(serve_admin, fatal=(UpkeepFailedError,))
+    serving = functools.partial(serve_admin, fatal=(MaintenanceFailedError,))
     await nursery.start(serving, options.data, commands)
 
 
@@ -364,12 +364,12 @@ def run(
                 _exit_now(EXIT_TAKEN_OVER)
             logger.critical("%s; nothing after it was acknowledged", cause)
             _exit_now(1)
-        from pipeline_broker.node.upkeep import TakenOverError, UpkeepFailedError  # noqa: PLC0415 - see `_start_maintenance`
+        from pipeline_broker.node.upkeep import MaintenanceFailedError, TakenOverError  # noqa: PLC0415 - see `_start_maintenance`
 
         if isinstance(cause, TakenOverError):
             logger.critical("%s", cause)
             _exit_now(EXIT_TAKEN_OVER)
-        if isinstance(cause, UpkeepFailedError):
+        if isinstance(cause, MaintenanceFailedError):
             logger.critical("%s", cause)
             _exit_now(1)
         raise

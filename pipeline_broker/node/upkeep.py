@@ -25,7 +25,7 @@ from pipeline_broker.records.errors import RecordError
 if TYPE_CHECKING:
     from pipeline_broker.log.partition.compaction_of_logs import Round
 
-__all__ = ["TakenOverError", "Upkeep", "UpkeepFailedError", "sealed_segments_max"]
+__all__ = ["LogMaintenance", "MaintenanceFailedError", "TakenOverError", "sealed_segments_max"]
 
 logger = logging.getLogger(__name__)
 
@@ -72,15 +72,15 @@ async def compaction() -> tuple[Callable[..., Round | None], Callable[..., Clean
     return load_compaction()
 
 
-class UpkeepFailedError(Exception):
+class MaintenanceFailedError(Exception):
     """The archive cannot be written, so the broker must end. The text is one line."""
 
 
-class TakenOverError(UpkeepFailedError):
+class TakenOverError(MaintenanceFailedError):
     """Another process has taken over the archive, so the broker must end. The text is one line."""
 
 
-class Upkeep:
+class LogMaintenance:
     """Archives, retains and compacts the logs of a serving broker.
 
     One task at a time writes to the archive. The event loop shows each edit to the logs before files that it makes
@@ -126,7 +126,7 @@ class Upkeep:
         """Maintain the logs until cancelled.
 
         Raises:
-            UpkeepFailedError: the disk failed, or another process has the archive.
+            MaintenanceFailedError: the disk failed, or another process has the archive.
         """
         self._sealed.begin()
         self._journal.attach_archiver(sealed_segments_max(self._archiver.segments_at_once))
@@ -171,7 +171,9 @@ class Upkeep:
                 raise TakenOverError(f"{error}; this broker exits") from error
             if not is_in_place:
                 directory = self._journal.data_directory
-                raise UpkeepFailedError(f"the data directory {directory} was removed or replaced while it was in use")
+                raise MaintenanceFailedError(
+                    f"the data directory {directory} was removed or replaced while it was in use"
+                )
             await trio.sleep(WATCH_SECONDS)
 
     def _check_disk(self) -> bool:
@@ -342,7 +344,7 @@ class Upkeep:
                     await trio.sleep_forever()  # the broker ends, and will cancel this task
                 except OSError as error:
                     if not is_passing(error):
-                        raise UpkeepFailedError(f"the log cannot be archived: {error}; {NOTHING_LOST}") from error
+                        raise MaintenanceFailedError(f"the log cannot be archived: {error}; {NOTHING_LOST}") from error
                     if not is_waiting:
                         is_waiting = True
                         await self._suspend(error)
@@ -350,7 +352,7 @@ class Upkeep:
                 except FencedError as error:
                     raise TakenOverError(f"{error}; this broker exits") from error
                 except JournalCorrupt as error:
-                    raise UpkeepFailedError(f"{error}; {NOTHING_LOST}") from error
+                    raise MaintenanceFailedError(f"{error}; {NOTHING_LOST}") from error
         finally:
             if is_waiting:
                 await self._resume()

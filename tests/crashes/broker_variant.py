@@ -110,7 +110,7 @@ class SlowStore(LocalStore):
         super()._sync_data(name)
 
 
-class NoUpkeep(upkeep.Upkeep):
+class NoMaintenance(upkeep.LogMaintenance):
     """Archives nothing, so that everything stays in the journal."""
 
     async def run(self, *, task_status):
@@ -305,14 +305,18 @@ VARIANTS = {
     "rolling-objects": {(archive_store, "ObjectJournal"): RollingObjectJournal},
     "acknowledges-what-is-not-stored": {(object_journal, "SlotWriter"): HastySlotWriter},
     "takes-another's-slot-for-its-own": {(object_journal, "SlotWriter"): CredulousSlotWriter},
-    "unarchived": {(upkeep, "Upkeep"): NoUpkeep},
+    "unarchived": {(upkeep, "LogMaintenance"): NoMaintenance},
     "counting": COUNTING,
     "wandering-clock": {(time, "time"): wandering(time.time), (time, "time_ns"): wandering(time.time_ns)},
     "soaked": {(data_directory, "Journal"): SoakedJournal, **LARGE_COMMITS},
     "small-segments": {(data_directory, "Journal"): CountedJournal, **LARGE_COMMITS},
     "slow-archive": {(data_directory, "Journal"): CountedJournal, (archive, "LocalStore"): SlowStore},
     "counting-and-loses-the-last-frame": {**COUNTING, (journal, "Recovery"): ShortRecovery},
-    "hoarding": {(data_directory, "Journal"): RollingJournal, (upkeep, "Upkeep"): NoUpkeep, **LARGE_COMMITS},
+    "hoarding": {
+        (data_directory, "Journal"): RollingJournal,
+        (upkeep, "LogMaintenance"): NoMaintenance,
+        **LARGE_COMMITS,
+    },
     "acknowledges-before-the-write": {(data_directory, "Journal"): journal_on(HoldingFileSystem)},
     "acknowledges-before-the-sync": {(data_directory, "Journal"): journal_on(files_as(LateSyncedFile))},
     "syncs-no-data": {(server, "SystemFileSystem"): files_as(UnsyncedFile)},

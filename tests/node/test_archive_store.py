@@ -11,7 +11,7 @@ from pipeline_broker.faults.faulty_store import FaultyStore
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.node.archive_store import ArchiveStore
-from pipeline_broker.node.data_directory import open_broker, upkeep_of
+from pipeline_broker.node.data_directory import maintenance_of, open_broker
 from pipeline_broker.node.options import StartBlockedError
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.objects.directory_store import LOCK
@@ -102,7 +102,7 @@ def test_a_start_that_another_one_overtakes_is_not_refused_as_if_the_journal_wer
             if name == "wal/1/boundary" and self.is_armed:
                 self.is_armed = False
                 journal, broker = opened(self, "/faster")
-                trio.run(upkeep_of(broker, ThreadWakeup()).archive_all)
+                trio.run(maintenance_of(broker, ThreadWakeup()).archive_all)
                 journal.close()
             return super().read(name, start, size_bytes)
 

@@ -255,7 +255,7 @@ def test_a_task_that_keeps_the_loop_is_named_while_the_loop_is_looked_at():
         with idle.observing():
             await trio.lowlevel.checkpoint()
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(keep, 0.02, name="pipeline_broker.node.upkeep.Upkeep.retain")
+                nursery.start_soon(keep, 0.02, name="pipeline_broker.node.upkeep.LogMaintenance.retain")
                 compiled = "<bound method Pool._handle of <stages.pool.Pool object at 0x7fb5a0682200>>"
                 nursery.start_soon(keep, 0.01, name=compiled)
                 for number in range(3):
@@ -263,8 +263,8 @@ def test_a_task_that_keeps_the_loop_is_named_while_the_loop_is_looked_at():
 
     trio.run(main)
     found = {it.name: it for it in turns.statistics()}
-    assert found["pipeline_broker.node.upkeep.Upkeep.retain"].longest_seconds >= 0.02
-    assert found["pipeline_broker.node.upkeep.Upkeep.retain"].long_count == 1
+    assert found["pipeline_broker.node.upkeep.LogMaintenance.retain"].longest_seconds >= 0.02
+    assert found["pipeline_broker.node.upkeep.LogMaintenance.retain"].long_count == 1
     assert found["stages.pool.Pool._handle"].long_count == 1
     assert found["connection"].long_count == 3
 

@@ -21,7 +21,7 @@ from pipeline_broker.log.errors import DamagedSegment, OffsetOutOfRange
 from pipeline_broker.log.partition.retention_of_logs import waits_for_archive
 from pipeline_broker.log.segments.policies import LogPolicies
 from pipeline_broker.log.segments.retention import RetentionRules, RollRules
-from pipeline_broker.node.upkeep import UpkeepFailedError
+from pipeline_broker.node.upkeep import MaintenanceFailedError
 from tests.node.upkeep_bench import (
     DIRECTORY,
     HOUR_MS,
@@ -92,9 +92,9 @@ def test_a_start_goes_on_where_the_archive_ends():
     async def main():
         async with kept(bench):
             bench.produce(7)
-            await bench.upkeep.archive_all()
+            await bench.maintenance.archive_all()
             bench.produce(2)
-            await bench.upkeep.archive_all()
+            await bench.maintenance.archive_all()
 
     trio.run(main)
     bench.start()
@@ -140,7 +140,7 @@ def test_a_log_that_is_made_and_archived_while_a_round_begins_loses_nothing():
 
     async def main():
         async with kept(bench):
-            await bench.upkeep.archive_all()
+            await bench.maintenance.archive_all()
 
     trio.run(main)
     assert bench.values() == list(range(6))
@@ -233,11 +233,11 @@ def test_the_archive_goes_on_when_the_last_of_its_works_has_room(monkeypatch):
     async def main():
         with trio.fail_after(WAIT_SECONDS):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(bench.upkeep._retried, first)
+                nursery.start_soon(bench.maintenance._retried, first)
                 await wait_until(lambda: told)
                 async with trio.open_nursery() as others:
-                    others.start_soon(bench.upkeep._retried, second)
-                    await wait_until(lambda: bench.upkeep._waiting_count == 2)
+                    others.start_soon(bench.maintenance._retried, second)
+                    await wait_until(lambda: bench.maintenance._waiting_count == 2)
                     second.has_room = True
                 assert [type(each) for each in told] == [OSError]
                 first.has_room = True
@@ -253,7 +253,7 @@ def test_an_end_while_the_archive_waits_leaves_no_writer_waiting_for_it(monkeypa
     async def main():
         with trio.fail_after(WAIT_SECONDS):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(bench.upkeep._retried, NoRoomYet())
+                nursery.start_soon(bench.maintenance._retried, NoRoomYet())
                 await wait_until(lambda: told)
                 nursery.cancel_scope.cancel()
 
@@ -288,7 +288,7 @@ def test_a_data_directory_that_is_removed_or_replaced_ends_the_upkeep(tmp_path, 
     async def main():
         async with kept(bench):
             await trio.testing.wait_all_tasks_blocked()
-            async with bench.upkeep._writing:  # what a start looks for has been found
+            async with bench.maintenance._writing:  # what a start looks for has been found
                 await trio.to_thread.run_sync((tmp_path / "data").rename, tmp_path / "elsewhere")
             await trio.sleep_forever()
 
@@ -319,13 +319,13 @@ def test_an_end_waits_for_no_more_of_the_archive_than_a_few_partitions(operation
                         time.sleep(0.001)
 
                 bench.files.before = slow
-                await bench.upkeep.archive_all()
+                await bench.maintenance.archive_all()
             bench.files.before = lambda *_: None
             assert scope.cancelled_caught
             assert 0 < len(slowed) <= 4
             assert not any(log.entry_key in bench.archive.known() for log in wide)
             assert bench.journal.sealed()
-            await bench.upkeep.archive_all()
+            await bench.maintenance.archive_all()
 
     trio.run(main)
     for bench.log in wide:
@@ -348,7 +348,7 @@ def test_an_end_does_not_wait_for_all_that_killed_writers_left():
                     trio.from_thread.run_sync(nursery.cancel_scope.cancel)
 
             bench.files.before = slow
-            nursery.start_soon(bench.upkeep.run)
+            nursery.start_soon(bench.maintenance.run)
 
     trio.run(main)
     assert len(deleted) == 1
@@ -398,7 +398,7 @@ def test_a_failing_disk_ends_the_upkeep(operation):
     with pytest.raises(BaseExceptionGroup) as raised:
         trio.run(main)
     failure = only_cause(raised.value)
-    assert isinstance(failure, UpkeepFailedError)
+    assert isinstance(failure, MaintenanceFailedError)
     assert "Input/output error" in str(failure)
 
 
@@ -410,8 +410,8 @@ def test_old_segments_go_with_their_files_and_the_start_rises():
 
     async def main():
         async with kept(bench):
-            await bench.upkeep.archive_all()
-            await bench.upkeep.retain()
+            await bench.maintenance.archive_all()
+            await bench.maintenance.retain()
             await wait_until(lambda: not any(name.startswith(("0" * 20, "0" * 19 + "2")) for name in bench.names()))
 
     trio.run(main)

@@ -63,8 +63,8 @@ def keyed_records(bench):
 
 async def cleaned(bench, **options):
     async with kept(bench):
-        await bench.upkeep.archive_all()
-        return await bench.upkeep.compact(**options)
+        await bench.maintenance.archive_all()
+        return await bench.maintenance.compact(**options)
 
 
 def last_of_each(records):
@@ -96,9 +96,9 @@ def test_files_that_compaction_replaced_are_deleted_and_its_own_stay():
 
     async def main():
         async with kept(bench):
-            await bench.upkeep.archive_all()
+            await bench.maintenance.archive_all()
             before = set(bench.names())
-            await bench.upkeep.compact()
+            await bench.maintenance.compact()
             segments = bench.log.archived.manifest.segments
             names = {
                 name.split("/")[1] for one in segments for name in file_names("topic-0", one.base_offset, one.cleanings)
@@ -118,7 +118,7 @@ def test_compaction_of_a_large_log_ends_when_the_broker_does():
 
     async def main():
         async with kept(bench):
-            await bench.upkeep.archive_all()
+            await bench.maintenance.archive_all()
             with trio.CancelScope() as scope:
 
                 def slow(operation, _):
@@ -128,7 +128,7 @@ def test_compaction_of_a_large_log_ends_when_the_broker_does():
                         time.sleep(0.001)
 
                 bench.files.before = slow
-                await bench.upkeep.compact(is_forced=True)
+                await bench.maintenance.compact(is_forced=True)
             bench.files.before = lambda *_: None
             return scope.cancelled_caught
 
@@ -185,11 +185,11 @@ def test_what_is_archived_while_a_log_is_cleaned_stays():
 
     async def main():
         async with kept(bench):
-            await bench.upkeep.archive_all()
+            await bench.maintenance.archive_all()
             plan = next_round([bench.log], NOW_MS)
             result = clean(bench.archive, plan.manifest, plan.plan, plan.last_records, NOW_MS)
             produce_keyed(bench, [("new", number) for number in range(20)])
-            await bench.upkeep.archive_all()
+            await bench.maintenance.archive_all()
             edit, _ = bench.archive.replace(plan.key, result)
             bench.logs.show(edit)
 
@@ -227,13 +227,13 @@ def test_what_compaction_wrote_counts_when_nobody_else_writes_the_archive(monkey
 
     async def main():
         async with kept(bench):
-            await bench.upkeep.archive_all()
+            await bench.maintenance.archive_all()
             bench.archive.expire, bench.archive.replace = slow_expire, noted_replace
             bench.log.raise_log_start(30)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(bench.upkeep.retain)
+                nursery.start_soon(bench.maintenance.retain)
                 await wait_until(has_begun.is_set)
-                nursery.start_soon(bench.upkeep.compact)
+                nursery.start_soon(bench.maintenance.compact)
                 await wait_until(has_cleaned.is_set)  # else what is deleted was still to be read
                 may_end.set()
 
@@ -273,5 +273,7 @@ def test_a_damaged_log_is_not_compacted_any_more_and_others_are(caplog):
     assert trio.run(cleaned, bench) is True
     bench.log = other
     assert len(keyed_records(bench)) < 20
-    assert sum("topic-0 is not compacted until the next restart" in record.getMessage() for record in caplog.records) == 1
+    assert (
+        sum("topic-0 is not compacted until the next restart" in record.getMessage() for record in caplog.records) == 1
+    )
     assert trio.run(cleaned, bench) is False

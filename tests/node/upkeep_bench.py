@@ -11,7 +11,7 @@ from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.segments.policies import LogPolicies
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
-from pipeline_broker.node.upkeep import Upkeep
+from pipeline_broker.node.upkeep import LogMaintenance
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.files.memory_file_system import MemoryFileSystem
@@ -55,7 +55,7 @@ class Bench:
         self.logs = LogManager(self.journal, 0, self.archive, self.randomness)
         (self.log,) = self.logs.create("topic", TOPIC_ID, 1, policies=self.policies)
         self.logs.recover(lambda *_: None, self.clock.now_ms)
-        self.upkeep = Upkeep(
+        self.maintenance = LogMaintenance(
             self.logs,
             self.archive,
             lambda: BrokerConfig(log_initial_task_delay_ms=10**9),
@@ -91,7 +91,7 @@ class Bench:
 async def kept(bench):
     with trio.fail_after(WAIT_SECONDS):
         async with trio.open_nursery() as nursery:
-            await nursery.start(bench.upkeep.run)
+            await nursery.start(bench.maintenance.run)
             yield
             nursery.cancel_scope.cancel()
 
@@ -103,11 +103,11 @@ async def wait_until(is_so):
 
 async def retained(bench):
     async with kept(bench):
-        found = await bench.upkeep.retain()
+        found = await bench.maintenance.retain()
         await trio.sleep(0.01)
         return found
 
 
 async def archived(bench):
     async with kept(bench):
-        await bench.upkeep.archive_all()
+        await bench.maintenance.archive_all()

@@ -64,7 +64,7 @@ def dashboard_routes():
 
 
 def commands():
-    kept = {**fault_commands(None), **upkeep.Upkeep.commands(None), **timelines.Timelines.commands(None)}
+    kept = {**fault_commands(None), **upkeep.LogMaintenance.commands(None), **timelines.Timelines.commands(None)}
     return set(kept)
 
 

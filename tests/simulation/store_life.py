@@ -20,7 +20,7 @@ from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.log.archive.objects.archive_log import log_name
 from pipeline_broker.log.object_journal import object_journal
 from pipeline_broker.node.archive_store import ArchiveStore
-from pipeline_broker.node.data_directory import open_broker, upkeep_of
+from pipeline_broker.node.data_directory import maintenance_of, open_broker
 from pipeline_broker.node.options import StartBlockedError
 from pipeline_broker.node.standby import wait_for_lease
 from pipeline_broker.node.upkeep import WATCH_SECONDS, TakenOverError
@@ -195,9 +195,9 @@ class StoreLife(Life):
     def _new_commits(self):
         return StoreCommits(self.process, self.world.trace.note)
 
-    async def _start_upkeep(self, nursery):
-        upkeep = upkeep_of(self.broker, self.surroundings.segment_sealed)
-        await nursery.start(upkeep.run)
+    async def _start_maintenance(self, nursery):
+        maintenance = maintenance_of(self.broker, self.surroundings.segment_sealed)
+        await nursery.start(maintenance.run)
 
     async def _serve(self, task_status):
         try:

@@ -144,7 +144,7 @@ class Life:
     def _new_commits(self):
         return self.world.new_commits()
 
-    async def _start_upkeep(self, nursery):
+    async def _start_maintenance(self, nursery):
         """What a broker does beside serving."""
         await nursery.start(prepare_ahead, self.journal, self.surroundings.prepare_wanted)
         await nursery.start(sync_in_time, self.journal, self.surroundings.sync_wanted)
@@ -189,7 +189,7 @@ class Life:
         async with trio.open_nursery() as nursery:
             await nursery.start(run_timer, self.broker, self.surroundings.timer)
             await nursery.start(self._run_server, nursery.cancel_scope)
-            await self._start_upkeep(nursery)
+            await self._start_maintenance(nursery)
             task_status.started()
 
     async def _run_server(self, scope, task_status):
