@@ -21,7 +21,7 @@ from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.process import with_actual_settings
-from pipeline_broker.node.surroundings import Surroundings
+from pipeline_broker.node.surroundings import BrokerWiring
 from stages.committer import Submission
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Life:
                 in_memory = self._files is not None
                 segment_bytes = MEMORY_SEGMENT_BYTES if in_memory else SEGMENT_BYTES
                 files = FaultyFiles(SystemFileSystem() if self._files is None else self._files)
-                surroundings = Surroundings(
+                wiring = BrokerWiring(
                     options.mode,
                     listeners,
                     clock_ms=self._clock.now_ms,
@@ -132,12 +132,12 @@ class Life:
                     flush=options.flush,
                     files=files,
                     segment_bytes=segment_bytes,
-                    ports=surroundings.ports,
+                    ports=wiring.ports,
                     store=self._store,
                 )
                 stack.callback(broker.logs.close)
-                assembled = assemble(options, listeners, journal, broker, surroundings, self._timeline)
-                maintenance = maintenance_of(broker, surroundings.segment_sealed)
+                assembled = assemble(options, listeners, journal, broker, wiring, self._timeline)
+                maintenance = maintenance_of(broker, wiring.segment_sealed)
                 async with trio.open_nursery() as nursery:
                     await assembled.start(nursery, prepares_ahead=not in_memory)
                     await nursery.start(maintenance.run)

@@ -21,7 +21,7 @@ from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.journal.journal_port import JournalPort
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.options import ServeOptions, commit_pace_of, limits_of, mode_of
-from pipeline_broker.node.surroundings import Surroundings
+from pipeline_broker.node.surroundings import BrokerWiring
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from stages.commit_storage import CommitStorage
 from stages.committer import Commit
@@ -75,7 +75,7 @@ class JournalStorage:
 
 def compose(
     options: ServeOptions,
-    surroundings: Surroundings,
+    wiring: BrokerWiring,
     broker: Broker,
     application: Application,
     storage: CommitStorage,
@@ -88,7 +88,7 @@ def compose(
 
     Args:
         options: options of the broker.
-        surroundings: ports of the broker.
+        wiring: ports of the broker.
         broker: recovered broker.
         application: dispatcher of the broker, possibly wrapped.
         storage: journal of the broker.
@@ -111,7 +111,7 @@ def compose(
         commit_delay_seconds=options.commit_delay_seconds,
         **arguments,
     )
-    surroundings.connect(broker, server, switch)
+    wiring.connect(broker, server, switch)
     return server
 
 
@@ -125,7 +125,7 @@ class AssembledBroker:
         server: socket server.
         listeners: bound listeners.
         journal: journal of the commits.
-        surroundings: ports of the broker.
+        wiring: ports of the broker.
     """
 
     broker: Broker
@@ -133,7 +133,7 @@ class AssembledBroker:
     server: SocketServer
     listeners: BrokerListeners
     journal: JournalPort
-    surroundings: Surroundings
+    wiring: BrokerWiring
 
     async def start(self, nursery: trio.Nursery, *, prepares_ahead: bool = True) -> None:
         """Serve, and start the tasks that a serving broker needs. The end of the server cancels the nursery.
@@ -142,12 +142,12 @@ class AssembledBroker:
             nursery: nursery for all tasks.
             prepares_ahead: whether to prepare disk space for the journal.
         """
-        await nursery.start(run_timer, self.broker, self.surroundings.timer)
+        await nursery.start(run_timer, self.broker, self.wiring.timer)
         await nursery.start(self._run_server, nursery.cancel_scope)
-        nursery.start_soon(self.surroundings.changes.run)
+        nursery.start_soon(self.wiring.changes.run)
         if prepares_ahead:
-            await nursery.start(prepare_ahead, self.journal, self.surroundings.prepare_wanted)
-        await nursery.start(sync_in_time, self.journal, self.surroundings.sync_wanted)
+            await nursery.start(prepare_ahead, self.journal, self.wiring.prepare_wanted)
+        await nursery.start(sync_in_time, self.journal, self.wiring.sync_wanted)
 
     async def _run_server(
         self, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -161,22 +161,22 @@ def assemble(
     listeners: BrokerListeners,
     journal: JournalPort,
     broker: Broker,
-    surroundings: Surroundings,
+    wiring: BrokerWiring,
     timeline: Timeline | None,
 ) -> AssembledBroker:
     """Put together a recovered broker, its listeners and its server. It does not run yet."""
     listeners.follow_at_start(broker.config, lambda: broker.scram_users, broker.failed_logins)
     dispatcher = Dispatcher(broker, loads_in_threads=True)
     switch = FaultSwitch(dispatcher, broker)
-    storage = JournalStorage(journal, surroundings.ports.fault_files)
-    server = compose(options, surroundings, broker, switch, storage, switch=switch, timeline=timeline)
+    storage = JournalStorage(journal, wiring.ports.fault_files)
+    server = compose(options, wiring, broker, switch, storage, switch=switch, timeline=timeline)
     return AssembledBroker(
         broker=broker,
         dispatcher=dispatcher,
         server=server,
         listeners=listeners,
         journal=journal,
-        surroundings=surroundings,
+        wiring=wiring,
     )
 
 

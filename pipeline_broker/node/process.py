@@ -32,7 +32,7 @@ from pipeline_broker.node.garbage import shorten_collections
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers, ObserversUnavailableError
 from pipeline_broker.node.options import ServeOptions, StartBlockedError, StartError
-from pipeline_broker.node.surroundings import Surroundings
+from pipeline_broker.node.surroundings import BrokerWiring
 from pipeline_broker.node.timelines import Timelines
 from pipeline_broker.owner_only import is_open_to_others
 from stages.committer import CommitFailedError
@@ -195,13 +195,13 @@ async def _start(
         stack.callback(observers.close)
         if store is not None and observers.store_request_ended is not None:
             store = store.observed(observers.store_request_ended)
-        surroundings = Surroundings(options.mode, listeners, fault_files=files, store=store)
+        wiring = BrokerWiring(options.mode, listeners, fault_files=files, store=store)
         journal, broker = open_broker(
             options.data,
             options.config,
             flush=options.flush,
             files=files,
-            ports=surroundings.ports,
+            ports=wiring.ports,
             store=store,
         )
         _warn_of_durability(options, broker)
@@ -213,7 +213,7 @@ async def _start(
         stack.callback(broker.logs.close)
         for rule in rules:
             broker.faults.add(*rule, "file")
-        await _serve(options, listeners, journal, broker, surroundings, observers, on_ready, task_status)
+        await _serve(options, listeners, journal, broker, wiring, observers, on_ready, task_status)
 
 
 def _warn_of_durability(options: ServeOptions, broker: Broker) -> None:
@@ -231,12 +231,12 @@ async def _serve(
     listeners: BrokerListeners,
     journal: JournalPort,
     broker: Broker,
-    surroundings: Surroundings,
+    wiring: BrokerWiring,
     observers: Observers,
     on_ready: Callable[[str], None],
     task_status: trio.TaskStatus[SocketServer],
 ) -> None:
-    assembled = assemble(options, listeners, journal, broker, surroundings, observers.timeline)
+    assembled = assemble(options, listeners, journal, broker, wiring, observers.timeline)
     server = assembled.server
     timelines = Timelines(broker, server, functools.partial(observers.publish, server), wall_clock_ms)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -252,7 +252,7 @@ async def _serve(
             # Timelines are on before the server accepts a connection, so that no request is missing.
             await assembled.start(nursery)
             nursery.start_soon(return_regularly, broker.edges)
-            await _start_maintenance(nursery, options, broker, surroundings.segment_sealed, timelines)
+            await _start_maintenance(nursery, options, broker, wiring.segment_sealed, timelines)
             if server.is_stopping:
                 return
             for line in listeners.further_lines:

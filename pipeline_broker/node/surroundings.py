@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from stages.mode import Mode
     from stages.socket_server import SocketServer
 
-__all__ = ["Surroundings"]
+__all__ = ["BrokerWiring"]
 
 
-class Surroundings:
+class BrokerWiring:
     """Ports that lead to a server made later.
 
     A broker is recovered before its server exists, because a failed startup must not serve. So the broker gets its

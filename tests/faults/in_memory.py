@@ -21,7 +21,7 @@ from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.node.assembly import JournalStorage, compose, run_timer
 from pipeline_broker.node.options import ServeOptions
-from pipeline_broker.node.surroundings import Surroundings
+from pipeline_broker.node.surroundings import BrokerWiring
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.codec import decode, encode
@@ -155,8 +155,8 @@ async def serving(mode, *settings, wrap=lambda application: application, **argum
     """A broker with a topic `t` of two partitions and one `u`; `wrap` stands around its application."""
     config, _ = parse_settings([tuple(setting.split("=", 1)) for setting in settings])
     journal = Journal.open(Path("/data"), flush="always", segment_bytes=1 << 20, files=MemoryFileSystem())
-    surroundings = Surroundings(MODES[mode], clock_ms=now_ms)
-    broker = Broker(config, LogManager(journal), ports=surroundings.ports)
+    wiring = BrokerWiring(MODES[mode], clock_ms=now_ms)
+    broker = Broker(config, LogManager(journal), ports=wiring.ports)
     broker.recover(1)
     journal.sync(journal.write(broker.first_entries(1)))
     switch = FaultSwitch(Dispatcher(broker), broker)
@@ -165,9 +165,9 @@ async def serving(mode, *settings, wrap=lambda application: application, **argum
     arguments.setdefault("limits", LIMITS)
     arguments.setdefault("executor", ScriptedCommits())
     storage = JournalStorage(journal)
-    server = MemoryServer(compose(options, surroundings, broker, application, storage, switch=switch, **arguments))
+    server = MemoryServer(compose(options, wiring, broker, application, storage, switch=switch, **arguments))
     async with trio.open_nursery() as nursery:
-        await nursery.start(run_timer, broker, surroundings.timer)
+        await nursery.start(run_timer, broker, wiring.timer)
         async with trio.open_nursery() as running:
             await running.start(server.run)
             client = Client(await server.connect())

@@ -16,7 +16,7 @@ from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.object_journal.object_journal import ObjectJournal
 from pipeline_broker.node.assembly import JournalStorage, compose, run_timer
 from pipeline_broker.node.options import ServeOptions
-from pipeline_broker.node.surroundings import Surroundings
+from pipeline_broker.node.surroundings import BrokerWiring
 from pipeline_broker.objects.fencing import take_over
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.records.batch import iterate_batches
@@ -71,8 +71,8 @@ async def life(store, mode):
     config, _ = parse_settings([])
     ownership = take_over(store, LOG, 1, lambda: next(nonces).to_bytes(16, "big"))
     journal = ObjectJournal(store, LOG, 1, ownership, TakenDirectory.take(Path("/data"), MemoryFileSystem()))
-    surroundings = Surroundings(MODES[mode])
-    broker = Broker(config, LogManager(journal), ports=surroundings.ports)
+    wiring = BrokerWiring(MODES[mode])
+    broker = Broker(config, LogManager(journal), ports=wiring.ports)
     now_ms = broker.ports.clock_ms()
     broker.recover(now_ms)
     entries = broker.first_entries(now_ms)
@@ -81,10 +81,10 @@ async def life(store, mode):
     switch = FaultSwitch(Dispatcher(broker), broker)
     options = ServeOptions(mode=MODES[mode], flush="always", data=Path("/data"), config=config)
     server = MemoryServer(
-        compose(options, surroundings, broker, switch, JournalStorage(journal), switch=switch, limits=LIMITS)
+        compose(options, wiring, broker, switch, JournalStorage(journal), switch=switch, limits=LIMITS)
     )
     async with trio.open_nursery() as nursery:
-        await nursery.start(run_timer, broker, surroundings.timer)
+        await nursery.start(run_timer, broker, wiring.timer)
         async with trio.open_nursery() as running:
             await running.start(server.run)
             yield Scene(broker, server, switch)

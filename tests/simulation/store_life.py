@@ -196,7 +196,7 @@ class StoreLife(Life):
         return StoreCommits(self.process, self.world.trace.note)
 
     async def _start_maintenance(self, nursery):
-        maintenance = maintenance_of(self.broker, self.surroundings.segment_sealed)
+        maintenance = maintenance_of(self.broker, self.wiring.segment_sealed)
         await nursery.start(maintenance.run)
 
     async def _serve(self, task_status):

@@ -19,7 +19,7 @@ from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.node.assembly import JournalStorage, compose, prepare_ahead, run_timer, sync_in_time
 from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.node.options import ServeOptions, limits_of, mode_of
-from pipeline_broker.node.surroundings import Surroundings
+from pipeline_broker.node.surroundings import BrokerWiring
 from stages.committer import CommitFailedError
 from stages.response_order import ResponseOrder
 from stages.testing.drawn_commits import DrawnCommits
@@ -62,7 +62,7 @@ class Life:
     def __init__(self, world):
         self.world = world
         self.watch = Watch(world.scenario, world.trace, world.complain, self._injected, self.check_stored)
-        self.broker = self.server = self.journal = self.surroundings = None
+        self.broker = self.server = self.journal = self.wiring = None
         self.clients = []
         self.ended_by = None
         self.is_over = False
@@ -92,18 +92,16 @@ class Life:
             config=config,
             commits_in_flight=scenario.commits_in_flight,
         )
-        self.surroundings = surroundings = Surroundings(options.mode, clock_ms=wall_clock_ms)
+        self.wiring = wiring = BrokerWiring(options.mode, clock_ms=wall_clock_ms)
         advertised = dict.fromkeys(LISTENERS, ("broker.test", 9092))
-        self.journal, self.broker = await self._open(
-            config, attrs.evolve(surroundings.ports, advertised=advertised.get)
-        )
+        self.journal, self.broker = await self._open(config, attrs.evolve(wiring.ports, advertised=advertised.get))
         self.broker.quotas.clock_ns = lambda: round(trio.current_time() * 1_000_000_000)
         dispatcher = Dispatcher(self.broker, loads_in_threads=True)
         application = self.watch.around(dispatcher, self.broker, self.journal)
         limits = limits_of(config)
         self.server = self.watch.server = compose(
             options,
-            surroundings,
+            wiring,
             self.broker,
             application,
             JournalStorage(self.journal),
@@ -146,8 +144,8 @@ class Life:
 
     async def _start_maintenance(self, nursery):
         """What a broker does beside serving."""
-        await nursery.start(prepare_ahead, self.journal, self.surroundings.prepare_wanted)
-        await nursery.start(sync_in_time, self.journal, self.surroundings.sync_wanted)
+        await nursery.start(prepare_ahead, self.journal, self.wiring.prepare_wanted)
+        await nursery.start(sync_in_time, self.journal, self.wiring.sync_wanted)
 
     async def _close(self):
         self.journal.close()
@@ -187,7 +185,7 @@ class Life:
 
     async def _serve(self, task_status):
         async with trio.open_nursery() as nursery:
-            await nursery.start(run_timer, self.broker, self.surroundings.timer)
+            await nursery.start(run_timer, self.broker, self.wiring.timer)
             await nursery.start(self._run_server, nursery.cancel_scope)
             await self._start_maintenance(nursery)
             task_status.started()
