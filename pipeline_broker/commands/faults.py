@@ -15,7 +15,7 @@ import click
 
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.faults.rule_text import parse_arguments
-from pipeline_broker.node.admin_socket import CommandFailedError, NobodyAnswersError, ask
+from pipeline_broker.node.admin_socket import CommandFailedError, NoBrokerError, ask
 
 __all__ = ["faults"]
 
@@ -82,7 +82,7 @@ def faults(action: str, arguments: tuple[str, ...], data: Path, *, as_json: bool
     """  # noqa: D301 - click's mark for "do not rewrap"
     try:
         answer = ask(data, f"faults {action}", **ACTIONS[action](arguments))
-    except (FaultError, NobodyAnswersError, CommandFailedError) as error:
+    except (FaultError, NoBrokerError, CommandFailedError) as error:
         _fail(str(error))
     click.echo(json.dumps(answer) if as_json else _format_answer(action, answer))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from pipeline_broker.node.admin_socket import CommandFailedError, NobodyAnswersError, ask
+from pipeline_broker.node.admin_socket import CommandFailedError, NoBrokerError, ask
 
 __all__ = ["timelines"]
 
@@ -34,7 +34,7 @@ def timelines(action: str, data: Path, *, as_json: bool) -> None:
     """  # noqa: D301 - click's mark for "do not rewrap"
     try:
         answer = ask(data, f"timelines {action}")
-    except (NobodyAnswersError, CommandFailedError) as error:
+    except (NoBrokerError, CommandFailedError) as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
     click.echo(json.dumps(answer) if as_json else _line(answer))

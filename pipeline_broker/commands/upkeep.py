@@ -24,7 +24,7 @@ import trio
 from pipeline_broker.commands.settings_options import data_option, load_config, settings_options
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
-from pipeline_broker.node.admin_socket import CommandFailedError, NobodyAnswersError, ask
+from pipeline_broker.node.admin_socket import CommandFailedError, NoBrokerError, ask
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
@@ -101,9 +101,9 @@ def _run(
         _fail(f"{directory} is not a data directory: it has no journal", EXIT_USAGE)
     skipped: dict[str, list[str]] = {}
     try:
-        changed = ask(directory, maintenance.command, topic=topic)["changed"]
-    except NobodyAnswersError:
-        changed, skipped = _run_offline(maintenance, directory, config if config_files or settings else None, topic)
+        changed = ask(directory, work.command, topic=topic)["changed"]
+    except NoBrokerError:
+        changed, left_alone = _do_here(work, directory, config if config_files or settings else None, topic)
     except CommandFailedError as error:
         _fail(str(error), EXIT_FAILED)
     if changed or not skipped:

@@ -24,7 +24,7 @@ from pipeline_broker.first_cause import first_cause
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
 
-__all__ = ["ADMIN_NAME", "CommandFailedError", "NobodyAnswersError", "ask", "fault_commands", "serve_admin"]
+__all__ = ["ADMIN_NAME", "CommandFailedError", "NoBrokerError", "ask", "fault_commands", "serve_admin"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class CommandFailedError(Exception):
     """The broker refused the command or could not complete it. The text is one line."""
 
 
-class NobodyAnswersError(Exception):
+class NoBrokerError(Exception):
     """No broker runs on the data directory."""
 
 
@@ -187,7 +187,7 @@ def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]
     """Send a command to the broker on a data directory, and wait for its answer.
 
     Raises:
-        NobodyAnswersError: no broker runs there.
+        NoBrokerError: no broker runs there.
         CommandFailedError: the command failed.
     """
     line = json.dumps({"command": command, **arguments}).encode() + b"\n"
@@ -200,7 +200,7 @@ def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]
                 answered = answers.readline()
         except OSError as error:
             if error.errno in NO_BROKER:
-                raise NobodyAnswersError(f"no broker runs on {directory}: name its directory with --data") from None
+                raise NoBrokerError(f"no broker runs on {directory}: name its directory with --data") from None
             raise CommandFailedError(
                 f"cannot connect to the broker on {directory}: {error.strerror or error}"
             ) from None

@@ -6,7 +6,7 @@ roll, are archived, recycled, retained, compacted and deleted many times. What m
 (topics, commits, ids of producers) and in KeptPartitions (records).
 """
 
-from pipeline_broker.node.admin_socket import CommandFailedError, NobodyAnswersError, ask
+from pipeline_broker.node.admin_socket import CommandFailedError, NoBrokerError, ask
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
@@ -71,7 +71,7 @@ class Deeds:
                 ):
                     deed(client)
                     self.done.append(deed.__name__)
-        except (ConnectionError, CommandFailedError, NobodyAnswersError):
+        except (ConnectionError, CommandFailedError, NoBrokerError):
             return False
         return True
 

@@ -15,7 +15,7 @@ import trio
 
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.node import admin_socket as admin
-from pipeline_broker.node.admin_socket import ADMIN_NAME, CommandFailedError, NobodyAnswersError, ask, serve_admin
+from pipeline_broker.node.admin_socket import ADMIN_NAME, CommandFailedError, NoBrokerError, ask, serve_admin
 
 WAIT_SECONDS = 20.0
 
@@ -285,7 +285,7 @@ def test_only_the_owner_may_command_and_nothing_is_left_at_the_end(tmp_path):
 def test_a_dead_brokers_socket_is_replaced(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead, admin._short_path(tmp_path) as path:
         dead.bind(path)
-    with pytest.raises(NobodyAnswersError):
+    with pytest.raises(NoBrokerError):
         ask(tmp_path, "echo")
     assert with_admin(tmp_path, lambda: ask(tmp_path, "echo")) == {"given": {}}
 
@@ -337,5 +337,5 @@ def test_an_answer_that_a_broker_s_end_cuts_off_is_no_answer(tmp_path, answer):
 
 
 def test_nobody_answers_where_no_broker_runs(tmp_path):
-    with pytest.raises(NobodyAnswersError, match="no broker runs on"):
+    with pytest.raises(NoBrokerError, match="no broker runs on"):
         ask(tmp_path, "echo")
