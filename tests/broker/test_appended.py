@@ -4,7 +4,7 @@ from pipeline_broker.broker.appended import Appended, in_one_commit
 from stages.request import Pending, Send
 
 
-def test_what_was_appended_first_comes_true_before_what_another_coordinator_appended_behind_it():
+def test_entries_apply_in_the_order_in_which_they_were_appended():
     told, first, answer = [], Appended(), Send(b"")
     first.add("first", lambda: told.append("first"))
     result = in_one_commit(first, Pending(["second"], answer, lambda: told.append("second")), answer)

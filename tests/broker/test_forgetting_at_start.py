@@ -75,7 +75,7 @@ def killed(desk, kills):
 
 
 @pytest.mark.parametrize("kills", range(3))
-def test_the_rest_is_forgotten_at_the_next_start_and_nothing_else_is(desk, kills):
+def test_the_next_startup_deletes_the_remaining_offsets_and_no_others(desk, kills):
     for topic in ("t", "u"):
         commit(desk, topic)
     commit(desk, group_id="other")
@@ -88,7 +88,7 @@ def test_the_rest_is_forgotten_at_the_next_start_and_nothing_else_is(desk, kills
         assert forget(each) == 0
 
 
-def test_a_topic_that_was_made_anew_in_the_meantime_does_not_inherit_the_rest(desk):
+def test_a_topic_created_again_does_not_inherit_the_remaining_offsets(desk):
     commit(desk)
     delete(desk)
     create(desk)
@@ -97,7 +97,7 @@ def test_a_topic_that_was_made_anew_in_the_meantime_does_not_inherit_the_rest(de
     assert offsets(again) == offsets(again.restart()) == {}
 
 
-def test_what_was_committed_for_the_topic_made_anew_stays(desk):
+def test_offsets_of_the_topic_created_again_stay(desk):
     commit(desk)
     delete(desk)
     create(desk)
@@ -109,7 +109,7 @@ def test_what_was_committed_for_the_topic_made_anew_stays(desk):
 
 @pytest.mark.parametrize("is_made_anew", [False, True])
 @pytest.mark.parametrize("ends_before", [False, True])
-def test_what_an_open_transaction_has_stored_goes_too(desk, is_made_anew, ends_before):
+def test_offsets_of_an_open_transaction_are_deleted_too(desk, is_made_anew, ends_before):
     """It may end before its offsets are forgotten: they are seen then, and go nevertheless."""
     producer = store(desk)
     delete(desk)
@@ -124,7 +124,7 @@ def test_what_an_open_transaction_has_stored_goes_too(desk, is_made_anew, ends_b
     assert offsets(again) == offsets(again.restart()) == {}
 
 
-def test_what_an_open_transaction_has_stored_for_a_topic_that_there_is_stays(desk):
+def test_offsets_of_an_open_transaction_for_an_existing_topic_stay(desk):
     producer = store(desk)
     again = producer.desk = killed(desk, 0)
     assert forget(again) == 0
@@ -132,7 +132,7 @@ def test_what_an_open_transaction_has_stored_for_a_topic_that_there_is_stays(des
     assert offsets(again) == offsets(again.restart()) == {"t": PARTITIONS}
 
 
-def test_offsets_that_were_stored_without_the_id_of_their_topic_stay_while_there_is_one_of_the_name(desk):
+def test_offsets_without_a_topic_id_stay_while_a_topic_of_the_name_exists(desk):
     """As earlier releases stored those of transactions."""
     for topic in ("t", "gone"):
         record = offset_record(OffsetKey("g", topic, 0), CommittedOffset(7, topic_id=NO_TOPIC_ID))
@@ -142,7 +142,7 @@ def test_offsets_that_were_stored_without_the_id_of_their_topic_stay_while_there
     assert offsets(again) == {"t": 1}
 
 
-def test_nothing_is_forgotten_while_a_record_of_topics_cannot_be_read(desk):
+def test_nothing_is_deleted_while_a_topic_record_cannot_be_read(desk):
     """The topic may be there: whoever repairs the record has the offsets, too."""
     commit(desk)
     key = topic_record(desk.broker.topics.get("t")).key

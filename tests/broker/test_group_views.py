@@ -50,7 +50,7 @@ def assign(board, assignment, protocol_type="consumer"):
     return member.assignment
 
 
-def test_a_partition_without_a_commit_has_no_lag_of_0(board):
+def test_a_partition_without_a_committed_offset_has_an_unknown_lag(board):
     assert assign(board, written([("t", [1, 0])], 1)) == {"t": (0, 1)}
     board.commit("other", 4)
     views = [(view.partition, view.committed, view.end, view.lag) for view in group_offsets(board.desk.broker, "g")]
@@ -65,7 +65,7 @@ def test_state_and_kind_are_those_of_kafkas_tools(board):
     assert shown == [("g", GroupType.CLASSIC, "Stable", False), ("other", GroupType.CLASSIC, "Empty", True)]
 
 
-def test_partitions_that_are_not_there_are_assigned_and_have_no_offsets(board):
+def test_missing_partitions_are_assigned_and_have_no_offsets(board):
     assert assign(board, written([("t", [7]), ("nowhere", [0])], 1)) == {"nowhere": (0,), "t": (7,)}
     assert list(group_offsets(board.desk.broker, "g")) == []
 
@@ -81,12 +81,12 @@ def test_partitions_that_are_not_there_are_assigned_and_have_no_offsets(board):
     ],
     ids=["a version below 0", "too short for one", "cut short", "other kind of members", "longer than is read"],
 )
-def test_an_assignment_that_is_not_read_is_not_known_and_no_error(board, assignment, protocol_type):
+def test_an_undecoded_assignment_is_unknown_and_not_an_error(board, assignment, protocol_type):
     assert assign(board, assignment, protocol_type) is None
     assert finished(dashboard_group(board.desk.broker, "g"))["members"][0]["assignment"] is None
 
 
-def test_the_embedded_broker_the_dashboard_and_the_command_tell_the_same_lag():
+def test_the_embedded_broker_the_dashboard_and_the_command_show_the_same_lag():
     """Two records are read, eight deleted, ten were written."""
     import confluent_kafka as ck
     import confluent_kafka.admin as cka

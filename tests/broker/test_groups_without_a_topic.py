@@ -9,7 +9,7 @@ from tests.apis.desk import Desk
 from tests.state.groups.consumer.consumer_driver import JOIN
 
 
-def test_who_waits_for_records_that_have_no_place_is_told_so_and_does_not_wait_for_ever():
+def test_a_waiting_member_gets_an_error_if_the_topic_does_not_exist():
     desk, told = Desk(), []
     desk.create_topic("t")
     groups = desk.broker.groups

@@ -15,7 +15,7 @@ from tests.state_records import DEEP, METADATA, TOPICS, any_records, sound
 @pytest.mark.parametrize("topic", TOPICS)
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_a_reader_returns_or_says_that_the_record_is_corrupt(topic, data):
+def test_a_reader_returns_or_raises_corrupt_state_record_error(topic, data):
     key, value = data.draw(any_records(topic))
     with contextlib.suppress(CorruptStateRecordError):
         reader_of(topic)(key or b"", value)
@@ -24,7 +24,7 @@ def test_a_reader_returns_or_says_that_the_record_is_corrupt(topic, data):
 @pytest.mark.parametrize("topic", TOPICS)
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_a_start_takes_apart_whatever_the_reader_reads_or_refuses(topic, data):
+def test_a_startup_decodes_every_record_that_the_reader_accepts_or_rejects(topic, data):
     key, value = data.draw(any_records(topic))
     try:
         is_nothing = reader_of(topic)(key or b"", value) is None
@@ -41,7 +41,7 @@ def test_sound_records_of_the_metadata_partition_are_read(record):
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_a_type_that_is_not_known_is_stepped_over(topic):
+def test_an_unknown_type_is_skipped(topic):
     assert reader_of(topic)(b"\x7f\x7fwhatever", b"whatever") is None
     assert not is_known_of(topic)(b"\x7f\x7fwhatever")
 
@@ -57,7 +57,7 @@ def test_json_that_nests_too_deep_is_corrupt():
                 reader_of(METADATA_TOPIC)(record.key, DEEP)
 
 
-def test_the_reason_shows_nothing_of_a_secret():
+def test_the_reason_contains_no_secret():
     for key, value in sound(METADATA_TOPIC):
         broken = value.replace(b'"', b"'")
         if broken != value:

@@ -61,7 +61,7 @@ PROPERTY = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=
     clean=st.booleans(),
     upkeep=st.sampled_from([None, ReplayDesk.archive_all, ReplayDesk.compact_all]),
 )
-def test_whatever_bytes_are_found_everything_else_is_as_it_was(sound, records, clean, upkeep):
+def test_arbitrary_records_do_not_affect_other_state(sound, records, clean, upkeep):
     check(sound, records, clean=clean, upkeep=upkeep)
 
 
@@ -75,5 +75,5 @@ STRANGE = st.sampled_from([OFFSETS_TOPIC, OFFSETS_TOPIC, OFFSETS_TOPIC, TRANSACT
     ),
     clean=st.booleans(),
 )
-def test_what_can_be_decoded_and_makes_no_sense_harms_nothing_else(sound, records, clean):
+def test_valid_but_contradictory_records_do_not_affect_other_state(sound, records, clean):
     check(sound, records, clean=clean)

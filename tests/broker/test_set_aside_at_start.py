@@ -78,7 +78,7 @@ def classic_member(member_id="m", instance=None, **fields):
 
 
 @pytest.mark.parametrize("topic", [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC, METADATA_TOPIC])
-def test_a_record_that_cannot_be_read_is_named_in_one_line(desk, caplog, topic):
+def test_an_unreadable_record_is_named_in_one_line(desk, caplog, topic):
     expected = seen(desk)
     offset = desk.broker.logs.find(topic, desk.partition(topic)).log_end_offset
     again, _ = started(desk, caplog, (topic, (b"x", b"y")))
@@ -88,7 +88,7 @@ def test_a_record_that_cannot_be_read_is_named_in_one_line(desk, caplog, topic):
     assert seen(again) == expected
 
 
-def test_the_records_around_it_count(desk, caplog):
+def test_the_records_around_it_apply(desk, caplog):
     """Of one batch, too."""
     sound = [offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(number)) for number in (1, 2)]
     desk.append(OFFSETS_TOPIC, 1, [pair(sound[0]), (sound[0].key, b"\0"), pair(sound[1])])
@@ -98,7 +98,7 @@ def test_the_records_around_it_count(desk, caplog):
     assert found.committed.offset == 2
 
 
-def test_the_earlier_value_counts_where_the_latest_cannot_be_read(desk, caplog):
+def test_the_previous_value_applies_if_the_latest_cannot_be_read(desk, caplog):
     record = offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(5))
     again, _ = started(desk, caplog, (OFFSETS_TOPIC, pair(record)), (OFFSETS_TOPIC, (record.key, b"\0\x63")))
     (found,) = again.broker.groups.coordinator.fetch("new")
@@ -116,7 +116,7 @@ def test_a_tombstone_lets_a_compacted_topic_lose_the_record(desk, caplog):
     assert not found
 
 
-def test_a_flood_of_them_is_counted_behind_the_first_lines(desk, caplog):
+def test_unreadable_records_beyond_the_first_lines_are_counted(desk, caplog):
     desk.append(OFFSETS_TOPIC, 1, [(b"x", None)] * (LINES_MAX + 7))
     again, _ = started(desk, caplog)
     assert len(lines(caplog)) == LINES_MAX + 1
@@ -124,7 +124,7 @@ def test_a_flood_of_them_is_counted_behind_the_first_lines(desk, caplog):
     assert (again.broker.set_aside.count, len(again.broker.set_aside.records)) == (LINES_MAX + 7, LINES_MAX)
 
 
-def test_a_batch_whose_records_cannot_be_told_apart_is_set_aside_from_there_on(desk, caplog):
+def test_a_malformed_batch_is_set_aside_from_its_first_unreadable_record(desk, caplog):
     batch = build_batch([NewRecord(None, b"\x7f\x7f%d" % number, 0) for number in range(3)])
     header, broken = assembled(read_header(batch), batch[HEADER_SIZE:-1])
     log = desk.broker.logs.find(OFFSETS_TOPIC, 1)
@@ -134,7 +134,7 @@ def test_a_batch_whose_records_cannot_be_told_apart_is_set_aside_from_there_on(d
     assert record.offset == log.log_end_offset - 1
 
 
-def test_what_is_shown_of_a_record_is_one_line_of_plain_characters(desk, caplog):
+def test_a_set_aside_record_is_shown_as_one_printable_line(desk, caplog):
     key = OffsetKey("new\n\x1b[31m" + "x" * 30_000, TOPIC, 0)
     started(
         desk,
@@ -152,7 +152,7 @@ def test_what_is_shown_of_a_record_is_one_line_of_plain_characters(desk, caplog)
 
 @pytest.mark.parametrize("topic", [TRANSACTIONS_TOPIC, SHARE_TOPIC])
 @pytest.mark.parametrize("committed", [True, False])
-def test_markers_in_the_topics_of_other_coordinators_are_no_records(desk, caplog, topic, committed):
+def test_markers_in_topics_of_other_coordinators_are_ignored(desk, caplog, topic, committed):
     """Whoever may write there may do so in a transaction; its marker is not about any id."""
     producer = {"producer_id": 900, "producer_epoch": 0, "base_sequence": 0}
     desk.append(topic, 1, [(b"\x7f\x7fof a type that is not known", b"v")], transactional=True, **producer)
@@ -162,7 +162,7 @@ def test_markers_in_the_topics_of_other_coordinators_are_no_records(desk, caplog
     assert not found
 
 
-def test_what_a_transaction_stored_and_cannot_be_read_is_set_aside(desk, caplog):
+def test_an_unreadable_record_of_a_transaction_is_set_aside(desk, caplog):
     desk.append(OFFSETS_TOPIC, 1, [(b"\0\1\0", b"v")], producer_id=900, producer_epoch=0, transactional=True)
     _, found = started(desk, caplog)
     assert len(found) == 1
@@ -180,7 +180,7 @@ KINDS = {
 
 @pytest.mark.parametrize("there", KINDS)
 @pytest.mark.parametrize("comes", KINDS)
-def test_a_group_stays_what_it_is_until_it_is_deleted(desk, caplog, there, comes):
+def test_a_group_keeps_its_type_until_it_is_deleted(desk, caplog, there, comes):
     again, found = started(desk, caplog, (OFFSETS_TOPIC, KINDS[there]), (OFFSETS_TOPIC, KINDS[comes]))
     assert len(found) == (there is not comes)
     assert again.broker.groups.coordinator.registry.get("new").group_type is there
@@ -188,7 +188,7 @@ def test_a_group_stays_what_it_is_until_it_is_deleted(desk, caplog, there, comes
 
 @pytest.mark.parametrize("there", KINDS)
 @pytest.mark.parametrize("comes", KINDS)
-def test_behind_its_tombstone_it_may_be_of_another_kind(desk, caplog, there, comes):
+def test_after_its_tombstone_a_group_may_have_another_type(desk, caplog, there, comes):
     gone = (KINDS[there][0], None)
     again, found = started(desk, caplog, *((OFFSETS_TOPIC, record) for record in (KINDS[there], gone, KINDS[comes])))
     assert not found
@@ -196,7 +196,7 @@ def test_behind_its_tombstone_it_may_be_of_another_kind(desk, caplog, there, com
 
 
 @pytest.mark.parametrize("comes", [GroupType.CONSUMER, GroupType.SHARE])
-def test_nothing_is_shown_of_a_group_that_went_as_one_of_another_kind(desk, caplog, comes):
+def test_a_deleted_group_of_another_type_is_not_shown(desk, caplog, comes):
     offset = OffsetKey("new", TOPIC, 0)
     records = [pair(offset_record(offset, CommittedOffset(5))), KINDS[comes]]
     records += [(KINDS[comes][0], None), pair(offset_tombstone(offset))]
@@ -206,7 +206,7 @@ def test_nothing_is_shown_of_a_group_that_went_as_one_of_another_kind(desk, capl
 
 
 @pytest.mark.parametrize("comes", KINDS)
-def test_a_group_of_which_only_offsets_are_known_may_become_any(desk, caplog, comes):
+def test_a_group_with_offsets_only_may_get_any_type(desk, caplog, comes):
     offset = pair(offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(5)))
     again, found = started(desk, caplog, (OFFSETS_TOPIC, offset), (OFFSETS_TOPIC, KINDS[comes]))
     assert not found
@@ -226,13 +226,13 @@ def test_a_group_of_which_only_offsets_are_known_may_become_any(desk, caplog, co
         (updated(Subject.MEMBER, member(("range", SUBSCRIPTION)), "m")[0], b"\0\0"),
     ],
 )
-def test_a_group_that_could_not_have_come_to_be_is_set_aside(desk, caplog, record):
+def test_an_impossible_group_is_set_aside(desk, caplog, record):
     again, found = started(desk, caplog, (OFFSETS_TOPIC, record))
     assert len(found) == 1
     assert again.broker.groups.coordinator.registry.get("new") is None
 
 
-def test_a_classic_group_at_the_last_generation_goes_on(desk, caplog):
+def test_a_classic_group_at_the_last_generation_continues(desk, caplog):
     again, _ = started(desk, caplog, (OFFSETS_TOPIC, group_value(members=[classic_member()], generation=EPOCH_MAX)))
     let_time_pass(again, MINUTE_MS)
     group = again.broker.groups.coordinator.registry.get("new")
@@ -240,7 +240,7 @@ def test_a_classic_group_at_the_last_generation_goes_on(desk, caplog):
     assert not again.restart().broker.set_aside.count
 
 
-def test_static_members_that_wait_no_time_are_waited_for_without_end_but_not_without_pause(desk, caplog):
+def test_static_members_with_a_zero_timeout_do_not_make_the_timer_spin(desk, caplog):
     """Their rebalance timeout is 0: the round that waits for them would be due again at once."""
     member = classic_member(instance="i", rebalance_timeout=0, session_timeout=10 * MINUTE_MS)
     gone = classic_member("gone", session_timeout=1)
@@ -253,7 +253,7 @@ def test_static_members_that_wait_no_time_are_waited_for_without_end_but_not_wit
 @pytest.mark.parametrize(
     "record", [updated(Subject.GROUP_EPOCH, GroupEpoch(EPOCH_MAX)), pair(group_record(ShareGroup("new", EPOCH_MAX)))]
 )
-def test_a_group_at_the_last_epoch_goes_on(desk, caplog, record):
+def test_a_group_at_the_last_epoch_continues(desk, caplog, record):
     again, found = started(desk, caplog, (OFFSETS_TOPIC, record))
     assert not found
     consumer = ConsumerGroupHeartbeatRequest("new", "m", 0, rebalance_timeout_ms=1, topic_partitions=[])
@@ -271,7 +271,7 @@ def test_a_group_at_the_last_epoch_goes_on(desk, caplog, record):
         [member(("range", SUBSCRIPTION), instance="i"), member(("range", SUBSCRIPTION), instance="i")],
     ],
 )
-def test_members_that_no_classic_group_could_have_stay_in_their_consumer_group(desk, caplog, others):
+def test_members_that_a_classic_group_cannot_have_stay_in_their_consumer_group(desk, caplog, others):
     """When the last member of the consumer protocol goes, the others become a classic group where they can be one."""
     records = [updated(Subject.GROUP_EPOCH, GroupEpoch(4)), updated(Subject.MEMBER, member(), "consumer")]
     records += [updated(Subject.MEMBER, each, f"m{number}") for number, each in enumerate(others)]
@@ -295,7 +295,7 @@ def share_state(desk, *batches, **fields):
 
 
 @pytest.mark.parametrize("batch", [(5, 3, 0, 1), (-1, 3, 0, 1), (0, 2**63 - 1, 0, 1), (0, 3, 0, -1), (0, 3, 9, 1)])
-def test_batches_that_cannot_be_are_set_aside_with_their_share_partition(desk, caplog, batch):
+def test_impossible_batches_are_set_aside_with_their_share_partition(desk, caplog, batch):
     _, found = started(desk, caplog, (SHARE_TOPIC, share_state(desk, batch)))
     assert [topic for topic, _, _ in found] == [SHARE_TOPIC]
 
@@ -305,7 +305,7 @@ LAST_EPOCHS = [{"leader_epoch": EPOCH_MAX}, {"snapshot_epoch": EPOCH_MAX, "state
 
 @pytest.mark.parametrize("fields", LAST_EPOCHS)
 @pytest.mark.parametrize("start_offset", [0, -1])
-def test_a_share_partition_at_its_last_epochs_is_read_from_and_set(desk, caplog, fields, start_offset):
+def test_a_share_partition_at_its_last_epochs_can_be_fetched_and_reset(desk, caplog, fields, start_offset):
     again, found = started(desk, caplog, (SHARE_TOPIC, share_state(desk, start_offset=start_offset, **fields)))
     assert not found
     sharing = ShareDesk(desk=again, topic=TOPIC)
@@ -337,7 +337,7 @@ def test_a_share_partition_at_its_last_epochs_is_read_from_and_set(desk, caplog,
         Topic("configured", b"i" * 16, 1, {"retention.ms": "soon"}),
     ],
 )
-def test_a_topic_that_cannot_be_is_set_aside(desk, caplog, topic):
+def test_an_impossible_topic_is_set_aside(desk, caplog, topic):
     expected = seen(desk)
     again, found = started(desk, caplog, (METADATA_TOPIC, pair(topic_record(topic))))
     assert len(found) == 1
@@ -353,7 +353,7 @@ def test_a_topic_with_the_id_of_another_is_set_aside(desk, caplog):
     assert seen(again) == expected
 
 
-def test_only_where_the_metadata_is_whole_the_archive_may_forget_partitions_that_are_unknown(desk, caplog):
+def test_the_archive_removes_unknown_partitions_only_if_all_metadata_was_read(desk, caplog):
     """A record that cannot be read may be that of a topic whose data it has."""
     assert desk.restart().broker.logs.knows_all_topics
     desk = desk.restart()

@@ -38,20 +38,20 @@ def park(fetches, readable_bytes=0, size_bytes=HALF_BYTES, deadline_ms=1000, par
     return fetches.park(waiting, {partition: Readable(readable_bytes, 100)}, 1, deadline_ms)
 
 
-def test_a_fetch_that_has_enough_and_does_not_wait_holds_no_room():
+def test_a_fetch_that_does_not_wait_holds_no_bytes():
     fetches = WaitingFetches(lambda: None, lambda: None)
     assert [park(fetches, readable_bytes=1) for _ in range(3)] == [False] * 3
     assert [park(fetches) for _ in range(3)] == [True, True, False]
 
 
-def test_whoever_is_answered_and_whose_connection_ends_makes_room_for_others():
+def test_answered_fetches_and_closed_connections_free_their_bytes():
     fetches = WaitingFetches(lambda: None, lambda: None)
     for end in (lambda: fetches.advance(1000), lambda: fetches.connection_closed("session")):
         assert [park(fetches) for _ in range(3)] == [True, True, False]
         end()
 
 
-def test_a_fetch_that_ends_before_all_others_moves_the_timer_forward():
+def test_an_earlier_deadline_wakes_the_timer():
     """Else it would be answered when the one before it is."""
     woken = []
     fetches = WaitingFetches(lambda: woken.append(fetches.next_deadline_ms()), lambda: None)
@@ -60,7 +60,7 @@ def test_a_fetch_that_ends_before_all_others_moves_the_timer_forward():
     assert woken == [1000, 500]
 
 
-def test_of_several_entries_each_answers_who_waits_for_it():
+def test_each_of_several_entries_answers_its_waiting_fetches():
     fetches = WaitingFetches(lambda: None, lambda: None)
     for partition in ("first", "last"):
         park(fetches, size_bytes=1, partition=partition)

@@ -6,7 +6,7 @@ import pytest
 import trustme
 
 from tests.apis.wire_client import WireClient
-from tests.node.listener_clients import configs_of, ports_of, told_to
+from tests.node.listener_clients import advertised_to, configs_of, ports_of
 
 COMBINED = """
 # one node that is broker and controller
@@ -104,7 +104,7 @@ def test_a_node_in_combined_mode_starts_and_one_line_says_that_its_controller_is
     file = tmp_path / "server.properties"
     file.write_text(COMBINED.format(data=tmp_path / "kraft-combined-logs"), encoding="utf-8")
     broker = broker_process(arguments=["--config", str(file)])
-    assert told_to(broker.host, broker.port) == [("localhost", 9092)]
+    assert advertised_to(broker.host, broker.port) == [("localhost", 9092)]
     with WireClient(broker.host, broker.port) as client:
         assert ports_of(client) == {"PLAINTEXT": broker.port, "CONTROLLER": 9093}
         assert configs_of(client, "log.retention.hours")["log.retention.hours"].value == "168"

@@ -43,7 +43,7 @@ def alter_names(client, changes, validate_only=False):
     return response.error_message if response.error_code else None
 
 
-def told_to(host, port):
+def advertised_to(host, port):
     """The addresses that a client is told who comes by this one."""
     with WireClient(host, port) as client:
         answer = client.ask(MetadataRequest(topics=[]), MetadataResponse, 12)

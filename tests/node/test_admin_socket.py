@@ -106,11 +106,11 @@ def raw(directory, data):
             return answers.read()
 
 
-def test_a_command_is_done_with_its_arguments(tmp_path):
+def test_a_command_gets_its_arguments(tmp_path):
     assert with_admin(tmp_path, lambda: ask(tmp_path, "echo", topic="t")) == {"given": {"topic": "t"}}
 
 
-def test_a_refusal_is_an_error_with_its_line(tmp_path):
+def test_a_refused_command_returns_its_line(tmp_path):
     assert with_admin(tmp_path, lambda: refused(tmp_path, "refuse", topic="t")) == "there is no topic 't'"
 
 
@@ -119,13 +119,13 @@ NO_COMMANDS = [b"", b"{}", b"[]", b"nonsense", b'{"command": "no such"}', b'{"co
 
 
 @pytest.mark.parametrize("line", NO_COMMANDS, ids=lambda line: repr(line[:30]))
-def test_what_is_no_command_is_told_so(tmp_path, line):
+def test_an_invalid_command_gets_an_error(tmp_path, line):
     assert json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line + b"\n"))) == {
         "error": "unknown or invalid command"
     }
 
 
-def test_arguments_that_a_command_does_not_take_are_told(tmp_path):
+def test_invalid_arguments_get_an_error(tmp_path):
     assert with_admin(tmp_path, lambda: refused(tmp_path, "refuse", other=1)) == "invalid arguments of the command"
 
 
@@ -138,7 +138,7 @@ def test_arguments_that_a_command_does_not_take_are_told(tmp_path):
         ("unspeakable", {}, "TypeError: Object of type object is not JSON serializable"),
     ],
 )
-def test_what_nobody_thought_of_is_one_line_and_logged_and_the_next_command_is_done(
+def test_an_unexpected_error_is_one_line_and_logged_and_the_next_command_works(
     tmp_path, caplog, command, arguments, words
 ):
     def work():
@@ -153,7 +153,7 @@ def test_what_nobody_thought_of_is_one_line_and_logged_and_the_next_command_is_d
 
 
 @pytest.mark.parametrize("command", ["die", "die inside a group"])
-def test_what_ends_a_broker_is_raised(tmp_path, command):
+def test_a_fatal_error_is_raised(tmp_path, command):
     def work():
         line = refused(tmp_path, command)
         trio.from_thread.run(trio.sleep_forever)  # until the error cancels it
@@ -164,7 +164,7 @@ def test_what_ends_a_broker_is_raised(tmp_path, command):
     assert raised.group_contains(Fatal, match="the disk is gone")
 
 
-def test_a_broker_process_outlives_a_command_that_fails_unexpectedly(broker_process):
+def test_a_broker_process_survives_an_unexpected_error_of_a_command(broker_process):
     """The name of a topic is a text everywhere; a list is what nobody thought of."""
     broker = broker_process()
     line = refused(broker.data, "compact", topic=["t"])
@@ -177,7 +177,7 @@ def test_a_broker_process_outlives_a_command_that_fails_unexpectedly(broker_proc
     assert "Traceback (most recent call last):" in broker.stderr
 
 
-def test_an_embedded_broker_outlives_what_fails_unexpectedly_on_its_loop(tmp_path):
+def test_an_embedded_broker_survives_an_unexpected_error_on_its_loop(tmp_path):
     """It has no socket of its own: commands are calls, and may be served on its loop as a process does."""
     with EmbeddedBroker() as broker:
         with pytest.raises(TypeError):
@@ -196,16 +196,16 @@ def test_an_embedded_broker_outlives_what_fails_unexpectedly_on_its_loop(tmp_pat
         assert [record.value for record in broker.records("t")] == [b"still here"]
 
 
-def test_a_line_without_an_end_is_not_kept(tmp_path):
+def test_an_endless_line_is_rejected(tmp_path):
     assert with_admin(tmp_path, lambda: raw(tmp_path, b"x" * (admin.LINE_BYTES_MAX + 1))) == b""
 
 
-def test_a_silent_client_is_not_waited_for(tmp_path, monkeypatch):
+def test_a_silent_client_is_disconnected(tmp_path, monkeypatch):
     monkeypatch.setattr(admin, "LINE_SECONDS", 0.01)
     assert with_admin(tmp_path, lambda: raw(tmp_path, b'{"command"')) == b""
 
 
-def test_so_many_clients_at_a_time_are_served(tmp_path):
+def test_the_number_of_clients_is_limited(tmp_path):
     """The clients are accepted in the order in which they came."""
 
     def work():
@@ -223,7 +223,7 @@ def test_so_many_clients_at_a_time_are_served(tmp_path):
     assert with_admin(tmp_path, work) == b""
 
 
-def test_clients_that_do_not_wait_for_their_answers_leave_their_places_to_others(tmp_path, caplog):
+def test_clients_that_disconnect_early_free_their_slots(tmp_path, caplog):
     left = trio.Event()
 
     async def late():
@@ -250,7 +250,7 @@ def test_clients_that_do_not_wait_for_their_answers_leave_their_places_to_others
     }
 
 
-def test_a_client_that_does_not_take_its_answer_is_cut_off(tmp_path, monkeypatch):
+def test_a_client_that_does_not_read_its_answer_is_disconnected(tmp_path, monkeypatch):
     words = "x" * 4_000_000
 
     async def much():
@@ -276,13 +276,13 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off(tmp_path, monkeypatch
     trio.run(guarded, main)
 
 
-def test_only_the_owner_may_command_and_nothing_is_left_at_the_end(tmp_path):
+def test_only_the_owner_may_connect_and_the_socket_is_removed_at_the_end(tmp_path):
     mode = with_admin(tmp_path, lambda: (tmp_path / ADMIN_NAME).stat().st_mode)
     assert stat.S_IMODE(mode) == 0o600
     assert not (tmp_path / ADMIN_NAME).exists()
 
 
-def test_a_dead_brokers_socket_is_replaced(tmp_path):
+def test_the_socket_of_a_dead_broker_is_replaced(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead, admin._short_path(tmp_path) as path:
         dead.bind(path)
     with pytest.raises(NoBrokerError):
@@ -290,19 +290,19 @@ def test_a_dead_brokers_socket_is_replaced(tmp_path):
     assert with_admin(tmp_path, lambda: ask(tmp_path, "echo")) == {"given": {}}
 
 
-def test_a_long_directory_is_no_obstacle(tmp_path):
+def test_a_long_directory_name_works(tmp_path):
     directory = tmp_path / ("d" * 100) / ("e" * 100)
     directory.mkdir(parents=True)
     assert with_admin(directory, lambda: ask(directory, "echo")) == {"given": {}}
 
 
-def test_a_command_is_done_where_the_system_does_not_show_what_is_open(tmp_path, monkeypatch):
+def test_commands_work_without_proc_self_fd(tmp_path, monkeypatch):
     monkeypatch.setattr(admin, "DESCRIPTORS", tmp_path / "none")
     assert with_admin(tmp_path, lambda: ask(tmp_path, "echo", topic="t")) == {"given": {"topic": "t"}}
     assert not (tmp_path / ADMIN_NAME).exists()
 
 
-def test_the_mask_of_new_files_is_as_before_where_the_socket_cannot_be_had(tmp_path, monkeypatch, caplog):
+def test_the_umask_is_restored_when_the_socket_cannot_be_bound(tmp_path, monkeypatch, caplog):
     """Else nobody could enter the directories that the broker makes from then on."""
     monkeypatch.setattr(admin, "DESCRIPTORS", tmp_path / "none")
     directory = tmp_path / ("d" * 100) / ("e" * 100)
@@ -317,7 +317,7 @@ def test_the_mask_of_new_files_is_as_before_where_the_socket_cannot_be_had(tmp_p
 
 
 @pytest.mark.parametrize("answer", [b"", b'{"error": "there is no'])
-def test_an_answer_that_a_broker_s_end_cuts_off_is_no_answer(tmp_path, answer):
+def test_a_truncated_answer_is_an_error(tmp_path, answer):
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dying, admin._short_path(tmp_path) as path:
         dying.bind(path)
         dying.listen()
@@ -336,6 +336,6 @@ def test_an_answer_that_a_broker_s_end_cuts_off_is_no_answer(tmp_path, answer):
             broker.join()
 
 
-def test_nobody_answers_where_no_broker_runs(tmp_path):
+def test_without_a_broker_a_command_fails(tmp_path):
     with pytest.raises(NoBrokerError, match="no broker runs on"):
         ask(tmp_path, "echo")

@@ -84,7 +84,7 @@ def names_in(url):
     return [each.name for each in list_all(open_store(url, SystemFileSystem()), "")]
 
 
-def test_what_is_archived_is_in_the_store_and_read_from_there(broker_process, place):
+def test_archived_segments_are_in_the_store_and_read_from_there(broker_process, place):
     broker = broker_process(arguments=in_store(place))
     create(broker, "kept")
     create(broker, "compacted", cleanup_policy="compact", min_cleanable_dirty_ratio="0.0", segment_bytes="1048576")
@@ -109,7 +109,7 @@ def test_what_is_archived_is_in_the_store_and_read_from_there(broker_process, pl
     assert consumed(broker, "kept") == (0, 2 * RECORDS, [(number, number) for number in range(2 * RECORDS)])
 
 
-def test_what_retention_lets_go_leaves_the_store(broker_process, tmp_path):
+def test_expired_segments_are_deleted_from_the_store(broker_process, tmp_path):
     url = f"file://{tmp_path}/store"
     broker = broker_process(arguments=in_store(url), settings=["log.segment.delete.delay.ms=0"])
     create(broker, "old", retention_ms="1000", file_delete_delay_ms="0")
@@ -149,7 +149,7 @@ def failed_start(data, *arguments):
     return ended.returncode, ended.stderr, time.monotonic() - began
 
 
-def test_a_store_that_does_not_answer_refuses_the_start_in_time(tmp_path, monkeypatch):
+def test_an_unresponsive_store_fails_the_startup_in_time(tmp_path, monkeypatch):
     for name, value in s3_servers.environment("http://127.0.0.1:1").items():
         monkeypatch.setenv(name, value)
     code, said, seconds = failed_start(tmp_path / "data", *in_store("s3://bucket/prefix"))
@@ -168,14 +168,14 @@ def test_a_store_that_does_not_answer_refuses_the_start_in_time(tmp_path, monkey
         (in_store("file:///dev/null/x"), "/dev/null"),
     ],
 )
-def test_what_is_no_store_refuses_the_start(tmp_path, arguments, reason):
+def test_an_invalid_store_fails_the_startup(tmp_path, arguments, reason):
     code, said, _ = failed_start(tmp_path / "data", *arguments)
     assert code == 2
     assert reason in said
     assert said.count("\n") == 1
 
 
-def test_a_start_with_another_archive_than_before_is_refused(broker_process, tmp_path):
+def test_a_startup_with_another_archive_than_before_fails(broker_process, tmp_path):
     url, other = f"file://{tmp_path}/store", f"file://{tmp_path}/other"
     broker = broker_process(arguments=in_store(url))
     broker.stop()
@@ -198,7 +198,7 @@ def test_a_start_with_another_archive_than_before_is_refused(broker_process, tmp
     assert (code, said.count("\n")) == (2, 1)
 
 
-def test_who_was_taken_over_ends_when_it_would_archive(broker_process, tmp_path):
+def test_a_broker_that_was_taken_over_exits_when_it_archives(broker_process, tmp_path):
     """Two brokers of one node id and one store, as after a mistake: the second has the archive, the first ends."""
     url = f"file://{tmp_path}/store"
     first = broker_process(arguments=in_store(url))
@@ -211,7 +211,7 @@ def test_who_was_taken_over_ends_when_it_would_archive(broker_process, tmp_path)
     second.stop()
 
 
-def test_a_broker_whose_store_is_gone_ends_in_order_and_goes_on_when_it_is_back(broker_process, tmp_path):
+def test_a_broker_without_its_store_shuts_down_and_continues_once_the_store_is_back(broker_process, tmp_path):
     url = f"file://{tmp_path}/store"
     broker = broker_process(arguments=in_store(url))
     create(broker, "t", cleanup_policy="compact")
@@ -242,7 +242,7 @@ def test_a_broker_whose_store_is_gone_ends_in_order_and_goes_on_when_it_is_back(
 
 
 @pytest.mark.parametrize("wal", ["disk", "objects"])
-def test_a_store_in_memory_is_there_as_long_as_its_process(broker_process, tmp_path, wal):
+def test_a_store_in_memory_exists_as_long_as_its_process(broker_process, tmp_path, wal):
     """What the journal of a disk has lost to such an archive is not taken for never written."""
     arguments = ("--store", "memory://", "--wal", wal)
     broker = broker_process(arguments=arguments)

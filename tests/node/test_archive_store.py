@@ -54,18 +54,18 @@ def store_of(requests):
     return ArchiveStore(PLACE, requests, StoreFigures(), FaultyStore(requests))
 
 
-def test_an_archive_is_opened_although_each_writing_is_refused_once():
+def test_an_archive_opens_although_each_write_fails_once():
     archive = store_of(UncertainStore(1)).open()
     assert archive.lsn == 0
 
 
-def test_an_archive_is_not_opened_where_writings_are_refused_again_and_again():
+def test_an_archive_does_not_open_if_writes_keep_failing():
     with pytest.raises(StartBlockedError, match="slow down"):
         store_of(UncertainStore(100)).open()
 
 
 @pytest.mark.parametrize("held", ["wal/1", "files/1"])
-def test_a_start_goes_on_although_a_stopped_predecessor_was_replacing_an_object(tmp_path, held):
+def test_a_startup_continues_although_a_stopped_predecessor_was_replacing_an_object(tmp_path, held):
     """A process that is stopped keeps the lock of the directory in which it was replacing something."""
     files = SystemFileSystem()
     place = ArchivePlace(f"file://{tmp_path}", 1, "objects")
@@ -92,7 +92,7 @@ def opened(store, data):
     return open_broker(Path(data), config, files=MemoryFileSystem(), store=ArchiveStore.of(place, store))
 
 
-def test_a_start_that_another_one_overtakes_is_not_refused_as_if_the_journal_were_damaged():
+def test_an_overtaken_startup_does_not_report_a_damaged_journal():
     """The other one takes archive and journal between this one's taking of the two, and archives what there is."""
 
     class Overtaken(MemoryStore):

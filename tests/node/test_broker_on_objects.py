@@ -146,7 +146,7 @@ def check(values, acknowledged):
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
-def test_what_was_acknowledged_outlives_the_machine_and_a_zombie_acknowledges_nothing(mode):
+def test_acknowledged_records_survive_the_machine_and_a_zombie_acknowledges_none(mode):
     async def main():
         bucket = MemoryStore()
         store = SlowStore(bucket, 0.01)

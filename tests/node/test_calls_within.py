@@ -34,7 +34,7 @@ async def finished(running, steps):
     return result
 
 
-def test_every_step_gets_what_it_waits_for():
+def test_every_step_gets_its_result():
     running = Running()
 
     def steps():
@@ -51,7 +51,7 @@ def test_every_step_gets_what_it_waits_for():
     assert trio.run(finished, running, steps()).parts == (b"42",)
 
 
-def test_steps_are_closed_where_their_call_is_cancelled():
+def test_steps_are_closed_if_their_call_is_cancelled():
     closed = []
 
     def steps():
@@ -69,7 +69,7 @@ def test_steps_are_closed_where_their_call_is_cancelled():
     assert closed == [True]
 
 
-def test_a_commit_that_fails_closes_the_steps():
+def test_a_failed_commit_closes_the_steps():
     running, closed = Running(), []
     running.submit = lambda submission: submission.on_ended(submission, OSError("no disk"))
 
@@ -85,7 +85,7 @@ def test_a_commit_that_fails_closes_the_steps():
     assert closed == [True]
 
 
-def test_a_request_that_is_parked_again_when_its_turn_has_come_gets_each_of_its_results():
+def test_a_request_that_parks_several_times_gets_each_result():
     async def main():
         caller = Caller(Running(), None, Session("host", "TEST"))
         call, slot = caller._call(0, 0, 0)
@@ -105,7 +105,7 @@ def test_a_request_that_is_parked_again_when_its_turn_has_come_gets_each_of_its_
     trio.run(main)
 
 
-def test_what_would_write_is_refused_while_nothing_can_be_written():
+def test_writes_are_refused_while_the_journal_accepts_no_entries():
     desk, running = Desk(), Running()
     desk.journal.room.obstacle = OSError(errno.ENOSPC, "No space left on device")
     caller = Caller(running, desk.broker, Session("host", "TEST", is_trusted=True))

@@ -41,7 +41,7 @@ class FailsAt:
 
 
 @pytest.mark.parametrize("earlier_starts", [0, 1])
-def test_a_directory_is_left_to_the_next_start_whatever_step_of_one_fails(earlier_starts):
+def test_a_failed_startup_releases_the_directory_at_every_step(earlier_starts):
     refusals = []
     for number in range(STEPS_MAX):
         files = MemoryFileSystem()
@@ -61,7 +61,7 @@ def test_a_directory_is_left_to_the_next_start_whatever_step_of_one_fails(earlie
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
-def test_a_start_without_room_says_that_it_needs_some(error):
+def test_a_startup_on_a_full_disk_names_the_reason(error):
     files = MemoryFileSystem()
 
     def before(operation, path):
@@ -73,7 +73,7 @@ def test_a_start_without_room_says_that_it_needs_some(error):
         open_and_close(files)
 
 
-def test_a_directory_is_left_to_the_next_start_where_its_store_is_why_one_was_refused():
+def test_a_startup_that_its_store_fails_releases_the_directory():
     store, files = MemoryStore(), MemoryFileSystem()
     of_objects, of_disk = (ArchiveStore.of(ArchivePlace("s3://bucket", 1, wal), store) for wal in ("objects", "disk"))
     open_and_close(files, store=of_objects)
@@ -91,7 +91,7 @@ def store_with_broker_s_life(data=Path("/earlier")):
     return store, found
 
 
-def test_a_standby_that_was_too_late_for_the_lease_takes_nothing_from_the_one_that_was_not():
+def test_a_standby_that_claims_the_lease_too_late_leaves_the_first_one_alone():
     store, found = store_with_broker_s_life()
     late = attrs.evolve(found, sight=found.look())
     open_and_close(MemoryFileSystem(), Path("/faster"), found)
@@ -101,7 +101,7 @@ def test_a_standby_that_was_too_late_for_the_lease_takes_nothing_from_the_one_th
     assert store.list("") == before, "as a fence would be"
 
 
-def test_a_start_that_cannot_read_the_archive_does_not_give_back_the_lease_that_it_has_claimed():
+def test_a_startup_that_cannot_read_the_archive_keeps_its_claimed_lease():
     """Else a standby would try the same at once, and another one, and the first again."""
     store, found = store_with_broker_s_life()
     for name in [it.name for it in store.list("files/1/") if "/0" in it.name]:

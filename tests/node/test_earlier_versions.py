@@ -31,7 +31,7 @@ def data(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
-def test_a_directory_of_version_0_1_opens_with_all_that_was_acknowledged(data, mode):
+def test_a_directory_of_version_0_1_opens_with_all_acknowledged_records(data, mode):
     for life in range(2):  # what the first one writes is read by the next
         with EmbeddedBroker(mode=mode, data=data, settings=FOR_EVER) as broker:
             assert broker.topics() == {"orders": 2, "bills": 1}

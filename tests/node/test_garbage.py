@@ -15,7 +15,7 @@ print(len(walked), max(walked))
 """
 
 
-def test_a_collection_walks_only_what_came_after_the_one_before():
+def test_a_collection_visits_only_objects_newer_than_the_previous_one():
     told = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
     collections, walked = map(int, told.split())
     assert collections > 300
@@ -45,7 +45,7 @@ print({generation for generation, _ in walked}, max(count for _, count in walked
 """
 
 
-def test_a_start_walks_each_of_its_objects_once_and_keeps_no_garbage():
+def test_a_startup_visits_each_of_its_objects_once_and_keeps_no_garbage():
     told = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, check=True).stdout
     generations, walked, found, left = told.split()
     assert generations == "{0}"

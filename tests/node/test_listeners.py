@@ -10,7 +10,7 @@ import pytest
 from tests.apis.wire_client import WireClient
 from tests.forks import run_command
 from tests.free_ports import free_port
-from tests.node.listener_clients import ports_of, told_to
+from tests.node.listener_clients import advertised_to, ports_of
 from tests.required import absent
 
 ROOT = Path(__file__).parents[2]
@@ -30,16 +30,16 @@ def refusal_of(tmp_path, *settings, arguments=()):
     return line
 
 
-def test_each_listener_tells_its_own_address_and_the_ready_line_names_the_first_and_stderr_the_others(broker_process):
+def test_each_listener_advertises_its_address_and_the_ready_line_names_the_first_and_stderr_the_others(broker_process):
     advertised = "advertised.listeners=IN://127.0.0.1:0,OUT://broker.example:7"
     broker = broker_process(settings=[THREE, MAP, advertised])
     with WireClient(broker.host, broker.port) as client:
         ports = ports_of(client)
     assert list(ports) == ["IN", "OUT", "HIDDEN"]
     assert ports["IN"] == broker.port
-    assert told_to("127.0.0.1", ports["IN"]) == [("127.0.0.1", ports["IN"])]
-    assert told_to("127.0.0.1", ports["OUT"]) == [("broker.example", 7)]
-    assert told_to("127.0.0.1", ports["HIDDEN"]) == []
+    assert advertised_to("127.0.0.1", ports["IN"]) == [("127.0.0.1", ports["IN"])]
+    assert advertised_to("127.0.0.1", ports["OUT"]) == [("broker.example", 7)]
+    assert advertised_to("127.0.0.1", ports["HIDDEN"]) == []
     assert broker.stderr.splitlines() == [
         f"also listening on 127.0.0.1:{ports['OUT']} for OUT (PLAINTEXT)",
         f"also listening on 127.0.0.1:{ports['HIDDEN']} for HIDDEN (PLAINTEXT)",
@@ -53,7 +53,7 @@ def test_each_listener_tells_its_own_address_and_the_ready_line_names_the_first_
 def test_a_listener_may_have_an_ipv6_address_or_any_address(broker_process, listener, host, told):
     broker = broker_process(settings=[f"listeners={listener}"])
     assert broker.host == host
-    assert told_to(told, broker.port) == [(told, broker.port)]
+    assert advertised_to(told, broker.port) == [(told, broker.port)]
 
 
 @pytest.mark.parametrize("host", ["", "[::]"])
@@ -63,12 +63,12 @@ def test_a_listener_on_every_address_counts_each_client_by_its_own(broker_proces
     limits = "max.connections.per.ip.overrides=127.0.0.1:1,::1:2"
     broker = broker_process(settings=[f"listeners=PLAINTEXT://{host}:0", limits])
     with WireClient("127.0.0.1", broker.port), WireClient("::1", broker.port):
-        assert told_to("::1", broker.port)
+        assert advertised_to("::1", broker.port)
         with pytest.raises((AssertionError, ConnectionError)):
-            told_to("127.0.0.1", broker.port)
+            advertised_to("127.0.0.1", broker.port)
 
 
-def test_a_plaintext_broker_loads_nothing_of_tls_and_sasl():
+def test_a_plaintext_broker_imports_no_tls_and_sasl():
     code = "import sys, pipeline_broker.node.process; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     heavy = {"cryptography", "jwt", *(f"pipeline_broker.{name}" for name in ("security.tls", "security.offer"))}
@@ -81,7 +81,7 @@ def test_the_command_line_moves_the_first_listener_of_a_file(broker_process, tmp
     assert broker.port > 1
 
 
-def test_listeners_on_the_command_line_go_over_its_host_and_port(broker_process):
+def test_listeners_on_the_command_line_override_host_and_port(broker_process):
     port = free_port()
     broker = broker_process(settings=[f"listeners=PLAINTEXT://127.0.0.1:{port}"], arguments=["--host", "127.9.9.9"])
     assert (broker.host, broker.port) == ("127.0.0.1", port)
@@ -98,7 +98,7 @@ def test_listeners_on_the_command_line_go_over_its_host_and_port(broker_process)
         ([], ["--host", "no.such.host.invalid"], "--host"),
     ],
 )
-def test_an_address_that_cannot_be_had_is_one_line_that_names_what_it_came_from(tmp_path, settings, arguments, remedy):
+def test_an_unavailable_address_is_one_line_that_names_its_setting(tmp_path, settings, arguments, remedy):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         file = tmp_path / "server.properties"
@@ -125,7 +125,7 @@ def test_an_address_that_cannot_be_had_is_one_line_that_names_what_it_came_from(
         ),
     ],
 )
-def test_a_listener_that_cannot_keep_its_promise_is_one_line(tmp_path, protocol, settings, message):
+def test_an_invalid_listener_is_one_line(tmp_path, protocol, settings, message):
     line = refusal_of(tmp_path, "listeners=SAFE://127.0.0.1:0", SECURE.format(protocol), *settings)
     assert "listener SAFE" in line
     assert message in line
@@ -133,7 +133,7 @@ def test_a_listener_that_cannot_keep_its_promise_is_one_line(tmp_path, protocol,
 
 @pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")  # by kafka-python, at import
 @pytest.mark.clients
-def test_real_clients_meet_over_different_listeners(broker_process):
+def test_real_clients_exchange_records_over_different_listeners(broker_process):
     import confluent_kafka
     import kafka
 

@@ -69,7 +69,7 @@ def named(listeners, name):
     return next(listener for listener in listeners if listener.name == name)
 
 
-def test_a_listener_whose_protocol_is_another_in_the_records_is_served_by_that_one(opened, tmp_path):
+def test_a_stored_security_protocol_overrides_that_of_the_startup(opened, tmp_path):
     """Bound by what the broker is started with, it would be told to be TLS and speak plaintext."""
     issued = trustme.CA().issue_cert("127.0.0.1")
     (tmp_path / "store.pem").write_bytes(issued.private_key_and_cert_chain_pem.bytes())
@@ -82,20 +82,20 @@ def test_a_listener_whose_protocol_is_another_in_the_records_is_served_by_that_o
     assert by_name["MORE"].port
 
 
-def test_a_listener_that_is_of_the_control_plane_in_the_records_is_served_as_that(opened):
+def test_a_stored_control_plane_listener_is_served_as_one(opened):
     listeners = opened(two_listeners("PLAINTEXT"))
     listeners.follow_at_start(two_listeners("PLAINTEXT", control_plane_listener_name="MORE"), users)
     assert {listener.name: listener.is_control_plane for listener in listeners} == {"PLAINTEXT": False, "MORE": True}
 
 
-def test_the_listener_of_brokers_in_the_records_is_served_as_that(opened):
+def test_a_stored_inter_broker_listener_is_served_as_one(opened):
     listeners = opened(two_listeners("PLAINTEXT", inter_broker_listener_name="PLAINTEXT"))
     assert {listener.name: listener.is_privileged for listener in listeners} == {"PLAINTEXT": True, "MORE": False}
     listeners.follow_at_start(two_listeners("PLAINTEXT", inter_broker_listener_name="MORE"), users)
     assert {listener.name: listener.is_privileged for listener in listeners} == {"PLAINTEXT": False, "MORE": True}
 
 
-def test_an_offer_is_made_anew_only_when_what_it_is_made_of_has_changed(opened):
+def test_an_offer_is_made_again_only_if_its_settings_have_changed(opened):
     """Each user of a SCRAM line costs thousands of hashes, while nobody is served."""
     line = "listener.name.more.scram-sha-256.sasl.jaas.config"
     fields = {"sasl_enabled_mechanisms": "SCRAM-SHA-256", line: SCRAM.format("secret")}
@@ -110,7 +110,7 @@ def test_an_offer_is_made_anew_only_when_what_it_is_made_of_has_changed(opened):
     assert served.loaded.offer is not offer
 
 
-def test_an_offer_is_made_anew_when_the_users_of_the_records_are_known(opened):
+def test_an_offer_is_made_again_once_the_stored_users_are_known(opened):
     """Until then there are none, and what is set for the listener may stay as it is."""
     config = two_listeners("SASL_PLAINTEXT", sasl_enabled_mechanisms="SCRAM-SHA-256")
     listeners = opened(config)
@@ -120,7 +120,7 @@ def test_an_offer_is_made_anew_when_the_users_of_the_records_are_known(opened):
     assert listeners._served["MORE"].loaded.users is USERS
 
 
-def test_a_listener_whose_certificate_cannot_be_read_any_more_goes_on_with_the_users_it_had_too(opened, tmp_path):
+def test_a_listener_with_an_unreadable_certificate_keeps_its_users(opened, tmp_path):
     path = tmp_path / "store.pem"
     path.write_bytes(trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.bytes())
     line = "listener.name.more.scram-sha-256.sasl.jaas.config"
@@ -138,7 +138,7 @@ def test_a_listener_whose_certificate_cannot_be_read_any_more_goes_on_with_the_u
     assert served.config is config
 
 
-def test_a_client_proves_itself_again_by_the_users_that_there_are_then(opened):
+def test_a_client_authenticates_again_with_the_current_users(opened):
     """Its connection may be older than the password."""
 
     class Handle:
@@ -161,7 +161,7 @@ def test_a_client_proves_itself_again_by_the_users_that_there_are_then(opened):
     assert login(b"old") is Conversation.FAILED
 
 
-def test_a_listener_that_stays_is_where_it_was_bound_whatever_address_it_is_given(opened):
+def test_a_changed_address_does_not_move_a_bound_listener(opened):
     listeners = opened(two_listeners("PLAINTEXT"))
     before = listeners.addresses
     other = config_of(
@@ -173,7 +173,7 @@ def test_a_listener_that_stays_is_where_it_was_bound_whatever_address_it_is_give
     assert listeners.advertised(other) == before
 
 
-def test_users_that_a_listener_could_not_offer_are_refused_beforehand(opened):
+def test_invalid_users_of_a_listener_are_refused_before_the_change(opened):
     line = "listener.name.more.scram-sha-256.sasl.jaas.config"
     fields = {"sasl_enabled_mechanisms": "SCRAM-SHA-256", line: SCRAM.format("secret")}
     listeners = opened(two_listeners("SASL_PLAINTEXT", **fields))
@@ -183,7 +183,7 @@ def test_users_that_a_listener_could_not_offer_are_refused_beforehand(opened):
         load()
 
 
-def test_keys_are_not_shown_before_the_change_that_names_them_is_made(opened, tmp_path):
+def test_keys_are_not_used_before_their_change_is_applied(opened, tmp_path):
     """It may be one that is only to be validated, or that is refused for another property."""
     config = two_listeners("SSL", **with_certificate(tmp_path / "store.pem"))
     listeners = opened(config)
@@ -196,7 +196,7 @@ def test_keys_are_not_shown_before_the_change_that_names_them_is_made(opened, tm
     assert named(listeners, "MORE").tls() is not shown
 
 
-def test_what_names_no_listener_opens_no_file(opened, tmp_path):
+def test_a_change_of_other_properties_opens_no_file(opened, tmp_path):
     path = tmp_path / "store.pem"
     config = two_listeners("SSL", **with_certificate(path))
     listeners = opened(config)
@@ -206,7 +206,7 @@ def test_what_names_no_listener_opens_no_file(opened, tmp_path):
     assert listeners.unloaded(config) == []
 
 
-def test_a_listener_that_the_records_have_no_longer_leaves_its_address_to_one_that_they_have(opened):
+def test_a_removed_listener_frees_its_address_for_a_stored_one(opened):
     listeners = opened(two_listeners("PLAINTEXT"))
     before = listeners.addresses
     port = before["MORE"][1]
@@ -220,7 +220,7 @@ def test_a_listener_that_the_records_have_no_longer_leaves_its_address_to_one_th
     assert listeners.addresses == {"PLAINTEXT": before["PLAINTEXT"], "OTHER": ("127.0.0.1", port)}
 
 
-def test_a_certificate_that_expires_soon_is_told_of_also_when_it_is_read_again(opened, tmp_path, caplog):
+def test_a_certificate_that_expires_soon_is_logged_each_time_it_is_read(opened, tmp_path, caplog):
     path = tmp_path / "store.pem"
     allowed = {"ssl.allow.dn.changes": "true", "ssl.allow.san.changes": "true"}
     config = two_listeners("SSL", **with_certificate(path), **allowed)
@@ -232,7 +232,7 @@ def test_a_certificate_that_expires_soon_is_told_of_also_when_it_is_read_again(o
     assert message.startswith("listener MORE: the certificate expires soon")
 
 
-def test_where_one_listener_cannot_be_bound_the_sockets_of_the_others_are_closed():
+def test_if_a_listener_cannot_be_bound_the_sockets_of_the_others_are_closed():
     bound = []
 
     def bind(listener, config):

@@ -35,9 +35,7 @@ def shown_by(authority, port):
         return secure.getpeercert(binary_form=True)
 
 
-def test_a_location_that_is_set_anew_is_read_again_and_what_cannot_be_used_is_refused(
-    broker_process, authority, tmp_path
-):
+def test_a_location_that_is_set_again_is_read_again_and_invalid_files_are_refused(broker_process, authority, tmp_path):
     store = tmp_path / "store.pem"
     first = write_store(store, authority, "127.0.0.1")
     broker = broker_process(

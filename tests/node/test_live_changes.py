@@ -63,7 +63,7 @@ def run(test, *settings, mode="pipelined", application=None):
     trio.run(main)
 
 
-def test_processors_follow_the_general_number_and_those_of_a_listener_its_own():
+def test_processors_follow_num_network_threads_of_broker_and_listener():
     async def test(scene):
         assert scene.processors() == {"PLAINTEXT": 3, "MORE": 2}
         await scene.change(num_network_threads="5")
@@ -77,7 +77,7 @@ def test_processors_follow_the_general_number_and_those_of_a_listener_its_own():
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
-def test_handlers_follow_and_each_change_is_carried_out_once(mode):
+def test_handlers_follow_and_each_change_is_applied_once(mode):
     """Behaviour 103: a dynamic number of threads resizes its pool to exactly that number."""
 
     async def test(scene):
@@ -90,7 +90,7 @@ def test_handlers_follow_and_each_change_is_carried_out_once(mode):
     run(test, mode=mode)
 
 
-def test_queues_follow_their_own_number_rather_than_that_of_handlers():
+def test_queues_follow_pipeline_queues_rather_than_the_handlers():
     async def test(scene):
         await scene.change(num_io_threads="16")
         assert len(scene.server.statistics().queues) == 2
@@ -135,12 +135,12 @@ def test_queues_are_resized_but_not_rearranged(mode, settings, asked, is_refused
         ("classic", "2", "0", 2),
     ],
 )
-def test_a_number_of_queues_that_outlived_a_start_does_not_rearrange_the_mode(mode, setting, changed, queues):
+def test_a_stored_number_of_queues_does_not_change_the_mode(mode, setting, changed, queues):
     config, _ = parse_settings([] if setting is None else [("pipeline.queues", setting)])
     assert mode_of(mode, config_with(config, {"pipeline.queues": changed})).queues == queues
 
 
-def test_a_number_of_queues_that_outlived_a_start_can_be_taken_back():
+def test_a_stored_number_of_queues_can_be_reset():
     async def test(scene):
         await scene.change(pipeline_queues="4")
         taken_back = config_with(scene.broker.config, {})
@@ -162,7 +162,7 @@ def test_threads_for_blocking_work_follow():
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
-def test_what_becomes_durable_when_the_server_has_ended_changes_it_no_more(mode):
+def test_changes_that_become_durable_after_the_end_of_the_server_are_not_applied(mode):
     """The commits that a stop leaves behind are shown after it; what cannot follow then fails none of them."""
 
     async def test(scene):
@@ -183,7 +183,7 @@ def test_what_becomes_durable_when_the_server_has_ended_changes_it_no_more(mode)
     run(test, *LISTENERS, mode=mode)
 
 
-def test_the_bound_of_responses_that_nobody_takes_follows():
+def test_the_bound_of_unsent_responses_follows():
     async def test(scene):
         assert scene.server._response_budget.bytes_max == 1000
         await scene.change(pipeline_unsent_response_bytes="2000")
@@ -192,7 +192,7 @@ def test_the_bound_of_responses_that_nobody_takes_follows():
     run(test, "pipeline.unsent.response.bytes=1000")
 
 
-def test_the_bound_of_requests_that_are_arriving_follows():
+def test_the_bound_of_partial_requests_follows():
     async def test(scene):
         await scene.change(pipeline_partial_request_bytes="2000")
         assert scene.server.statistics().partial_frames.bytes_max == 2000
@@ -200,7 +200,7 @@ def test_the_bound_of_requests_that_are_arriving_follows():
     run(test, "pipeline.partial.request.bytes=1000")
 
 
-def test_limits_follow_and_what_client_quotas_set_is_kept():
+def test_limits_follow_and_client_quotas_are_kept():
     async def test(scene):
         quotas = scene.server.quotas
         quotas.limits = attrs.evolve(quotas.limits, creation_rate_max_per_ip=9, creation_rate_max_by_ip={"10.0.0.1": 8})
@@ -212,7 +212,7 @@ def test_limits_follow_and_what_client_quotas_set_is_kept():
     run(test, *LISTENERS)
 
 
-def test_quotas_on_new_connections_of_addresses_that_are_there_at_a_start_count_from_it_on():
+def test_stored_connection_rates_of_addresses_apply_from_the_startup():
     broker = Desk("listeners=PLAINTEXT://127.0.0.1:0").broker
     for address, rate in (("10.0.0.1", 2.0), (None, 3.0)):
         entity = entity_of([("ip", address)])
@@ -279,7 +279,7 @@ def test_the_control_plane_has_one_processor_and_one_handler_of_its_own(mode):
     run(test, *LISTENERS, "control.plane.listener.name=MORE", mode=mode)
 
 
-def test_a_change_that_comes_while_another_is_carried_out_is_carried_out_behind_it():
+def test_a_change_during_another_one_is_applied_after_it():
     async def test(scene):
         one = {"listeners": "PLAINTEXT://127.0.0.1:0", "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}
         scene.changes.follow(config_with(scene.broker.config, one))
@@ -291,7 +291,7 @@ def test_a_change_that_comes_while_another_is_carried_out_is_carried_out_behind_
     run(test, *LISTENERS)
 
 
-def test_a_listener_that_comes_while_the_broker_runs_is_advertised_where_it_is_bound():
+def test_a_listener_added_at_run_time_advertises_its_bound_address():
     async def test(scene):
         listeners, protocols = (each.split("=", 1)[1] for each in LISTENERS)
         await scene.change(listeners=listeners, listener_security_protocol_map=protocols)
@@ -300,7 +300,7 @@ def test_a_listener_that_comes_while_the_broker_runs_is_advertised_where_it_is_b
     run(test)
 
 
-def test_a_listener_whose_address_cannot_be_had_keeps_no_other_one_from_being_served(caplog):
+def test_an_unavailable_address_does_not_affect_other_listeners(caplog):
     names = ["PLAINTEXT", "ONE", "TWO"]
 
     async def test(scene):
@@ -315,7 +315,7 @@ def test_a_listener_whose_address_cannot_be_had_keeps_no_other_one_from_being_se
     assert [record.getMessage().split(":")[0] for record in caplog.records] == ["the listener ONE is not served"]
 
 
-def test_a_listener_that_goes_keeps_its_socket_until_it_is_served_no_longer():
+def test_a_removed_listener_keeps_its_socket_until_its_server_has_removed_it():
     async def test(scene):
         order = []
         remove, forget = scene.server.remove_listener, scene.listeners.forget

@@ -11,7 +11,7 @@ from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceRe
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.apis.wire_client import WireClient
 from tests.free_ports import free_port
-from tests.node.listener_clients import alter, alter_names, configs_of, told_to
+from tests.node.listener_clients import advertised_to, alter, alter_names, configs_of
 
 MODES = ["classic", "pipelined"]
 MAP = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,MORE:PLAINTEXT,SAFE:SSL"
@@ -40,17 +40,17 @@ def test_a_listener_is_added_and_removed_while_the_broker_runs(broker_process, m
     with WireClient(broker.host, broker.port) as client:
         assert alter(client, listeners=f"{first},MORE://127.0.0.1:{more}") is None
         wait_until(lambda: is_listening(more))
-        assert told_to("127.0.0.1", more) == [("127.0.0.1", more)]
+        assert advertised_to("127.0.0.1", more) == [("127.0.0.1", more)]
         entry = configs_of(client, "listeners")["listeners"]
         assert (entry.value, entry.config_source, entry.read_only) == (f"{first},MORE://127.0.0.1:{more}", 2, False)
         with WireClient("127.0.0.1", more) as other:
             assert alter(other, listeners=None) is None
             assert other.socket.recv(1) == b"", "the connections of a listener that goes are closed"
         wait_until(lambda: not is_listening(more))
-        assert told_to(broker.host, broker.port) == [(broker.host, broker.port)]
+        assert advertised_to(broker.host, broker.port) == [(broker.host, broker.port)]
 
 
-def test_listeners_set_by_clients_are_there_after_a_restart_and_one_that_cannot_be_opened_is_logged(broker_process):
+def test_listeners_set_by_clients_survive_a_restart_and_an_unavailable_one_is_logged(broker_process):
     broker = broker_process(settings=[MAP])
     more = free_port()
     with WireClient(broker.host, broker.port) as client:
@@ -59,15 +59,15 @@ def test_listeners_set_by_clients_are_there_after_a_restart_and_one_that_cannot_
     broker.stop()
     again = broker_process(settings=[MAP], data=broker.data)
     assert again.port != broker.port, "a listener of the start keeps the address of the start"
-    assert told_to("127.0.0.1", more) == [("127.0.0.1", more)]
+    assert advertised_to("127.0.0.1", more) == [("127.0.0.1", more)]
     again.stop()
     with socket.create_server(("127.0.0.1", more)):
         third = broker_process(settings=[MAP], data=broker.data)
-        assert told_to(third.host, third.port) == [(third.host, third.port)]
+        assert advertised_to(third.host, third.port) == [(third.host, third.port)]
     assert f"listener MORE is not served: cannot listen on 127.0.0.1:{more}" in third.stderr
 
 
-def test_what_a_listener_cannot_become_is_refused_and_nothing_changes(broker_process, tmp_path):
+def test_impossible_changes_of_a_listener_are_refused_and_change_nothing(broker_process, tmp_path):
     broker = broker_process(settings=[MAP])
     first = f"PLAINTEXT://127.0.0.1:{broker.port}"
     with WireClient(broker.host, broker.port) as client:
@@ -102,7 +102,7 @@ def test_secrets_of_a_listener_are_never_shown_and_its_synonyms_are(broker_proce
     ]
 
 
-def test_a_limit_of_one_listener_holds_back_no_other(broker_process):
+def test_a_limit_of_one_listener_affects_no_other(broker_process):
     broker = broker_process(settings=["listeners=PLAINTEXT://127.0.0.1:0,MORE://127.0.0.1:0", MAP])
     with WireClient(broker.host, broker.port) as client:
         more = int(configs_of(client, "listeners")["listeners"].value.rpartition(":")[2])
@@ -112,7 +112,7 @@ def test_a_limit_of_one_listener_holds_back_no_other(broker_process):
             waiting.socket.settimeout(0.3)
             with waiting, pytest.raises(TimeoutError):
                 configs_of(waiting, "listeners")
-            assert told_to(broker.host, broker.port)
+            assert advertised_to(broker.host, broker.port)
 
 
 def produce(client, number):

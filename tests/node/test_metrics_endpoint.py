@@ -97,7 +97,7 @@ def test_get_metrics_returns_what_is_rendered_as_prometheus_text():
         (b"GET /metrics", 400),
     ],
 )
-def test_everything_else_gets_its_status(line, status):
+def test_every_other_request_gets_its_status(line, status):
     found, headers, body = with_endpoint(lambda port: exchange(port, request(line)))
 
     assert found == status
@@ -134,7 +134,7 @@ def test_a_body_is_not_read_beyond_a_bound_and_the_answer_still_arrives():
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\n", request()], ids=["silent", "half", "deaf"])
-def test_a_flood_keeps_no_scraper_of_a_broker_out(broker_process, sent):
+def test_a_flood_of_connections_does_not_stop_scrapers(broker_process, sent):
     """Strangers take every slot again and again; a name that clients are told is one for scrapers too."""
     settings = ["advertised.listeners=PLAINTEXT://broker.example.com:9092"]
     broker = broker_process(arguments=["--metrics", "0", "--metrics-allowed-host", "other.test"], settings=settings)
@@ -183,7 +183,7 @@ def test_a_failure_to_render_is_answered_and_logged_and_the_next_scrape_served(c
     assert "no figures" in caplog.text
 
 
-def test_an_idle_loop_is_seen_as_idle_and_a_busy_one_as_busy(monkeypatch):
+def test_idle_time_is_measured_on_an_idle_and_on_a_busy_loop(monkeypatch):
     """Every interval is looked at here, and is an eighth as long."""
     interval_seconds = DRAIN_SECONDS / 8
     monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.INTERVALS_FOR_ONE_OBSERVED", 1)
@@ -214,7 +214,7 @@ def test_an_idle_loop_is_seen_as_idle_and_a_busy_one_as_busy(monkeypatch):
     assert max(shares(trio.lowlevel.checkpoint)) < 0.1
 
 
-def test_a_look_without_a_wait_is_no_idleness_though_the_loop_was_idle_before(monkeypatch):
+def test_a_poll_without_timeout_is_not_idle_time(monkeypatch):
     times = iter(range(100, 10_000, 100))
     monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.now_ns", lambda: next(times))
     idle = LoopIdleTime(LoopTurns())
@@ -224,7 +224,7 @@ def test_a_look_without_a_wait_is_no_idleness_though_the_loop_was_idle_before(mo
     assert idle.idle_ns == 100
 
 
-def test_what_runs_behind_a_task_that_keeps_the_loop_does_not_answer_for_it(monkeypatch):
+def test_a_long_turn_is_not_attributed_to_the_next_task(monkeypatch):
     class Step:
         def __init__(self, name):
             self.name = name
@@ -239,7 +239,7 @@ def test_what_runs_behind_a_task_that_keeps_the_loop_does_not_answer_for_it(monk
     assert [it.name for it in turns.statistics() if it.long_count] == ["stages.keeps"]
 
 
-def test_a_task_that_keeps_the_loop_is_named_while_the_loop_is_looked_at():
+def test_a_task_with_long_turns_is_noted_in_measured_intervals():
     turns = LoopTurns()
     idle = LoopIdleTime(turns)
 
@@ -269,7 +269,7 @@ def test_a_task_that_keeps_the_loop_is_named_while_the_loop_is_looked_at():
     assert found["connection"].long_count == 3
 
 
-def test_the_loop_is_looked_at_in_some_intervals_only(monkeypatch):
+def test_the_loop_is_measured_in_some_intervals_only(monkeypatch):
     """The first, and those that are drawn."""
     draws = itertools.chain([3, 0, 1, 2], itertools.repeat(1))
     monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.random.randrange", lambda _: next(draws))

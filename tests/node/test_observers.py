@@ -73,7 +73,7 @@ def logged(path):
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
-def test_a_scrape_tells_errors_topics_and_fetches(broker_process, mode):
+def test_a_scrape_has_errors_topics_and_fetches(broker_process, mode):
     broker = broker_process(mode=mode, arguments=["--metrics", "0"])
     with WireClient(broker.host, broker.port) as client:
         create(client, "t")
@@ -102,7 +102,7 @@ def test_a_scrape_tells_errors_topics_and_fetches(broker_process, mode):
     assert samples["kafka_server_fetchsessioncache_numincrementalfetchsessions",] == 0
 
 
-def test_metrics_survive_the_end_of_processing_and_go_with_the_broker(broker_process):
+def test_metrics_are_served_until_the_broker_ends(broker_process):
     """Behaviour 31: while a broker drains its request metrics are served, per version and error; afterwards nothing."""
     broker = broker_process(arguments=["--metrics", "0", "--commit-delay", "500ms"])
     with WireClient(broker.host, broker.port) as client:
@@ -120,7 +120,7 @@ def test_metrics_survive_the_end_of_processing_and_go_with_the_broker(broker_pro
         scrape(broker)
 
 
-def test_requests_are_logged_from_the_start_into_the_file_that_was_named(broker_process, tmp_path):
+def test_requests_are_logged_from_the_start_into_the_given_file(broker_process, tmp_path):
     """Behaviour 2 among them: the software of a client is unknown on the request that tells it."""
     path = tmp_path / "requests.jsonl"
     broker = broker_process(arguments=["--request-log", str(path)])
@@ -171,7 +171,7 @@ def test_a_client_switches_the_log_of_a_running_broker(broker_process):
     assert "hush" not in text
 
 
-def test_a_file_that_cannot_be_written_is_one_line_at_the_start(tmp_path):
+def test_an_unwritable_file_is_one_line_at_startup(tmp_path):
     path = tmp_path / "missing" / "requests.jsonl"
     ended = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), "--request-log", str(path))
 
@@ -183,9 +183,7 @@ def test_a_file_that_cannot_be_written_is_one_line_at_the_start(tmp_path):
 
 
 @pytest.mark.parametrize(("principal", "status"), [("User:alice", 409), ("User:root", 200), (None, 200)])
-def test_what_the_dashboard_changes_takes_the_rights_of_the_principal_that_was_named(
-    principal, status, tmp_path, capsys
-):
+def test_changes_in_the_dashboard_need_the_rights_of_its_principal(principal, status, tmp_path, capsys):
     board = Board(
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:root"
     )
@@ -203,7 +201,7 @@ def test_what_the_dashboard_changes_takes_the_rights_of_the_principal_that_was_n
     assert (board.desk.broker.topics.get("new") is not None) == (status == 200)
 
 
-def test_the_request_log_is_written_out_though_the_trace_files_cannot_be(tmp_path, monkeypatch, caplog):
+def test_the_request_log_is_flushed_although_the_trace_files_fail(tmp_path, monkeypatch, caplog):
     class Log:
         is_closed = False
 

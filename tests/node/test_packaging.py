@@ -47,7 +47,7 @@ def placed(arguments, ports, data):
     return [data if each == "/tmp/data" else "127.0.0.1" if each == "0.0.0.0" else each for each in text]
 
 
-def test_a_broker_of_the_compose_file_serves_and_its_standby_goes_on(tmp_path):
+def test_a_broker_of_the_compose_file_serves_and_its_standby_takes_over(tmp_path):
     services = yaml.safe_load((EXAMPLES / "compose.yaml").read_text(encoding="utf-8"))["services"]
     store = services["store"]
     assert store["environment"].keys() == {"ROOT_ACCESS_KEY_ID", "ROOT_SECRET_ACCESS_KEY"}
@@ -100,7 +100,7 @@ def test_the_unit_of_one_machine_starts_a_broker_of_its_settings(tmp_path):
 
 
 @pytest.mark.parametrize("unit", [EXAMPLES / "pipeline-broker@.service", ON_A_DISK], ids=lambda path: path.name)
-def test_systemd_finds_nothing_wrong_with_a_unit(unit, tmp_path):
+def test_systemd_accepts_the_units(unit, tmp_path):
     verify = require_tool("systemd-analyze")
     program = tmp_path / "pipeline-broker"
     program.write_text("#!/bin/sh\n")

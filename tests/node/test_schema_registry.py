@@ -50,7 +50,7 @@ def url(embedded):
     return embedded.schema_registry_url
 
 
-def test_answers_are_of_the_type_that_confluent_has(url):
+def test_answers_have_the_content_type_of_confluent(url):
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=SECONDS_MAX)
     connection.request("GET", "/subjects")
     response = connection.getresponse()
@@ -69,19 +69,19 @@ def test_answers_are_of_the_type_that_confluent_has(url):
     ],
     ids=["host", "origin", "null", "site"],
 )
-def test_a_page_of_a_stranger_is_refused(headers):
+def test_requests_of_foreign_pages_are_refused(headers):
     with EmbeddedBroker(schema_registry=True) as broker:
         assert ask(broker.schema_registry_url, "PUT", "/mode", {"mode": "READONLY"}, **headers)[0] == 403
         assert ask(broker.schema_registry_url, "GET", "/mode") == (200, {"mode": "READWRITE"})
 
 
-def test_a_body_that_is_too_large_is_refused_and_one_of_that_size_answered(url):
+def test_a_body_above_the_limit_is_refused_and_one_at_the_limit_answered(url):
     assert ask(url, "POST", "/subjects/a/versions", b"x" * (BODY_BYTES_MAX + 1))[0] == 413
     text = json.dumps({"type": "fixed", "name": "F", "size": 1, "doc": "x" * 500_000})
     assert register(url, "a", text) == (200, {"id": 1})
 
 
-def test_the_topic_is_made_with_the_first_schema_and_compacted(embedded, url):
+def test_the_topic_is_created_with_the_first_schema_and_compacted(embedded, url):
     assert "_schemas" not in embedded.topics()
     register(url, "a", FIRST)
     assert embedded.topics()["_schemas"] == 1
@@ -89,7 +89,7 @@ def test_the_topic_is_made_with_the_first_schema_and_compacted(embedded, url):
     assert len(embedded.records("_schemas")) == 1
 
 
-def test_what_somebody_else_writes_to_the_topic_counts_and_what_is_strange_is_left_out(embedded, url, caplog):
+def test_records_of_other_writers_apply_and_invalid_ones_are_ignored(embedded, url, caplog):
     register(url, "a", FIRST)
     embedded.produce("_schemas", "{", key="{")
     embedded.produce("_schemas", None, key='{"keytype":"NOOP","magic":0}')
@@ -102,14 +102,14 @@ def test_what_somebody_else_writes_to_the_topic_counts_and_what_is_strange_is_le
     assert "the record at offset 1 is ignored" in caplog.text
 
 
-def test_a_topic_that_is_deleted_takes_all_schemas_along(embedded, url):
+def test_deleting_the_topic_deletes_all_schemas(embedded, url):
     register(url, "a", FIRST)
     embedded.delete_topic("_schemas")
     assert ask(url, "GET", "/subjects") == (200, [])
     assert register(url, "b", FIRST) == (200, {"id": 1})
 
 
-def test_a_restored_broker_has_the_schemas_of_then_at_the_same_url(embedded, url):
+def test_a_restored_broker_serves_the_schemas_of_the_snapshot_at_the_same_url(embedded, url):
     register(url, "a", FIRST)
     snapshot = embedded.snapshot()
     register(url, "b", FIRST)
@@ -119,7 +119,7 @@ def test_a_restored_broker_has_the_schemas_of_then_at_the_same_url(embedded, url
     assert embedded.schema_registry_url == url
 
 
-def test_changes_at_once_get_versions_and_ids_of_their_own(url):
+def test_concurrent_changes_get_distinct_versions_and_ids(url):
     ask(url, "PUT", "/config", {"compatibility": "NONE"})
     answers = []
 
@@ -161,7 +161,7 @@ def nested(count):
     ],
     ids=["unions", "sums", "pattern", "messages", "brackets"],
 )
-def test_a_hostile_schema_ends_in_time_and_holds_nobody_up(kind, first, second):
+def test_a_hostile_schema_ends_in_time_and_delays_no_client(kind, first, second):
     """While a schema is compared that would take minutes, no turn of the loop waits for 250 ms of its process."""
     before = schema_registry.WORK_SECONDS_MAX
     schema_registry.WORK_SECONDS_MAX = 1.0
@@ -197,7 +197,7 @@ def watch_lags(broker):
     return lambda: list(found)
 
 
-def test_schemas_survive_a_kill_and_ids_go_on(broker_process):
+def test_schemas_survive_a_kill_and_ids_continue(broker_process):
     broker = broker_process(arguments=["--schema-registry", "0"])
     (authority,) = URL.findall(broker.stderr)
     assert register(authority, "a", FIRST) == (200, {"id": 1})
@@ -216,21 +216,21 @@ def test_schemas_survive_a_kill_and_ids_go_on(broker_process):
     ("arguments", "complaint"),
     [(["--schema-registry", "x"], "--schema-registry: 'x' is not a PORT or HOST:PORT")],
 )
-def test_a_registry_that_cannot_be_had_is_one_line(tmp_path, arguments, complaint):
+def test_a_registry_that_cannot_start_is_one_line(tmp_path, arguments, complaint):
     result = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), *arguments)
 
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith(f"Error: {complaint}")
 
 
-def test_a_port_that_somebody_has_is_one_line(tmp_path, embedded):
+def test_a_port_in_use_is_one_line(tmp_path, embedded):
     place = embedded.schema_registry_url.removeprefix("http://")
     result = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), "--schema-registry", place)
     assert result.returncode == 2
     assert f"cannot serve the schema registry on {place}" in result.stderr
 
 
-def test_without_a_package_the_start_says_which(monkeypatch):
+def test_a_missing_package_is_named_at_startup(monkeypatch):
     monkeypatch.setitem(schema_registry.PACKAGES, "not_installed_anywhere", "some-package")
     from pipeline_broker.embedded.errors import EmbeddedBrokerError
 
@@ -238,7 +238,7 @@ def test_without_a_package_the_start_says_which(monkeypatch):
         EmbeddedBroker(schema_registry=True).start()
 
 
-def test_a_broker_that_is_not_asked_for_it_imports_none_of_it():
+def test_a_broker_without_a_registry_imports_none_of_it():
     program = (
         "import sys\nfrom pipeline_broker import EmbeddedBroker\n"
         "with EmbeddedBroker() as broker:\n    broker.produce('t', 'x')\n"

@@ -84,7 +84,7 @@ class Topic:
             assert "id" in await self.ask("POST", f"/subjects/{subject}/versions", {"schema": text})
 
 
-def test_a_deletion_of_many_batches_whose_client_goes_is_done_to_its_end(monkeypatch):
+def test_a_deletion_of_many_batches_completes_although_its_client_disconnects(monkeypatch):
     monkeypatch.setattr(schema_registry, "CHANGES_IN_BATCH_MAX", 2)
 
     async def main():
@@ -102,7 +102,7 @@ def test_a_deletion_of_many_batches_whose_client_goes_is_done_to_its_end(monkeyp
     trio.run(main)
 
 
-def test_a_topic_whose_first_records_are_deleted_is_read_from_where_it_begins():
+def test_a_topic_is_read_from_its_log_start():
     async def main():
         topic = Topic()
         await topic.register("a", '"int"')
@@ -116,7 +116,7 @@ def test_a_topic_whose_first_records_are_deleted_is_read_from_where_it_begins():
 
 
 @pytest.mark.parametrize("has_topic", [False, True])
-def test_what_could_not_be_written_is_an_error(has_topic):
+def test_a_failed_write_is_an_error(has_topic):
     async def main():
         topic = Topic()
         if has_topic:
@@ -130,7 +130,7 @@ def test_what_could_not_be_written_is_an_error(has_topic):
     trio.run(main)
 
 
-def test_while_the_disk_is_full_nothing_is_registered_and_all_that_is_there_answered():
+def test_while_the_disk_is_full_schemas_are_served_but_not_registered():
     async def main():
         topic = Topic()
         await topic.register("a", '"int"')
@@ -145,7 +145,7 @@ def test_while_the_disk_is_full_nothing_is_registered_and_all_that_is_there_answ
     trio.run(main)
 
 
-def test_two_registries_of_one_topic_take_turns_and_give_no_id_or_version_twice():
+def test_two_registries_of_one_topic_never_reuse_an_id_or_version():
     async def main():
         topic = Topic()
         await topic.ask("PUT", "/config", {"compatibility": "NONE"})
@@ -161,7 +161,7 @@ def test_two_registries_of_one_topic_take_turns_and_give_no_id_or_version_twice(
     trio.run(main)
 
 
-def test_whatever_an_operation_raises_is_an_answer_and_one_line_of_the_log(caplog):
+def test_an_error_of_any_operation_is_an_answer_and_one_log_line(caplog):
     """An exception is injected at each operation of the API, and where its work is done."""
 
     async def main():
@@ -192,7 +192,7 @@ def _strange(_):
     raise KeyError("of a library" + "x" * 100_000)
 
 
-def test_a_change_is_decided_again_where_another_registry_has_written_meanwhile():
+def test_a_change_is_decided_again_if_another_registry_has_written():
     """Both register the same subject at once; the second is compared with the first."""
 
     async def main():
@@ -222,7 +222,7 @@ def test_a_change_is_decided_again_where_another_registry_has_written_meanwhile(
     trio.run(main)
 
 
-def test_a_state_that_changes_at_each_attempt_ends_the_request(monkeypatch):
+def test_a_request_fails_if_the_state_changes_at_each_attempt(monkeypatch):
     monkeypatch.setattr(schema_registry, "ATTEMPTS_MAX", 3)
 
     async def main():

@@ -51,22 +51,22 @@ class Scene:
         return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-class HardlyLetRun(LeaseTimes):
+class Starved(LeaseTimes):
     """Those of a process that a machine lets run now and then."""
 
     look_seconds = 7.0
 
 
-def test_it_waits_as_long_as_the_owner_lives():
+def test_it_waits_while_the_owner_renews_its_lease():
     assert Scene(dies_at=1000).run() is None
 
 
 @pytest.mark.parametrize("dies_at", [0.5, 9, 31.9])
-def test_it_goes_on_a_session_after_the_last_sign_of_life(dies_at):
+def test_it_takes_over_a_session_after_the_last_renewal(dies_at):
     assert 6 <= Scene(dies_at).run() - dies_at // 2 * 2 <= 7.5
 
 
-def test_while_a_look_is_on_its_way_nothing_stands_still():
+def test_a_slow_read_of_the_lease_does_not_count_as_silence():
     """It shows what was there when it was begun, at best: the last one began 6.5 s after the first had ended."""
 
     class FarStore(Scene):
@@ -78,7 +78,7 @@ def test_while_a_look_is_on_its_way_nothing_stands_still():
     assert FarStore(dies_at=0.5).run() == 9.5
 
 
-def test_it_goes_on_at_once_when_the_owner_gave_the_lease_back():
+def test_it_takes_over_at_once_if_the_owner_gave_up_the_lease():
     assert Scene(dies_at=1000, given_back_at=20.2).run() - 20.2 <= 1
 
 
@@ -89,21 +89,21 @@ def test_it_goes_on_at_once_when_the_owner_gave_the_lease_back():
         (Scene(dies_at=1000, given_back_at=20.2), "the owner has given up its journal"),
     ],
 )
-def test_it_says_why_it_goes_on(scene, reason, caplog):
+def test_it_logs_why_it_takes_over(scene, reason, caplog):
     scene.run()
     assert [record.message.partition(":")[0] for record in caplog.records] == [reason]
 
 
-def test_when_it_is_hardly_let_run_itself_it_waits_longer_and_says_so_and_goes_on(caplog):
-    assert Scene(dies_at=0.5).run(HardlyLetRun(*TIMES)) == 21
-    assert Scene(dies_at=1000).run(HardlyLetRun(*TIMES)) is None
+def test_a_starved_standby_waits_longer_logs_that_and_takes_over(caplog):
+    assert Scene(dies_at=0.5).run(Starved(*TIMES)) == 21
+    assert Scene(dies_at=1000).run(Starved(*TIMES)) is None
     assert [record.message.rpartition(":")[2] for record in caplog.records] == [
         " it waits longer",
         " this broker takes over",
     ]
 
 
-def test_while_the_store_does_not_answer_nothing_stands_still(caplog):
+def test_an_outage_of_the_store_does_not_count_as_silence(caplog):
     assert Scene(dies_at=1000, outages=[(5, 60), (61, 80)]).run() is None
     assert [record.message.partition(",")[0] for record in caplog.records] == ["the store does not respond"] * 2
 

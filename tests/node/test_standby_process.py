@@ -101,7 +101,7 @@ def owner(broker_process, url):
     return broker
 
 
-def test_a_standby_goes_on_when_the_owner_is_killed_and_nothing_acknowledged_is_lost(owner, standby, url):
+def test_a_standby_takes_over_from_a_killed_owner_without_losing_acknowledged_records(owner, standby, url):
     waiting = standby(url)
     acknowledged = []
     producer = ck.Producer({"bootstrap.servers": owner.bootstrap, "linger.ms": 0, "enable.idempotence": True})
@@ -127,7 +127,7 @@ def test_a_standby_goes_on_when_the_owner_is_killed_and_nothing_acknowledged_is_
     assert consumed(successor, "t") == (0, high + RECORDS, [(offset, offset) for offset in range(high + RECORDS)])
 
 
-def test_a_standby_goes_on_at_once_when_the_owner_ends_in_order(broker_process, standby, place):
+def test_a_standby_takes_over_at_once_after_an_orderly_shutdown(broker_process, standby, place):
     owner = broker_process(arguments=on_objects(place, *SETTING))
     create(owner, "t")
     produce(owner, "t")
@@ -138,7 +138,7 @@ def test_a_standby_goes_on_at_once_when_the_owner_ends_in_order(broker_process, 
     assert consumed(successor, "t") == (0, RECORDS, ALL)
 
 
-def test_an_owner_that_was_stopped_meanwhile_ends_when_it_goes_on(owner, standby, url):
+def test_an_owner_that_was_stopped_during_the_takeover_exits_when_it_resumes(owner, standby, url):
     waiting = standby(url)
     owner.process.send_signal(signal.SIGSTOP)
     try:
@@ -153,7 +153,7 @@ def test_an_owner_that_was_stopped_meanwhile_ends_when_it_goes_on(owner, standby
     assert consumed(successor, "t") == (0, 2 * RECORDS, [(number, number) for number in range(2 * RECORDS)])
 
 
-def test_an_owner_that_was_stopped_meanwhile_answers_nothing_that_its_successor_knows_better(owner, standby, url):
+def test_an_owner_that_was_stopped_during_the_takeover_sends_no_outdated_answer(owner, standby, url):
     """Its own end of the log is an old one: a consumer that was further would be told to begin anew."""
     waiting = standby(url)
     request = fetch_request("t", 0, offset=2 * RECORDS)
@@ -181,7 +181,7 @@ def test_an_owner_that_was_stopped_meanwhile_answers_nothing_that_its_successor_
     assert owner.process.wait(WAIT_SECONDS) == 3
 
 
-def test_of_several_standbys_one_goes_on_and_the_others_stand_by_again(owner, standby, url):
+def test_one_of_several_standbys_takes_over_and_the_others_stand_by_again(owner, standby, url):
     """On one machine they may have the port of the owner, too: one that meets it taken waits as well."""
     waiting = [standby(url, owner.port) for _ in range(2)]
     owner.kill()
@@ -199,7 +199,7 @@ def test_of_several_standbys_one_goes_on_and_the_others_stand_by_again(owner, st
     assert consumed(other.broker(), "t") == (0, RECORDS, ALL)
 
 
-def test_a_standby_leaves_an_owner_that_does_nothing_alone(owner, standby, url):
+def test_a_standby_leaves_an_idle_owner_alone(owner, standby, url):
     waiting = standby(url)
     assert waiting.broker(2 * SESSION_SECONDS) is None
     assert owner.process.poll() is None
@@ -207,7 +207,7 @@ def test_a_standby_leaves_an_owner_that_does_nothing_alone(owner, standby, url):
     produce(owner, "t", first=RECORDS)
 
 
-def test_a_standby_is_ended_by_a_signal_and_changes_nothing(owner, standby, url, tmp_path):
+def test_a_signal_ends_a_standby_without_changes(owner, standby, url, tmp_path):
     waiting = standby(url)
     before = names_in(url, "")
     waiting.process.send_signal(signal.SIGTERM)
@@ -218,13 +218,13 @@ def test_a_standby_is_ended_by_a_signal_and_changes_nothing(owner, standby, url,
 
 
 @pytest.mark.parametrize("arguments", [(), ("--store", "file:///tmp/store", "--wal", "disk")])
-def test_a_standby_of_a_journal_on_a_disk_is_refused(tmp_path, arguments):
+def test_a_standby_for_a_journal_on_disk_is_refused(tmp_path, arguments):
     code, said, _ = failed_start(tmp_path / "data", "--standby", *arguments)
     assert (code, said.count("\n")) == (2, 1)
     assert "--wal objects" in said
 
 
-def test_a_standby_whose_store_is_not_there_is_refused(tmp_path, monkeypatch):
+def test_a_standby_without_its_store_is_refused(tmp_path, monkeypatch):
     for name, value in {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ALLOW_HTTP": "true"}.items():
         monkeypatch.setenv(name, value)
     code, said, seconds = failed_start(tmp_path / "data", *on_objects("s3://bucket/p", "--standby"))

@@ -49,25 +49,25 @@ def synced(*writes, until=10_000):
     return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.01))
 
 
-def test_what_is_written_is_synced_once_after_the_time_of_its_topic():
+def test_written_records_are_synced_once_after_flush_ms_of_their_topic():
     assert synced((0, {"ms": 500}), (100, {"ms": 500}), (499, {"ms": 500})) == [500]
     assert synced((0, {"ms": 500}), (600, {"ms": 500})) == [500, 1100]
 
 
-def test_the_shorter_time_of_two_topics_counts():
+def test_the_shorter_flush_ms_of_two_topics_applies():
     assert synced((0, {"ms": 5000}), (1000, {"ms": 50})) == [1050]
     assert synced((0, {"ms": 100}), (50, {"ms": 5000})) == [100]
 
 
-def test_a_time_of_nothing_is_at_once():
+def test_flush_ms_of_zero_syncs_at_once():
     assert synced((300, {"ms": 0})) == [300]
 
 
-def test_nothing_is_synced_without_a_time():
+def test_nothing_is_synced_without_flush_ms():
     assert synced((0, {}), (5, {"messages": 5}), (10, {"messages": 1})) == []
 
 
-def test_a_sync_that_fails_ends_the_broker():
+def test_a_failed_sync_ends_the_broker():
     async def main():
         journal = Journal()
         journal.error = JournalFailed("the disk is gone")

@@ -120,7 +120,7 @@ def test_every_request_between_on_and_off_is_published_once(broker_process, mode
         assert all(list(row) == sorted(row) and row[0] >= 0 for row in zip(*stamps, strict=True))
 
 
-def test_whoever_reads_does_not_keep_it_going(broker_process):
+def test_reads_of_the_topic_are_not_published(broker_process):
     """Each Fetch that brings timelines would else be a timeline that the next Fetch brings."""
     broker = broker_process(settings=["pipeline.timelines=true"])
     with WireClient(broker.host, broker.port) as client:
@@ -140,7 +140,7 @@ def test_whoever_reads_does_not_keep_it_going(broker_process):
 
 
 @pytest.mark.parametrize(("mode", "queues"), [("classic", 1), ("pipelined", 5)])
-def test_clients_may_read_the_topic_and_not_write_it_and_asking_for_it_makes_it_bounded(broker_process, mode, queues):
+def test_clients_may_read_but_not_write_the_topic_and_auto_creation_bounds_it(broker_process, mode, queues):
     settings = ["num.partitions=7", *(["pipeline.queues=5"] if queues > 1 else [])]
     broker = broker_process(mode=mode, settings=settings)
     with WireClient(broker.host, broker.port) as client:
@@ -151,7 +151,7 @@ def test_clients_may_read_the_topic_and_not_write_it_and_asking_for_it_makes_it_
         assert fetch(client) == []
 
 
-def test_the_end_of_the_broker_publishes_what_waits_and_the_next_start_has_it(broker_process):
+def test_a_shutdown_publishes_waiting_rows_and_they_survive_a_restart(broker_process):
     broker = broker_process(settings=["pipeline.timelines=true"])
     with WireClient(broker.host, broker.port) as client:
         ask_for(client, "orders")
@@ -164,7 +164,7 @@ def test_the_end_of_the_broker_publishes_what_waits_and_the_next_start_has_it(br
         assert requests_of(fetch_records(client), PRODUCE) == list(range(first, first + 3))
 
 
-def test_the_command_says_what_it_did(broker_process):
+def test_the_command_prints_the_status(broker_process):
     broker = broker_process()
 
     def told(*arguments):
@@ -280,7 +280,7 @@ def in_scene(tmp_path):
     return run
 
 
-def test_off_nobody_observes_and_there_is_no_topic(in_scene):
+def test_switched_off_it_has_no_observer_and_no_topic(in_scene):
     async def story(scene):
         await trio.sleep(10 * PUBLISH_SECONDS)
 
@@ -289,7 +289,7 @@ def test_off_nobody_observes_and_there_is_no_topic(in_scene):
     assert scene.broker.topics.get(TIMELINES_TOPIC) is None
 
 
-def test_the_topic_is_made_with_its_bounds_when_there_is_something_to_publish(in_scene):
+def test_the_topic_is_created_with_its_bounds_for_the_first_rows(in_scene):
     async def story(scene):
         scene.timelines.switch_on()
         await trio.sleep(2 * PUBLISH_SECONDS)
@@ -315,7 +315,7 @@ def test_the_partitions_take_turns_and_together_have_every_row_once(in_scene):
     in_scene(story)
 
 
-def test_a_topic_that_was_deleted_is_made_again_and_nothing_is_lost(in_scene):
+def test_a_deleted_topic_is_created_again_and_nothing_is_lost(in_scene):
     async def story(scene):
         scene.timelines.switch_on()
         scene.end_requests(1)
@@ -332,7 +332,7 @@ def test_a_topic_that_was_deleted_is_made_again_and_nothing_is_lost(in_scene):
     in_scene(story)
 
 
-def test_while_the_disk_is_slow_rows_wait_within_their_bound_and_the_rest_is_lost_and_told(in_scene, caplog):
+def test_while_the_disk_is_slow_a_bounded_number_of_rows_waits_and_losses_are_logged(in_scene, caplog):
     async def story(scene):
         scene.timelines.switch_on()
         scene.end_requests(1)
@@ -371,7 +371,7 @@ def test_while_the_disk_is_full_nothing_is_appended(in_scene):
     in_scene(story)
 
 
-def test_sessions_are_numbered_anew_and_on_waits_for_the_end_of_the_one_before(in_scene):
+def test_each_session_numbers_its_rows_and_starts_after_the_previous_one(in_scene):
     async def story(scene):
         commands = scene.timelines.commands()
         await commands["timelines on"]()
@@ -396,7 +396,7 @@ def test_sessions_are_numbered_anew_and_on_waits_for_the_end_of_the_one_before(i
     assert [first[1:], second[1:], third[1:]] == [(0, [0]), (1, [0, 1]), (0, [0])]
 
 
-def test_what_the_end_of_the_broker_leaves_behind_is_told(in_scene, caplog):
+def test_rows_that_a_shutdown_does_not_publish_are_logged(in_scene, caplog):
     async def story(scene):
         scene.timelines.switch_on()
         scene.end_requests(4)
@@ -407,7 +407,7 @@ def test_what_the_end_of_the_broker_leaves_behind_is_told(in_scene, caplog):
 
 
 @pytest.mark.parametrize("is_off", [False, True])
-def test_what_did_not_become_durable_is_published_again(in_scene, is_off):
+def test_rows_of_a_failed_commit_are_published_again(in_scene, is_off):
     """What is there when it is switched off too, however often that takes."""
 
     async def story(scene):
@@ -435,7 +435,7 @@ async def hold_publication(scene, count):
     await trio.sleep(2 * PUBLISH_SECONDS)
 
 
-def test_the_end_of_the_broker_waits_for_a_publication_no_longer_than_a_second(in_scene):
+def test_a_shutdown_waits_at_most_a_second_for_a_publication(in_scene):
     async def story(scene):
         await hold_publication(scene, 2)
         began = trio.current_time()
@@ -445,7 +445,7 @@ def test_the_end_of_the_broker_waits_for_a_publication_no_longer_than_a_second(i
     in_scene(story)
 
 
-def test_off_ends_observing_at_once_and_not_when_all_is_published(in_scene):
+def test_switching_off_stops_observing_before_all_rows_are_published(in_scene):
     """What ends in between would keep it going, and is not asked for."""
 
     async def story(scene):
@@ -460,7 +460,7 @@ def test_off_ends_observing_at_once_and_not_when_all_is_published(in_scene):
     in_scene(story)
 
 
-def test_losses_are_told_once_until_there_were_none_for_a_while(in_scene, caplog):
+def test_losses_are_logged_once_until_an_interval_without_losses(in_scene, caplog):
     async def story(scene):
         scene.timelines.switch_on()
         scene.journal.room.obstacle = OSError(28, "no space")
@@ -478,7 +478,7 @@ def test_losses_are_told_once_until_there_were_none_for_a_while(in_scene, caplog
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["request timelines are lost"] * 2
 
 
-def test_a_topic_that_somebody_else_makes_already_is_waited_for(in_scene):
+def test_a_creation_of_the_topic_in_progress_is_awaited(in_scene):
     async def story(scene):
         write = scene.broker.topics.create(scene.broker.new_topic(TIMELINES_TOPIC))
         entry = scene.broker.append_metadata(write, NOW_MS)
@@ -496,7 +496,7 @@ def test_a_topic_that_somebody_else_makes_already_is_waited_for(in_scene):
     in_scene(story)
 
 
-def test_what_is_left_behind_includes_what_was_about_to_be_published(in_scene, caplog):
+def test_logged_rows_include_those_of_the_publication_in_progress(in_scene, caplog):
     async def story(scene):
         await hold_publication(scene, 3)
         assert scene.server.held

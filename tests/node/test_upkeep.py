@@ -49,7 +49,7 @@ def only_cause(failure):
     return failure
 
 
-def test_complete_journal_segments_are_archived_and_their_space_is_used_again():
+def test_complete_journal_segments_are_archived_and_recycled():
     bench = Bench()
 
     async def main():
@@ -65,7 +65,7 @@ def test_complete_journal_segments_are_archived_and_their_space_is_used_again():
     assert len(bench.log.index) == 2
 
 
-def test_readers_are_shown_what_the_archive_has_before_the_journal_gives_its_space_back():
+def test_readers_see_archived_records_before_the_journal_is_recycled():
     bench = Bench()
     recycle, shown = bench.journal.recycle, []
 
@@ -86,7 +86,7 @@ def test_readers_are_shown_what_the_archive_has_before_the_journal_gives_its_spa
     assert shown == [2]
 
 
-def test_a_start_goes_on_where_the_archive_ends():
+def test_a_startup_continues_at_the_end_of_the_archive():
     bench = Bench()
 
     async def main():
@@ -104,7 +104,7 @@ def test_a_start_goes_on_where_the_archive_ends():
 
 
 @pytest.mark.parametrize("knows_all", [True, False])
-def test_partitions_that_are_unknown_are_forgotten_unless_a_topic_may_be_missing(knows_all):
+def test_unknown_partitions_are_removed_unless_a_topic_may_be_missing(knows_all):
     bench = Bench()
     bench.produce(7)
     trio.run(archived, bench)
@@ -121,7 +121,7 @@ def test_partitions_that_are_unknown_are_forgotten_unless_a_topic_may_be_missing
     assert bool(bench.archive.store.folders()) is not knows_all
 
 
-def test_a_log_that_is_made_and_archived_while_a_round_begins_loses_nothing():
+def test_a_log_created_while_a_round_begins_loses_nothing():
     """The round that looks for a segment has a thread of its own, and the event loop goes on meanwhile."""
     bench = Bench()
     look, made = bench.journal.sealed, []
@@ -147,7 +147,7 @@ def test_a_log_that_is_made_and_archived_while_a_round_begins_loses_nothing():
     assert bench.log.archived.end_offset == 6
 
 
-def test_a_full_disk_is_waited_for(monkeypatch, caplog):
+def test_archiving_resumes_after_a_full_disk(monkeypatch, caplog):
     monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
     bench = Bench()
     failures = iter(range(3))
@@ -169,7 +169,7 @@ def test_a_full_disk_is_waited_for(monkeypatch, caplog):
     assert goes_on == "archiving has resumed"
 
 
-def test_what_an_end_has_given_up_is_neither_waited_for_nor_told(caplog):
+def test_work_that_the_shutdown_abandons_is_neither_awaited_nor_logged(caplog):
     """An orderly end said that the archive waits, and goes on, when it let an upload go."""
     bench = Bench()
     given_up = []
@@ -192,7 +192,7 @@ def test_what_an_end_has_given_up_is_neither_waited_for_nor_told(caplog):
     assert caplog.records == []
 
 
-def test_while_the_archive_has_no_room_a_writer_that_waits_for_it_says_why(monkeypatch):
+def test_a_writer_that_waits_for_a_suspended_archive_reports_the_reason(monkeypatch):
     monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
     bench = Bench()
 
@@ -214,7 +214,7 @@ def test_while_the_archive_has_no_room_a_writer_that_waits_for_it_says_why(monke
     assert bench.values() == list(range(5))
 
 
-class NoRoomYet:
+class FullDiskWork:
     """A work of the upkeep that has room once somebody says so."""
 
     has_room = False
@@ -225,9 +225,9 @@ class NoRoomYet:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_the_archive_goes_on_when_the_last_of_its_works_has_room(monkeypatch):
+def test_archiving_resumes_when_all_its_tasks_have_space(monkeypatch):
     monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
-    bench, first, second, told = Bench(), NoRoomYet(), NoRoomYet(), []
+    bench, first, second, told = Bench(), FullDiskWork(), FullDiskWork(), []
     monkeypatch.setattr(bench.journal, "archive_waits", told.append)
 
     async def main():
@@ -246,14 +246,14 @@ def test_the_archive_goes_on_when_the_last_of_its_works_has_room(monkeypatch):
     assert [type(each) for each in told] == [OSError, type(None)]
 
 
-def test_an_end_while_the_archive_waits_leaves_no_writer_waiting_for_it(monkeypatch):
+def test_a_shutdown_while_archiving_is_suspended_releases_waiting_writers(monkeypatch):
     bench, told = Bench(), []
     monkeypatch.setattr(bench.journal, "archive_waits", told.append)
 
     async def main():
         with trio.fail_after(WAIT_SECONDS):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(bench.maintenance._retried, NoRoomYet())
+                nursery.start_soon(bench.maintenance._retried, FullDiskWork())
                 await wait_until(lambda: told)
                 nursery.cancel_scope.cancel()
 
@@ -261,7 +261,7 @@ def test_an_end_while_the_archive_waits_leaves_no_writer_waiting_for_it(monkeypa
     assert [type(each) for each in told] == [OSError, type(None)]
 
 
-def test_upkeep_follows_how_much_room_the_disk_has(monkeypatch):
+def test_maintenance_records_the_free_disk_space(monkeypatch):
     monkeypatch.setattr("pipeline_broker.node.upkeep.WATCH_SECONDS", 0.001)
     bench = Bench()
     space = [1000, 300]
@@ -281,7 +281,7 @@ def test_upkeep_follows_how_much_room_the_disk_has(monkeypatch):
     trio.run(main)
 
 
-def test_a_data_directory_that_is_removed_or_replaced_ends_the_upkeep(tmp_path, monkeypatch):
+def test_a_removed_or_replaced_data_directory_ends_the_maintenance(tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline_broker.node.upkeep.WATCH_SECONDS", 0.001)
     bench = Bench(SystemFileSystem(), directory=tmp_path / "data")
 
@@ -300,7 +300,7 @@ def test_a_data_directory_that_is_removed_or_replaced_ends_the_upkeep(tmp_path, 
 
 
 @pytest.mark.parametrize("operation", ["write", "sync", "sync directory"])
-def test_an_end_waits_for_no_more_of_the_archive_than_a_few_partitions(operation, monkeypatch):
+def test_a_shutdown_waits_for_the_archive_of_a_few_partitions_only(operation, monkeypatch):
     """A round has several syncs for each partition that a segment of the journal has batches of."""
     monkeypatch.setattr("pipeline_broker.log.archive.archiver.FILES_SYNCED_AT_ONCE", 2)
     bench, slowed = Bench(), []
@@ -333,7 +333,7 @@ def test_an_end_waits_for_no_more_of_the_archive_than_a_few_partitions(operation
         assert bench.values() == [0]
 
 
-def test_an_end_does_not_wait_for_all_that_killed_writers_left():
+def test_a_shutdown_does_not_wait_for_the_removal_of_all_leftovers():
     bench, folders = Bench(), [f"gone-{number}" for number in range(WIDE_PARTITIONS)]
     for folder in folders:
         bench.archive.store.write(f"{folder}/00000000000000000000.log", [b"x"], 0)
@@ -358,7 +358,7 @@ def test_an_end_does_not_wait_for_all_that_killed_writers_left():
     assert not bench.archive.store.folders()
 
 
-def test_an_index_that_finds_no_room_when_it_is_written_again_hides_no_batches(monkeypatch):
+def test_an_index_that_meets_a_full_disk_hides_no_batches(monkeypatch):
     """The round had been committed by then, and the logs were never shown what it took over."""
     monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
     bench = Bench(policies=retention())
@@ -382,7 +382,7 @@ def refuse(refusals):
 
 
 @pytest.mark.parametrize("operation", ["sync", "write"])
-def test_a_failing_disk_ends_the_upkeep(operation):
+def test_a_failing_disk_ends_the_maintenance(operation):
     bench = Bench()
 
     def before(name, path):
@@ -402,7 +402,7 @@ def test_a_failing_disk_ends_the_upkeep(operation):
     assert "Input/output error" in str(failure)
 
 
-def test_old_segments_go_with_their_files_and_the_start_rises():
+def test_expired_segments_are_deleted_and_the_log_start_rises():
     """Two records in a segment; of the third one a record is young."""
     bench = Bench(policies=retention(retention_ms=HOUR_MS))
     bench.produce(5, timestamp=NOW_MS - 2 * HOUR_MS)
@@ -422,7 +422,7 @@ def test_old_segments_go_with_their_files_and_the_start_rises():
         bench.log.read(3, 1000, at_least_one=True)
 
 
-def test_of_several_logs_whose_starts_rise_each_is_told():
+def test_each_log_with_a_raised_start_is_reported():
     bench = Bench(policies=retention(retention_ms=HOUR_MS))
     first, second = bench.log, *bench.logs.create("other", bytes(16), 1, policies=bench.policies)
     for bench.log in (first, second):
@@ -432,7 +432,7 @@ def test_of_several_logs_whose_starts_rise_each_is_told():
     assert sorted(log.topic for log in bench.raised) == ["other", "topic"]
 
 
-def test_what_retention_let_go_stays_gone_after_a_restart():
+def test_expired_records_stay_deleted_after_a_restart():
     bench = Bench(policies=retention(retention_ms=HOUR_MS))
     bench.produce(3, timestamp=NOW_MS - 2 * HOUR_MS)
     bench.produce(1)
@@ -445,7 +445,7 @@ def test_what_retention_let_go_stays_gone_after_a_restart():
     assert bench.values() == [2, 3]
 
 
-def test_a_log_that_is_in_the_journal_only_expires_as_a_whole():
+def test_a_log_without_archived_segments_expires_as_a_whole():
     """Its offsets go on; its records are not archived later."""
     bench = Bench(policies=retention(retention_ms=HOUR_MS))
     bench.produce(2, timestamp=NOW_MS - 2 * HOUR_MS)
@@ -458,7 +458,7 @@ def test_a_log_that_is_in_the_journal_only_expires_as_a_whole():
     assert (bench.log.log_start_offset, bench.log.log_end_offset, bench.values()) == (2, 3, [2])
 
 
-def test_the_largest_timestamp_of_a_log_is_none_that_retention_deleted():
+def test_retention_lowers_the_largest_timestamp_of_a_log():
     bench = Bench(policies=retention(retention_ms=HOUR_MS))
     bench.produce(2, timestamp=NOW_MS - 2 * HOUR_MS)
     assert bench.log.max_timestamp() == (NOW_MS - 2 * HOUR_MS, 0, 0)
@@ -477,7 +477,7 @@ def test_young_records_in_the_journal_stay():
     assert bench.values() == [0, 1]
 
 
-def test_what_should_have_rolled_is_archived_before_retention_looks():
+def test_segments_that_should_have_rolled_are_archived_before_retention():
     """Half of what the journal holds is old, and the segments of the topic are small."""
     policies = retention(retention_ms=HOUR_MS)
     bench = Bench(policies=attrs.evolve(policies, roll=RollRules(segment_bytes=3000)))
@@ -490,7 +490,7 @@ def test_what_should_have_rolled_is_archived_before_retention_looks():
     assert bench.log.archived.end_offset == 8
 
 
-def test_only_so_many_bytes_are_kept():
+def test_retention_bytes_limits_the_size():
     bench = Bench(policies=retention(retention_ms=-1, retention_bytes=13_000))
     bench.produce(12)
     trio.run(archived, bench)
@@ -510,7 +510,7 @@ def test_a_compacted_log_keeps_everything_above_its_start():
     assert bench.values() == list(range(6))
 
 
-def test_a_raised_log_start_lets_whole_segments_go():
+def test_a_raised_log_start_deletes_whole_segments():
     bench = Bench(policies=retention(retention_ms=-1))
     bench.produce(6)
     trio.run(archived, bench)
@@ -521,7 +521,7 @@ def test_a_raised_log_start_lets_whole_segments_go():
     assert [segment.base_offset for segment in bench.log.archived.manifest.segments] == [2, 4]
 
 
-def test_files_of_a_deleted_topic_go_before_another_one_of_its_name_is_archived():
+def test_files_of_a_deleted_topic_are_removed_before_a_new_topic_of_its_name_is_archived():
     bench = Bench()
     bench.produce(3)
     trio.run(archived, bench)
@@ -541,7 +541,7 @@ def damage(bench, base_offset):
     file.write([b"\0"], segment.size_bytes - 100)
 
 
-def test_a_log_goes_on_in_a_new_segment_when_the_last_one_is_damaged():
+def test_a_log_continues_in_a_new_segment_if_the_last_one_is_damaged():
     """Its index is gone, too, so that the damage is met when the archiver goes on there."""
     bench = Bench()
     bench.produce(3)
@@ -586,7 +586,7 @@ def test_segments_end_earlier_by_a_jitter_of_their_own():
     assert rolled_at(1, 900) == rolled_at(1, 900), "and the same randomness gives the same"
 
 
-def test_a_jitter_of_the_journals_segment_is_what_the_archiver_goes_by():
+def test_journal_and_archiver_use_the_same_segment_jitter():
     """What waits for the archive by its age is due exactly when the archiver would end the segment there."""
     roll = RollRules(segment_ms=1000, segment_jitter_ms=900)
     bench = Bench(policies=LogPolicies(roll=roll), randomness=random.Random(3))

@@ -90,7 +90,7 @@ def test_compaction_keeps_the_last_value_of_each_key_and_every_offset():
     assert bench.log.archived.manifest.first_dirty_offset > 0
 
 
-def test_files_that_compaction_replaced_are_deleted_and_its_own_stay():
+def test_files_that_compaction_replaced_are_deleted_and_new_ones_stay():
     bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
     produce_keyed(bench, [(f"key {number % 5}", number) for number in range(60)])
 
@@ -110,7 +110,7 @@ def test_files_that_compaction_replaced_are_deleted_and_its_own_stay():
     assert any(name.endswith(".1.log") for name in bench.names())
 
 
-def test_compaction_of_a_large_log_ends_when_the_broker_does():
+def test_a_shutdown_interrupts_the_compaction_of_a_large_log():
     """At the next pause, and the log is as before; the rest of a round may take minutes."""
     bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
     produce_keyed(bench, [(f"key {number % 5}", number) for number in range(200)])
@@ -140,7 +140,7 @@ def test_compaction_of_a_large_log_ends_when_the_broker_does():
     assert last_of_each(keyed_records(bench)) == last_of_each(before)
 
 
-def test_a_second_round_cleans_what_came_since():
+def test_a_second_round_cleans_newer_records():
     bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
     for begin in (0, 60):
         produce_keyed(bench, [(f"key {number % 5}", number) for number in range(begin, begin + 60)])
@@ -153,7 +153,7 @@ def test_a_second_round_cleans_what_came_since():
     assert {segment.cleanings for segment in bench.log.archived.manifest.segments} == {0, 2}
 
 
-def test_a_log_that_is_hardly_dirty_is_cleaned_on_command_only():
+def test_a_hardly_dirty_log_is_compacted_on_command_only():
     bench = Bench(policies=compacted(min_cleanable_dirty_ratio=1.0))
     produce_keyed(bench, [(f"key {number % 5}", number) for number in range(30)])
 
@@ -164,7 +164,7 @@ def test_a_log_that_is_hardly_dirty_is_cleaned_on_command_only():
     assert len(keyed_records(bench)) < 20
 
 
-def test_deleted_keys_are_gone_after_their_time():
+def test_tombstones_are_removed_after_delete_retention_ms():
     bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0, delete_retention_ms=HOUR_MS))
     produce_keyed(bench, [("key 0", 1), ("key 1", 1), ("key 0", None)] + [("filler", 1)] * 20)
     trio.run(cleaned, bench)
@@ -178,7 +178,7 @@ def test_deleted_keys_are_gone_after_their_time():
     assert "key 1" in {key for _, key, _ in keyed_records(bench)}
 
 
-def test_what_is_archived_while_a_log_is_cleaned_stays():
+def test_records_archived_during_a_compaction_stay():
     """The archiver appends between the plan of a round and its end."""
     bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
     produce_keyed(bench, [(f"key {number % 5}", number) for number in range(60)])
@@ -201,7 +201,7 @@ def test_what_is_archived_while_a_log_is_cleaned_stays():
     assert keyed_records(bench) == records
 
 
-def test_what_compaction_wrote_counts_when_nobody_else_writes_the_archive(monkeypatch):
+def test_compaction_replaces_segments_while_no_other_task_writes_the_archive(monkeypatch):
     """Two edits of the manifest at once would each begin from what was there before the other."""
     bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
     produce_keyed(bench, [(f"key {number % 5}", number) for number in range(60)])
@@ -241,7 +241,7 @@ def test_what_compaction_wrote_counts_when_nobody_else_writes_the_archive(monkey
     assert order == ["expired", "replaced"]
 
 
-def test_a_round_whose_segments_are_gone_meanwhile_changes_nothing():
+def test_a_round_with_deleted_segments_changes_nothing():
     bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
     produce_keyed(bench, [(f"key {number % 5}", number) for number in range(60)])
     trio.run(archived, bench)
@@ -260,7 +260,7 @@ def test_a_round_whose_segments_are_gone_meanwhile_changes_nothing():
     assert keyed_records(bench) == before
 
 
-def test_a_damaged_log_is_not_compacted_any_more_and_others_are(caplog):
+def test_a_damaged_log_is_excluded_from_compaction_and_others_are_not(caplog):
     bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
     (other,) = bench.logs.create("other", bytes(16), 1, policies=bench.policies)
     damaged = bench.log

@@ -47,7 +47,7 @@ def commits_in(url):
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
-def test_a_killed_brokers_records_are_there_on_an_empty_machine(broker_process, place, tmp_path, mode):
+def test_records_of_a_killed_broker_are_readable_on_an_empty_machine(broker_process, place, tmp_path, mode):
     broker = broker_process(mode=mode, arguments=on_objects(place))
     create(broker, "t")
     produce(broker, "t")
@@ -62,7 +62,7 @@ def test_a_killed_brokers_records_are_there_on_an_empty_machine(broker_process, 
     assert consumed(broker, "t") == (0, 2 * RECORDS, [(number, number) for number in range(2 * RECORDS)])
 
 
-def test_what_is_archived_leaves_the_journal_and_is_there_on_an_empty_machine(broker_process, tmp_path):
+def test_archived_records_leave_the_journal_and_are_readable_on_an_empty_machine(broker_process, tmp_path):
     url = f"file://{tmp_path}/store"
     broker = broker_process(arguments=on_objects(url))
     create(broker, "t")
@@ -80,7 +80,7 @@ def test_what_is_archived_leaves_the_journal_and_is_there_on_an_empty_machine(br
     assert consumed(broker, "t") == (0, 2 * RECORDS, [(number, number) for number in range(2 * RECORDS)])
 
 
-def test_a_second_process_takes_over_and_the_first_ends_although_nothing_is_written(broker_process, tmp_path):
+def test_a_second_process_takes_over_and_the_first_exits_even_without_writes(broker_process, tmp_path):
     url = f"file://{tmp_path}/store"
     first = broker_process(arguments=on_objects(url))
     create(first, "t")
@@ -91,7 +91,7 @@ def test_a_second_process_takes_over_and_the_first_ends_although_nothing_is_writ
     assert consumed(second, "t") == (0, RECORDS, ALL)
 
 
-def test_a_process_that_was_stopped_acknowledges_nothing_when_it_goes_on(broker_process, tmp_path):
+def test_a_stopped_process_acknowledges_nothing_when_it_resumes(broker_process, tmp_path):
     url = f"file://{tmp_path}/store"
     zombie = broker_process(arguments=on_objects(url))
     create(zombie, "t")
@@ -136,13 +136,13 @@ def test_a_directory_and_its_journal_stay_together(broker_process, tmp_path):
     assert "needs to be a new one" in said
 
 
-def test_without_a_store_there_is_no_journal_in_it(tmp_path):
+def test_a_journal_in_objects_needs_a_store(tmp_path):
     code, said, _ = failed_start(tmp_path / "data", "--wal", "objects")
     assert (code, said.count("\n")) == (2, 1)
     assert "need each other" in said
 
 
-def test_a_journal_on_a_disk_is_not_left_for_one_in_the_store(broker_process, tmp_path):
+def test_a_journal_on_disk_is_not_replaced_by_one_in_the_store(broker_process, tmp_path):
     url = f"file://{tmp_path}/store"
     broker = broker_process(arguments=("--store", url, "--wal", "disk"))
     create(broker, "t", cleanup_policy="compact")

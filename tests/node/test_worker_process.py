@@ -53,7 +53,7 @@ def run(main, **settings):
     return result
 
 
-def test_a_result_comes_back_and_the_process_is_used_again():
+def test_a_result_is_returned_and_the_process_is_reused():
     async def main(workers):
         first = await workers.run(Work(os.getpid), "a")
         assert [first] == children()
@@ -63,7 +63,7 @@ def test_a_result_comes_back_and_the_process_is_used_again():
     run(main)
 
 
-def test_a_refusal_comes_back_as_it_is_and_any_other_exception_as_one_line():
+def test_a_refusal_is_raised_unchanged_and_any_other_exception_as_one_line():
     async def main(workers):
         with pytest.raises(RegistryError, match="no schema") as refused:
             await workers.run(Work(_refuse), "a")
@@ -106,7 +106,7 @@ def test_work_that_takes_too_much_memory_fails_and_so_does_too_large_a_result():
     run(main)
 
 
-def test_what_libraries_print_is_no_outcome():
+def test_output_of_libraries_is_not_taken_for_an_outcome():
     async def main(workers):
         assert await workers.run(Work(print, ("x" * 100_000,)), "a") is None
         assert await workers.run(Work(os.write, (1, b"x")), "a") == 1
@@ -140,7 +140,7 @@ def test_short_work_does_not_wait_for_long_work(monkeypatch):
     run(main, seconds_max=3.0)
 
 
-def test_work_whose_caller_is_gone_ends_at_once():
+def test_work_of_a_cancelled_caller_ends_at_once():
     async def main(workers):
         with trio.move_on_after(0.2):
             await workers.run(Work(time.sleep, (60,)), "a")
@@ -197,7 +197,7 @@ def _leave_a_file():
     return name
 
 
-def test_the_process_ends_with_a_broker_that_is_killed_also_in_the_middle_of_work():
+def test_the_process_ends_with_a_killed_broker_even_during_work():
     program = (
         "import os, time, trio\n"
         "from pipeline_broker.node.worker_process import Workers\n"
