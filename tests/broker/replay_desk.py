@@ -1,4 +1,4 @@
-"""A desk whose broker has state of every kind, and internal topics to which anything can be appended."""
+"""A desk with state of every kind, and internal topics to which a test can append anything."""
 
 from __future__ import annotations
 
@@ -39,23 +39,20 @@ UNKNOWN_TYPE = b"\x7f\x7f"
 
 
 def produce_request(topic: str, partition: int, batch: bytes) -> ProduceRequest:
-    """One batch for one partition."""
     data = ProduceRequest.PartitionProduceData(partition, batch)
     return ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData(topic, partition_data=[data])])
 
 
 class ReplayDesk(Desk):
-    """See the file."""
-
     def restart(self, *settings: str, clean: bool = True) -> ReplayDesk:
-        """Another broker on the same files, after a clean stop or a kill."""
+        """Open another broker on the same files, after an orderly shutdown or a kill."""
         self.journal.close()
         if not clean:
             remove_mark(self.files, DIRECTORY)
         return type(self)(*(settings or self.settings), files=self.files)
 
     def copy(self) -> ReplayDesk:
-        """Another broker on a copy of the files, after a clean stop of this one."""
+        """Open another broker on a copy of the files, after an orderly shutdown of this one."""
         self.journal.close()
         return type(self)(*self.settings, files=copy.deepcopy(self.files))
 
@@ -69,7 +66,7 @@ class ReplayDesk(Desk):
         self.commit([entry])
 
     def compact_all(self) -> None:
-        """Archive what is in the journal, begin new segments, and compact the older ones however little is dirty."""
+        """Archive the journal, begin new segments, and compact the older ones even if they are hardly dirty."""
         self.archive_all()
         self.now_ms += SEGMENT_MS
         for topic in STATE_TOPICS:
@@ -94,7 +91,8 @@ class ReplayDesk(Desk):
         damage: bool = False,
         **fields: int,
     ) -> Any:
-        """What a client is answered that writes to an internal topic; an administrator's unless another is named.
+        """Return the response to a produce request to an internal topic, by an administrator unless another client is
+        given.
 
         `fields` are those of the batch.
         """
@@ -104,12 +102,12 @@ class ReplayDesk(Desk):
         return self.ask(produce_request(topic, partition, bytes(batch)), 9).responses[0].partition_responses[0]
 
     def partition(self, topic: str) -> int:
-        """Of a topic with state, one that these tests write to; the metadata topic has only one."""
+        """Return the partition of a topic with state that these tests write to."""
         return 0 if topic == METADATA_TOPIC else 1
 
 
 def with_state() -> ReplayDesk:
-    """A broker with groups of every kind, offsets, transactions, and the state of share partitions."""
+    """Return a desk with groups of every type, offsets, transactions and share partitions."""
     desk = ReplayDesk(*SETTINGS)
     for topic_name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC, TOPIC):
         desk.create_topic(topic_name)
@@ -162,7 +160,7 @@ def with_state() -> ReplayDesk:
 
 
 def seen(desk: Desk) -> dict[str, Any]:
-    """What the broker knows of the groups, transactions, topics and share partitions of `with_state`."""
+    """Return all state of `with_state` that the broker shows."""
     broker = desk.broker
     groups = broker.groups.coordinator
     topic = broker.topics.get(TOPIC)

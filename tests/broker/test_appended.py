@@ -1,4 +1,4 @@
-"""What is handed over together is applied in the order in which it was appended."""
+"""Entries of one commit are applied in the order in which they were appended."""
 
 from pipeline_broker.broker.appended import Appended, in_one_commit
 from stages.request import Pending, Send

@@ -1,6 +1,8 @@
-"""A broker is killed while it forgets the offsets of a deleted topic in turns: its next start forgets the rest.
+"""A broker that is killed while it deletes the offsets of a deleted topic in turns deletes the rest at the next
+startup.
 
-A kill is a restart: the desk writes each entry when it is submitted, and whatever was only decided is lost.
+A kill is a restart: the desk writes each entry when it is submitted, so that only changes that were not appended are
+lost.
 """
 
 import pytest
@@ -18,7 +20,7 @@ from tests.apis.groups.group_desk import GroupDesk
 from tests.apis.transactions.transaction_desk import TRANSACTION, Producer
 
 PARTITIONS = 4
-"""Of the topic `t` of the desk; `u` has as many."""
+"""Partitions of the topic `t` of the desk, and of `u`."""
 
 
 @pytest.fixture
@@ -52,13 +54,13 @@ def delete(desk, name="t"):
 
 
 def offsets(desk, group_id="g"):
-    """How many are shown of each topic."""
+    """Return the number of committed offsets of each topic."""
     found = [each.topic for each in desk.broker.groups.coordinator.fetch(group_id)]
     return {topic: found.count(topic) for topic in set(found)}
 
 
 def forget(desk):
-    """Let it do what is due at once; how many turns that took."""
+    """Run the deletion to its end; return the number of turns."""
     turns = 0
     while (due_ms := desk.broker.groups.next_deadline_ms()) is not None and due_ms <= desk.now_ms:
         desk.broker.groups.advance(desk.now_ms)
@@ -67,7 +69,7 @@ def forget(desk):
 
 
 def killed(desk, kills):
-    """Kill it so many times, each in the turn after it has started."""
+    """Kill the broker `kills` times, each time one turn after its start."""
     for _ in range(kills):
         desk = desk.restart()
         desk.broker.groups.advance(desk.now_ms)
@@ -110,7 +112,7 @@ def test_offsets_of_the_topic_created_again_stay(desk):
 @pytest.mark.parametrize("is_made_anew", [False, True])
 @pytest.mark.parametrize("ends_before", [False, True])
 def test_offsets_of_an_open_transaction_are_deleted_too(desk, is_made_anew, ends_before):
-    """It may end before its offsets are forgotten: they are seen then, and go nevertheless."""
+    """A transaction that ends before the deletion makes its offsets visible; they are deleted nevertheless."""
     producer = store(desk)
     delete(desk)
     if is_made_anew:
@@ -133,7 +135,7 @@ def test_offsets_of_an_open_transaction_for_an_existing_topic_stay(desk):
 
 
 def test_offsets_without_a_topic_id_stay_while_a_topic_of_the_name_exists(desk):
-    """As earlier releases stored those of transactions."""
+    """Earlier releases stored offsets of transactions like this."""
     for topic in ("t", "gone"):
         record = offset_record(OffsetKey("g", topic, 0), CommittedOffset(7, topic_id=NO_TOPIC_ID))
         desk.commit([desk.broker.groups.topic.append("g", [record], desk.now_ms)])
@@ -143,7 +145,7 @@ def test_offsets_without_a_topic_id_stay_while_a_topic_of_the_name_exists(desk):
 
 
 def test_nothing_is_deleted_while_a_topic_record_cannot_be_read(desk):
-    """The topic may be there: whoever repairs the record has the offsets, too."""
+    """The topic may exist: after a repair of the record its offsets are needed."""
     commit(desk)
     key = topic_record(desk.broker.topics.get("t")).key
     desk.commit([desk.broker.append_metadata(desk.broker.topics.delete("t"), desk.now_ms)])

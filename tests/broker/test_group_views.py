@@ -1,4 +1,4 @@
-"""Groups as plain values: what every part that shows them says alike."""
+"""Groups as plain values, as all views of them show them."""
 
 import json
 
@@ -29,7 +29,7 @@ def board():
 
 
 def assign(board, assignment, protocol_type="consumer"):
-    """A classic group with one member, whose leader gives it these bytes."""
+    """Return a classic group with one member, to which the leader assigns these bytes."""
     desk = board.desk
     protocols = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"s")]
     request = JoinGroupRequest(
@@ -87,7 +87,7 @@ def test_an_undecoded_assignment_is_unknown_and_not_an_error(board, assignment, 
 
 
 def test_the_embedded_broker_the_dashboard_and_the_command_show_the_same_lag():
-    """Two records are read, eight deleted, ten were written."""
+    """Of ten records two are read and eight are deleted."""
     import confluent_kafka as ck
     import confluent_kafka.admin as cka
 

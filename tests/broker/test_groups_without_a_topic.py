@@ -1,4 +1,4 @@
-"""What is decided about a group while there is no place for its records."""
+"""Changes of groups while `__consumer_offsets` does not exist."""
 
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.state.groups.consumer.messages import HeartbeatRequest

@@ -1,4 +1,4 @@
-"""Whatever bytes a record of an internal topic has, it is read, stepped over or corrupt, and nothing else happens."""
+"""Any bytes in a record of an internal topic are decoded, skipped or rejected as corrupt."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Whatever stands in an internal topic, the broker starts, serves, and knows of everything else what it knew."""
+"""With any content in its internal topics the broker starts, serves, and keeps all other state."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ from tests.strange_state import ask_about_everything, let_time_pass
 
 
 def records_of(records):
-    """Some records, each with its topic."""
+    """A strategy for lists of records with their topics."""
     return st.lists(
         st.sampled_from(TOPICS).flatmap(lambda topic: st.tuples(st.just(topic), records(topic))), min_size=1, max_size=6
     )
@@ -33,23 +33,23 @@ def sound():
     logging.getLogger("pipeline_broker").setLevel(logging.NOTSET)
 
 
-def check(sound, records, *, clean, upkeep=None):
-    """Start on what a broker left to whose topics records were added."""
+def check(sound, records, *, clean, maintenance=None):
+    """Append records to the topics of a stopped broker, start it, and compare its other state."""
     desk = sound.copy()
     expected = seen(desk)
     for topic, record in records:
         desk.append(topic, desk.partition(topic), [record])
-    if upkeep is not None:
-        upkeep(desk)
+    if maintenance is not None:
+        maintenance(desk)
     started = desk.restart(clean=clean)
     assert seen(started) == expected
     assert started.broker.set_aside.count <= len(records)
     ask_about_everything(started)
     let_time_pass(started, DAY_MS)
     ask_about_everything(started)
-    let_time_pass(started, 60 * DAY_MS, turn_ms=DAY_MS // 4)  # what comes again every few minutes did so for a day
+    let_time_pass(started, 60 * DAY_MS, turn_ms=DAY_MS // 4)  # a day of all periodic work
     again = started.restart(clean=clean)
-    assert again.broker.set_aside.records == started.broker.set_aside.records, "what it writes itself can be read"
+    assert again.broker.set_aside.records == started.broker.set_aside.records, "the broker can read its own records"
 
 
 PROPERTY = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -59,10 +59,10 @@ PROPERTY = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=
 @given(
     records=records_of(any_records),
     clean=st.booleans(),
-    upkeep=st.sampled_from([None, ReplayDesk.archive_all, ReplayDesk.compact_all]),
+    maintenance=st.sampled_from([None, ReplayDesk.archive_all, ReplayDesk.compact_all]),
 )
-def test_arbitrary_records_do_not_affect_other_state(sound, records, clean, upkeep):
-    check(sound, records, clean=clean, upkeep=upkeep)
+def test_arbitrary_records_do_not_affect_other_state(sound, records, clean, maintenance):
+    check(sound, records, clean=clean, maintenance=maintenance)
 
 
 STRANGE = st.sampled_from([OFFSETS_TOPIC, OFFSETS_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC])

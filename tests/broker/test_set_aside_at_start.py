@@ -1,4 +1,4 @@
-"""What a start leaves out, case by case: one line names it, and nothing that it would have changed has changed."""
+"""Records that a startup sets aside, case by case: one log line names the record, and no state has changed."""
 
 import logging
 
@@ -49,7 +49,7 @@ def lines(caplog):
 
 
 def started(desk, caplog, *found):
-    """Start with records added, each a topic and a pair; the broker, and what was set aside."""
+    """Start a broker with further records, pairs by topic; return it and the records that it set aside."""
     for topic, record in found:
         desk.append(topic, desk.partition(topic), [record])
     with caplog.at_level(logging.WARNING):
@@ -67,7 +67,7 @@ def member(*protocols, instance=None):
 
 
 def group_value(**fields):
-    """The record of a classic group `new`."""
+    """Return the record of a classic group `new`."""
     value = GroupMetadataValue(**{"protocol_type": "consumer", "protocol": "range", "leader": "m"} | fields)
     return encoded(2, GroupMetadataKey("new"), 0), encoded(3, value, 3)
 
@@ -89,7 +89,7 @@ def test_an_unreadable_record_is_named_in_one_line(desk, caplog, topic):
 
 
 def test_the_records_around_it_apply(desk, caplog):
-    """Of one batch, too."""
+    """Even those of the same batch."""
     sound = [offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(number)) for number in (1, 2)]
     desk.append(OFFSETS_TOPIC, 1, [pair(sound[0]), (sound[0].key, b"\0"), pair(sound[1])])
     again, _ = started(desk, caplog)
@@ -153,7 +153,7 @@ def test_a_set_aside_record_is_shown_as_one_printable_line(desk, caplog):
 @pytest.mark.parametrize("topic", [TRANSACTIONS_TOPIC, SHARE_TOPIC])
 @pytest.mark.parametrize("committed", [True, False])
 def test_markers_in_topics_of_other_coordinators_are_ignored(desk, caplog, topic, committed):
-    """Whoever may write there may do so in a transaction; its marker is not about any id."""
+    """A client that may write there may use a transaction. Its marker concerns no id."""
     producer = {"producer_id": 900, "producer_epoch": 0, "base_sequence": 0}
     desk.append(topic, 1, [(b"\x7f\x7fof a type that is not known", b"v")], transactional=True, **producer)
     log = desk.broker.logs.find(topic, 1)
@@ -241,7 +241,7 @@ def test_a_classic_group_at_the_last_generation_continues(desk, caplog):
 
 
 def test_static_members_with_a_zero_timeout_do_not_make_the_timer_spin(desk, caplog):
-    """Their rebalance timeout is 0: the round that waits for them would be due again at once."""
+    """With a rebalance timeout of 0 the round that waits for them would expire again at once."""
     member = classic_member(instance="i", rebalance_timeout=0, session_timeout=10 * MINUTE_MS)
     gone = classic_member("gone", session_timeout=1)
     again, _ = started(desk, caplog, (OFFSETS_TOPIC, group_value(members=[member, gone])))
@@ -272,7 +272,7 @@ def test_a_group_at_the_last_epoch_continues(desk, caplog, record):
     ],
 )
 def test_members_that_a_classic_group_cannot_have_stay_in_their_consumer_group(desk, caplog, others):
-    """When the last member of the consumer protocol goes, the others become a classic group where they can be one."""
+    """The last member of the consumer protocol leaves. The group becomes classic if its other members allow that."""
     records = [updated(Subject.GROUP_EPOCH, GroupEpoch(4)), updated(Subject.MEMBER, member(), "consumer")]
     records += [updated(Subject.MEMBER, each, f"m{number}") for number, each in enumerate(others)]
     again, found = started(desk, caplog, *((OFFSETS_TOPIC, record) for record in records))
@@ -354,7 +354,7 @@ def test_a_topic_with_the_id_of_another_is_set_aside(desk, caplog):
 
 
 def test_the_archive_removes_unknown_partitions_only_if_all_metadata_was_read(desk, caplog):
-    """A record that cannot be read may be that of a topic whose data it has."""
+    """An unreadable record may be that of a topic with data in the archive."""
     assert desk.restart().broker.logs.knows_all_topics
     desk = desk.restart()
     again, _ = started(desk, caplog, (METADATA_TOPIC, (b"\0\1lost", b"\0\0{")))

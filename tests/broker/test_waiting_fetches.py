@@ -1,4 +1,4 @@
-"""Fetches that wait hold room for their requests, and only as long as they wait."""
+"""The bytes of parked fetches are limited, and freed once the fetches are answered."""
 
 import attrs
 
@@ -16,19 +16,14 @@ class Connection:
 
 @attrs.define(eq=False)
 class Asked:
-    """A request of so many bytes."""
-
     size_bytes: int
     connection: Connection = attrs.field(factory=lambda: Connection("session"))
 
-    def complete(self, result):
-        """Nobody looks at the answer."""
+    def complete(self, result): ...
 
 
 @attrs.define(eq=False)
 class Entry:
-    """What was committed to a log."""
-
     log: str
     size_bytes: int
 
@@ -52,7 +47,7 @@ def test_answered_fetches_and_closed_connections_free_their_bytes():
 
 
 def test_an_earlier_deadline_wakes_the_timer():
-    """Else it would be answered when the one before it is."""
+    """Otherwise the fetch would wait until the previous deadline."""
     woken = []
     fetches = WaitingFetches(lambda: woken.append(fetches.next_deadline_ms()), lambda: None)
     for deadline_ms in (1000, 2000, 500, 500):

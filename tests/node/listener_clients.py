@@ -1,4 +1,4 @@
-"""Asks a broker, over the wire, where its listeners are and what they tell; alters its settings."""
+"""Clients that read the listeners of a broker, and alter its settings."""
 
 from pipeline_broker.config.listeners import read_endpoints
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -22,13 +22,13 @@ def configs_of(client, *names):
 
 
 def ports_of(client):
-    """The port of each listener, as the broker shows its own setting."""
+    """Return the port of each listener, as in the broker's own setting."""
     shown = configs_of(client, "listeners")["listeners"].value
     return {endpoint.name: endpoint.port for endpoint in read_endpoints("listeners", shown.split(","))}
 
 
 def alter(client, *, validate_only=False, **changes):
-    """Set, or with None reset, settings of the broker, `_` for `.`; the error message, if any."""
+    """Set settings of the broker, with `_` for `.`, or reset them with None; return the error message."""
     return alter_names(client, {name.replace("_", "."): text for name, text in changes.items()}, validate_only)
 
 
@@ -44,7 +44,7 @@ def alter_names(client, changes, validate_only=False):
 
 
 def advertised_to(host, port):
-    """The addresses that a client is told who comes by this one."""
+    """Return the addresses that the broker advertises to a client of this address."""
     with WireClient(host, port) as client:
         answer = client.ask(MetadataRequest(topics=[]), MetadataResponse, 12)
     return [(broker.host, broker.port) for broker in answer.brokers]

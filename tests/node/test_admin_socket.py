@@ -1,4 +1,4 @@
-"""Commands to a running broker: who may give them, and what comes of those that make no sense."""
+"""Commands to a running broker: permissions, errors and limits."""
 
 import contextlib
 import functools
@@ -25,7 +25,7 @@ async def echo(**arguments):
 
 
 async def refuse(topic=None):
-    raise CommandFailedError(f"there is no topic {topic!r}")
+    raise CommandFailedError(f"unknown topic {topic!r}")
 
 
 async def wait_forever():
@@ -33,11 +33,11 @@ async def wait_forever():
 
 
 class Fatal(Exception):
-    """What a broker ends by."""
+    pass
 
 
 async def stumble(words="one\nline", inside_group=False):
-    """Fails as nobody thought of."""
+    """Fail with an unexpected error."""
     error = LookupError(words)
     raise ExceptionGroup("a nursery's", [error]) if inside_group else error
 
@@ -51,11 +51,11 @@ async def unspeakable():
 
 
 async def die():
-    raise Fatal("the disk is gone")
+    raise Fatal("the disk failed")
 
 
 async def die_inside_a_group():
-    raise ExceptionGroup("a nursery's", [Fatal("the disk is gone")])
+    raise ExceptionGroup("a nursery's", [Fatal("the disk failed")])
 
 
 COMMANDS = {
@@ -71,7 +71,7 @@ COMMANDS = {
 
 
 def with_admin(directory, work):
-    """What `work`, in a thread, gives while commands are served."""
+    """Return the result of `work`, which runs in a thread while commands are served."""
 
     async def main():
         with trio.fail_after(WAIT_SECONDS):
@@ -90,14 +90,14 @@ async def guarded(main):
 
 
 def refused(directory, command, **arguments):
-    """The line of a refusal."""
+    """Return the error of a refused command."""
     with pytest.raises(CommandFailedError) as raised:
         ask(directory, command, **arguments)
     return str(raised.value)
 
 
 def raw(directory, data):
-    """What comes back for these bytes."""
+    """Return the answer to these bytes."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client, admin._short_path(directory) as path:
         client.connect(path)
         client.sendall(data)
@@ -111,7 +111,7 @@ def test_a_command_gets_its_arguments(tmp_path):
 
 
 def test_a_refused_command_returns_its_line(tmp_path):
-    assert with_admin(tmp_path, lambda: refused(tmp_path, "refuse", topic="t")) == "there is no topic 't'"
+    assert with_admin(tmp_path, lambda: refused(tmp_path, "refuse", topic="t")) == "unknown topic 't'"
 
 
 DEEP = b"[" * 60_000
@@ -161,11 +161,11 @@ def test_a_fatal_error_is_raised(tmp_path, command):
 
     with pytest.raises(BaseExceptionGroup) as raised:
         with_admin(tmp_path, work)
-    assert raised.group_contains(Fatal, match="the disk is gone")
+    assert raised.group_contains(Fatal, match="the disk failed")
 
 
 def test_a_broker_process_survives_an_unexpected_error_of_a_command(broker_process):
-    """The name of a topic is a text everywhere; a list is what nobody thought of."""
+    """No command expects a list as the name of a topic."""
     broker = broker_process()
     line = refused(broker.data, "compact", topic=["t"])
     assert line.startswith("compact failed unexpectedly: TypeError: ")
@@ -178,7 +178,7 @@ def test_a_broker_process_survives_an_unexpected_error_of_a_command(broker_proce
 
 
 def test_an_embedded_broker_survives_an_unexpected_error_on_its_loop(tmp_path):
-    """It has no socket of its own: commands are calls, and may be served on its loop as a process does."""
+    """An embedded broker has no socket; the test serves commands on its loop."""
     with EmbeddedBroker() as broker:
         with pytest.raises(TypeError):
             broker.on_loop(lambda _: len(5))
@@ -206,7 +206,7 @@ def test_a_silent_client_is_disconnected(tmp_path, monkeypatch):
 
 
 def test_the_number_of_clients_is_limited(tmp_path):
-    """The clients are accepted in the order in which they came."""
+    """Clients are accepted in the order of their connections."""
 
     def work():
         with contextlib.ExitStack() as stack:
@@ -254,7 +254,7 @@ def test_a_client_that_does_not_read_its_answer_is_disconnected(tmp_path, monkey
     words = "x" * 4_000_000
 
     async def much():
-        monkeypatch.setattr(admin, "LINE_SECONDS", 0.01)  # from here on: what it has asked is read
+        monkeypatch.setattr(admin, "LINE_SECONDS", 0.01)  # its command is received already
         await trio.lowlevel.checkpoint()
         return {"words": words}
 
@@ -303,7 +303,7 @@ def test_commands_work_without_proc_self_fd(tmp_path, monkeypatch):
 
 
 def test_the_umask_is_restored_when_the_socket_cannot_be_bound(tmp_path, monkeypatch, caplog):
-    """Else nobody could enter the directories that the broker makes from then on."""
+    """Otherwise no user could enter directories that the broker creates later."""
     monkeypatch.setattr(admin, "DESCRIPTORS", tmp_path / "none")
     directory = tmp_path / ("d" * 100) / ("e" * 100)
     directory.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A broker with its archive in a store of objects: what it keeps there, what refuses a start, and what ends it."""
+"""A broker with its archive in an object store: contents, refused startups, and takeover."""
 
 import shutil
 import signal
@@ -39,7 +39,7 @@ def moto():
 
 @pytest.fixture(params=["directory", "bucket"])
 def place(request, tmp_path, moto):
-    """The address of a store."""
+    """The URL of a store."""
     if request.param == "directory":
         return f"file://{tmp_path}/store"
     return f"s3://{s3_servers.BUCKET}/{tmp_path.name.replace('[', '').replace(']', '')}"
@@ -63,7 +63,7 @@ def produce(broker, topic, first=0, timestamp=0):
 
 
 def consumed(broker, topic):
-    """Offsets and numbers that a consumer finds, and where the log starts and ends."""
+    """Return the offsets and numbers that a consumer reads, and the start and end of the log."""
     consumer = ck.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "enable.partition.eof": True})
     low, high = consumer.get_watermark_offsets(ck.TopicPartition(topic, 0), timeout=WAIT_SECONDS)
     consumer.assign([ck.TopicPartition(topic, 0, low)])
@@ -75,7 +75,6 @@ def consumed(broker, topic):
 
 
 def archive_all(data):
-    """A forced compaction archives first all that there is."""
     result = CliRunner().invoke(main, ["compact", "--data", str(data)])
     assert result.exit_code == 0, result.output
 
@@ -199,7 +198,7 @@ def test_a_startup_with_another_archive_than_before_fails(broker_process, tmp_pa
 
 
 def test_a_broker_that_was_taken_over_exits_when_it_archives(broker_process, tmp_path):
-    """Two brokers of one node id and one store, as after a mistake: the second has the archive, the first ends."""
+    """By mistake, two brokers share a node id and a store. The second takes over the archive."""
     url = f"file://{tmp_path}/store"
     first = broker_process(arguments=in_store(url))
     create(first, "t", cleanup_policy="compact")
@@ -221,7 +220,7 @@ def test_a_broker_without_its_store_shuts_down_and_continues_once_the_store_is_b
         assert time.monotonic() < deadline
         time.sleep(0.05)
     shutil.move(tmp_path / "store", tmp_path / "away")
-    (tmp_path / "store").write_bytes(b"")  # no directory: whatever is asked for is refused
+    (tmp_path / "store").write_bytes(b"")  # a file instead of a directory fails all requests
     command = [sys.executable, "-m", "pipeline_broker", "compact", "--data", str(broker.data)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as asking:
         try:
@@ -243,7 +242,7 @@ def test_a_broker_without_its_store_shuts_down_and_continues_once_the_store_is_b
 
 @pytest.mark.parametrize("wal", ["disk", "objects"])
 def test_a_store_in_memory_exists_as_long_as_its_process(broker_process, tmp_path, wal):
-    """What the journal of a disk has lost to such an archive is not taken for never written."""
+    """Records that the journal on disk has moved to such an archive are reported as lost."""
     arguments = ("--store", "memory://", "--wal", wal)
     broker = broker_process(arguments=arguments)
     create(broker, "t", cleanup_policy="compact")

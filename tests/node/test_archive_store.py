@@ -1,4 +1,4 @@
-"""A store of objects at a start: what it does not answer at once is asked again, for a moment."""
+"""Object stores at startup: failed requests are repeated for a short time."""
 
 import time
 from pathlib import Path
@@ -22,12 +22,12 @@ from pipeline_broker.objects.store_figures import StoreFigures
 from tests.files.memory_file_system import MemoryFileSystem
 
 TAKEOVER_SECONDS_MAX = 8.0
-"""Beside the lock: tries of half a second each, five of one boundary and two of a lease."""
+"""Time of the attempts of half a second each, five for a boundary and two for a lease, in addition to the lock."""
 PLACE = ArchivePlace("s3://bucket/prefix", 1, "objects")
 
 
 class UncertainStore:
-    """Refuses so many tries of each writing."""
+    """A store that fails the first `refusals` attempts of each write."""
 
     def __init__(self, refusals):
         self._store = MemoryStore()
@@ -50,7 +50,7 @@ class UncertainStore:
 
 
 def store_of(requests):
-    """A store that was found, and is asked in this way from now on."""
+    """Return an ArchiveStore around a store."""
     return ArchiveStore(PLACE, requests, StoreFigures(), FaultyStore(requests))
 
 
@@ -66,13 +66,13 @@ def test_an_archive_does_not_open_if_writes_keep_failing():
 
 @pytest.mark.parametrize("held", ["wal/1", "files/1"])
 def test_a_startup_continues_although_a_stopped_predecessor_was_replacing_an_object(tmp_path, held):
-    """A process that is stopped keeps the lock of the directory in which it was replacing something."""
+    """A stopped process keeps the lock of the directory in which it was replacing an object."""
     files = SystemFileSystem()
     place = ArchivePlace(f"file://{tmp_path}", 1, "objects")
     times = LeaseTimes.of(2000, 6000)
-    for life in range(2):
+    for run in range(2):
         store = ArchiveStore.find(place, files)
-        lock = files.lock(tmp_path / held / LOCK) if life else None
+        lock = files.lock(tmp_path / held / LOCK) if run else None
         began = time.monotonic()
         lease = store.claim(times)
         try:
@@ -93,7 +93,7 @@ def opened(store, data):
 
 
 def test_an_overtaken_startup_does_not_report_a_damaged_journal():
-    """The other one takes archive and journal between this one's taking of the two, and archives what there is."""
+    """Another broker takes over archive and journal, and archives all records, before this one gets the journal."""
 
     class Overtaken(MemoryStore):
         is_armed = True

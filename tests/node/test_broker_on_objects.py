@@ -1,4 +1,4 @@
-"""A whole broker whose journal is in a bucket: both modes, empty machines, a predecessor that does not know yet."""
+"""A whole broker with its journal in a bucket: both modes, empty machines, and an outdated predecessor."""
 
 import threading
 from contextlib import asynccontextmanager
@@ -35,7 +35,7 @@ nonces = iter(range(1, 1 << 20))
 
 
 class SlowStore:
-    """Each create takes a while; while it is held, none ends, as in a process that is stopped."""
+    """A store with slow creates. While it is held, no create ends, as in a stopped process."""
 
     def __init__(self, store, seconds):
         self._store, self._seconds = store, seconds
@@ -66,8 +66,8 @@ class SlowStore:
 
 
 @asynccontextmanager
-async def life(store, mode):
-    """One life of a broker, on a machine of its own that is empty."""
+async def broker_run(store, mode):
+    """Run a broker on an empty machine of its own."""
     config, _ = parse_settings([])
     ownership = take_over(store, LOG, 1, lambda: next(nonces).to_bytes(16, "big"))
     journal = ObjectJournal(store, LOG, 1, ownership, TakenDirectory.take(Path("/data"), MemoryFileSystem()))
@@ -95,7 +95,7 @@ async def life(store, mode):
 
 
 async def produce_one(scene, number, index, acknowledged):
-    """One value of a client on a connection of its own."""
+    """Produce one value on a connection of its own."""
     client = Client(await scene.server.connect(), f"client {number}")
     value = b"%d %d" % (number, index)
     try:
@@ -107,19 +107,18 @@ async def produce_one(scene, number, index, acknowledged):
 
 
 async def produce_all(scene, number, acknowledged):
-    """Values of a client, one after the other."""
+    """Produce the values of a client one after the other."""
     for index in range(ROUNDS):
         await produce_one(scene, number, index, acknowledged)
 
 
 async def until(is_so):
-    """Looks for it again and again."""
     while not is_so():
         await trio.sleep(0.01)
 
 
 async def values_of(scene):
-    """All that consumers get, of both partitions; from the bucket where memory does not have it."""
+    """Return all values that consumers read from both partitions, also from the bucket."""
     return [await trio.to_thread.run_sync(read_all, scene.broker.logs.find("t", partition)) for partition in range(2)]
 
 
@@ -134,7 +133,7 @@ def read_all(log):
 
 
 def check(values, acknowledged):
-    """Each acknowledged value is there once, and those of a client are in order."""
+    """Check that each acknowledged value exists once, and that those of a client are in order."""
     for partition in range(2):
         there = values[partition]
         assert len(set(there)) == len(there)
@@ -152,7 +151,7 @@ def test_acknowledged_records_survive_the_machine_and_a_zombie_acknowledges_none
         store = SlowStore(bucket, 0.01)
         acknowledged, late = [], []
         with trio.fail_after(SECONDS_MAX):
-            async with life(store, mode) as first:
+            async with broker_run(store, mode) as first:
                 client = Client(await first.server.connect())
                 await client.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 2, 1)]))
                 async with trio.open_nursery() as nursery:
@@ -161,15 +160,15 @@ def test_acknowledged_records_survive_the_machine_and_a_zombie_acknowledges_none
                 assert len(acknowledged) == ROUNDS * CLIENTS
                 more = []
                 try:
-                    store.hold()  # in the middle of what it does
+                    store.hold()  # in the middle of its work
                     async with trio.open_nursery() as nursery:
-                        # What comes at once may be one commit; a further one begins beside it, on a store that is slow.
+                        # Values sent at once may be one commit; on a slow store a further commit begins beside it.
                         nursery.start_soon(produce_one, first, 0, ROUNDS, late)
                         await until(lambda: store.under_way == 1)
                         for number in range(1, CLIENTS):
                             nursery.start_soon(produce_one, first, number, ROUNDS, late)
                         await until(lambda: store.under_way > 1)
-                        async with life(bucket, mode) as second:
+                        async with broker_run(bucket, mode) as second:
                             check(await values_of(second), acknowledged)
                             store.release()
                             await until(lambda: first.server.failure is not None)
@@ -182,7 +181,7 @@ def test_acknowledged_records_survive_the_machine_and_a_zombie_acknowledges_none
                 finally:
                     store.release()
                 assert "another broker took over as generation 2" in str(first.server.failure)
-            async with life(bucket, mode) as third:
+            async with broker_run(bucket, mode) as third:
                 check(await values_of(third), acknowledged + more)
 
     trio.run(main)

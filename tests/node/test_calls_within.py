@@ -1,4 +1,4 @@
-"""Requests from within that take several steps."""
+"""Requests from within the process that take several steps."""
 
 import errno
 
@@ -15,7 +15,7 @@ from tests.apis.desk import Desk
 
 
 class Running:
-    """A broker whose commits are durable at once."""
+    """A broker with commits that are durable at once."""
 
     def __init__(self):
         self.server = self

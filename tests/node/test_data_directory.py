@@ -1,4 +1,4 @@
-"""A data directory whose start is refused: one line says why, and whoever tries again may have it."""
+"""Failed startups report one line, and release the data directory."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ from tests.files.memory_file_system import MemoryFileSystem
 
 DATA = Path("/data")
 STEPS_MAX = 1000
-"""More than any start of an empty broker has."""
+"""More operations than the startup of an empty broker takes."""
 
 
 def open_and_close(files, data=DATA, store=None):
@@ -27,7 +27,7 @@ def open_and_close(files, data=DATA, store=None):
 
 
 class FailsAt:
-    """Has one operation on the files fail, the one with this number."""
+    """Files that fail at one operation, given by its number."""
 
     def __init__(self, number, error):
         self.left, self.error, self.failed = number, error, None
@@ -78,13 +78,13 @@ def test_a_startup_that_its_store_fails_releases_the_directory():
     of_objects, of_disk = (ArchiveStore.of(ArchivePlace("s3://bucket", 1, wal), store) for wal in ("objects", "disk"))
     open_and_close(files, store=of_objects)
     other = Path("/other")
-    for _ in range(2):  # the second one says the same: nobody has the directory
+    for _ in range(2):  # the second attempt gets the same error: the first has released the directory
         with pytest.raises(StartError, match="is in s3://bucket: start with --wal objects"):
             open_and_close(files, other, of_disk)
 
 
-def store_with_broker_s_life(data=Path("/earlier")):
-    """A store with archive and journal of a broker that has ended, and how a start reaches it."""
+def store_with_ended_broker(data=Path("/earlier")):
+    """Return a store with the archive and journal of an ended broker, and the ArchiveStore for the next startup."""
     store = MemoryStore()
     found = ArchiveStore.of(ArchivePlace("s3://bucket", 1, "objects"), store)
     open_and_close(MemoryFileSystem(), data, found)
@@ -92,7 +92,7 @@ def store_with_broker_s_life(data=Path("/earlier")):
 
 
 def test_a_standby_that_claims_the_lease_too_late_leaves_the_first_one_alone():
-    store, found = store_with_broker_s_life()
+    store, found = store_with_ended_broker()
     late = attrs.evolve(found, sight=found.look())
     open_and_close(MemoryFileSystem(), Path("/faster"), found)
     before = store.list("")
@@ -102,8 +102,8 @@ def test_a_standby_that_claims_the_lease_too_late_leaves_the_first_one_alone():
 
 
 def test_a_startup_that_cannot_read_the_archive_keeps_its_claimed_lease():
-    """Else a standby would try the same at once, and another one, and the first again."""
-    store, found = store_with_broker_s_life()
+    """Otherwise each standby would fail with it at once, one after the other."""
+    store, found = store_with_ended_broker()
     for name in [it.name for it in store.list("files/1/") if "/0" in it.name]:
         store.replace(name, [b"damaged"], store.read(name, 0, 1).tag)
     assert found.look().is_free

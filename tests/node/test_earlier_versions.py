@@ -1,4 +1,4 @@
-"""A data directory that an earlier version wrote opens, and everything is there."""
+"""The data directory of an earlier version opens with all its data."""
 
 import sys
 import tarfile
@@ -11,16 +11,16 @@ from pipeline_broker import EmbeddedBroker
 WRITTEN_BY_0_1 = Path(__file__).parent / "data_directory_of_0_1.tar.xz"
 """Archive and journal of a broker of version 0.1.0 that was stopped, started again and killed.
 
-confluent-kafka wrote 900 records to `orders`, alternating between its two partitions, of which 200 in one transaction;
-one more in a transaction that was aborted; three with one key to `bills`, which is compacted and keeps its records for
-ever; and committed offsets of the group `readers`.
+confluent-kafka wrote 900 records to the two partitions of `orders` in turn, 200 of them in one transaction, and one
+more in an aborted transaction. It wrote three records with the same key to the compacted topic `bills`, and committed
+offsets of the group `readers`.
 """
 FOR_EVER = {
     "log.retention.ms": "-1",
     "offsets.retention.minutes": str(2**31 - 1),
     "transactional.id.expiration.ms": str(2**31 - 1),
 }
-"""The directory gets older than what these settings keep by default."""
+"""Defaults of these settings would delete the records, which are older."""
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def data(tmp_path):
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
 def test_a_directory_of_version_0_1_opens_with_all_acknowledged_records(data, mode):
-    for life in range(2):  # what the first one writes is read by the next
+    for run in range(2):  # the second broker reads the records of the first
         with EmbeddedBroker(mode=mode, data=data, settings=FOR_EVER) as broker:
             assert broker.topics() == {"orders": 2, "bills": 1}
             for partition in range(2):
@@ -40,8 +40,8 @@ def test_a_directory_of_version_0_1_opens_with_all_acknowledged_records(data, mo
                 expected = [(f"k{number}".encode(), number) for number in range(partition, 900, 2)]
                 assert [(each.key, int(each.value.split()[1])) for each in found[:450]] == expected
                 assert found[0].headers == (("n", str(partition).encode()),)
-                assert len(found) == 450 + life
+                assert len(found) == 450 + run
             assert [each.value for each in broker.records("bills")] == [b"bill 600", b"bill 800", b"bill 900"]
             assert broker.offsets("readers") == {("orders", 0): 150, ("orders", 1): 250}
             for partition in range(2):
-                broker.produce("orders", f"value {900 + life}", partition=partition)
+                broker.produce("orders", f"value {900 + run}", partition=partition)

@@ -51,4 +51,4 @@ def test_a_startup_visits_each_of_its_objects_once_and_keeps_no_garbage():
     assert generations == "{0}"
     assert int(walked) < 1_000
     assert int(found) > 9_000
-    assert int(left) < 1_000, "the first collection of a broker that serves does not walk what it started with"
+    assert int(left) < 1_000, "the first collection of a serving broker does not visit the objects of the startup"

@@ -1,4 +1,4 @@
-"""A broker with several listeners, as a process of its own."""
+"""A broker process with several listeners."""
 
 import socket
 import subprocess

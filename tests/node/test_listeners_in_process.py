@@ -1,4 +1,4 @@
-"""The listeners of a broker while nothing is served yet: what a start finds in its records, and what a change costs."""
+"""Listeners before anything is served: stored settings at startup, and the work of a change."""
 
 import datetime as dt
 
@@ -31,7 +31,7 @@ def config_of(**settings):
 
 @pytest.fixture
 def opened():
-    """Opens listeners; all are closed at the end."""
+    """Open listeners; close all of them at the end."""
     made = []
 
     def open_listeners(config):
@@ -52,7 +52,7 @@ def two_listeners(protocol, **settings):
 
 
 def follow(listeners, config, *named):
-    """What a client sets comes into force: what must be loaded is, though not in a thread."""
+    """Apply the change of a client, with keys and users loaded in this thread."""
     load = listeners.check(config, named)
     if load is not None:
         load()()
@@ -60,7 +60,7 @@ def follow(listeners, config, *named):
 
 
 def with_certificate(path, **fields):
-    """Properties of a listener with TLS, whose keys are there."""
+    """Return the properties of a listener with TLS and existing keys."""
     path.write_bytes(trustme.CA().issue_cert("127.0.0.1", **fields).private_key_and_cert_chain_pem.bytes())
     return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
 
@@ -70,7 +70,7 @@ def named(listeners, name):
 
 
 def test_a_stored_security_protocol_overrides_that_of_the_startup(opened, tmp_path):
-    """Bound by what the broker is started with, it would be told to be TLS and speak plaintext."""
+    """Bound with the properties of the startup, it would be reported as TLS and speak plaintext."""
     issued = trustme.CA().issue_cert("127.0.0.1")
     (tmp_path / "store.pem").write_bytes(issued.private_key_and_cert_chain_pem.bytes())
     store = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "store.pem")}
@@ -96,7 +96,7 @@ def test_a_stored_inter_broker_listener_is_served_as_one(opened):
 
 
 def test_an_offer_is_made_again_only_if_its_settings_have_changed(opened):
-    """Each user of a SCRAM line costs thousands of hashes, while nobody is served."""
+    """Each user in a SCRAM setting costs thousands of hashes, during which no client is served."""
     line = "listener.name.more.scram-sha-256.sasl.jaas.config"
     fields = {"sasl_enabled_mechanisms": "SCRAM-SHA-256", line: SCRAM.format("secret")}
     first = two_listeners("SASL_PLAINTEXT", **fields)
@@ -111,7 +111,7 @@ def test_an_offer_is_made_again_only_if_its_settings_have_changed(opened):
 
 
 def test_an_offer_is_made_again_once_the_stored_users_are_known(opened):
-    """Until then there are none, and what is set for the listener may stay as it is."""
+    """Before recovery no users are known, even if the settings of the listener do not change."""
     config = two_listeners("SASL_PLAINTEXT", sasl_enabled_mechanisms="SCRAM-SHA-256")
     listeners = opened(config)
     offer = listeners._served["MORE"].loaded.offer
@@ -139,7 +139,7 @@ def test_a_listener_with_an_unreadable_certificate_keeps_its_users(opened, tmp_p
 
 
 def test_a_client_authenticates_again_with_the_current_users(opened):
-    """Its connection may be older than the password."""
+    """Its connection may be older than its password."""
 
     class Handle:
         peer, session = "127.0.0.1", None
@@ -184,7 +184,7 @@ def test_invalid_users_of_a_listener_are_refused_before_the_change(opened):
 
 
 def test_keys_are_not_used_before_their_change_is_applied(opened, tmp_path):
-    """It may be one that is only to be validated, or that is refused for another property."""
+    """The change may be validated only, or refused because of another property."""
     config = two_listeners("SSL", **with_certificate(tmp_path / "store.pem"))
     listeners = opened(config)
     shown = named(listeners, "MORE").tls()

@@ -1,4 +1,4 @@
-"""Certificates of a listener are read again while the broker runs."""
+"""Certificates of a listener are read again at run time."""
 
 import socket
 import ssl
@@ -25,7 +25,7 @@ def write_store(path, authority, *names, common_name="broker"):
 
 
 def shown_by(authority, port):
-    """The certificate that the broker shows now."""
+    """Return the certificate that the broker presents."""
     context = ssl.create_default_context()
     authority.configure_trust(context)
     with (
@@ -78,5 +78,5 @@ def test_a_listener_with_tls_is_added_while_the_broker_runs(broker_process, auth
         }
         assert "ssl.keystore" in alter_names(client, changes)
         assert alter_names(client, {**changes, LOCATION: str(store)}) is None
-        configs_of(client, "listeners")  # a round trip behind the change
+        configs_of(client, "listeners")  # one round trip after the change
     assert shown_by(authority, port) == certificate

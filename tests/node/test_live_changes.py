@@ -1,4 +1,4 @@
-"""A server follows its configuration while it runs; a control plane and a privileged listener are what they are."""
+"""A server follows its configuration at run time; control plane and privileged listeners."""
 
 import attrs
 import pytest
@@ -25,7 +25,7 @@ LISTENERS = (
 
 
 class Scene:
-    """A broker in memory behind real sockets."""
+    """A broker in memory with real sockets."""
 
     def __init__(self, nursery, mode, settings, application):
         self.broker = Desk("listeners=PLAINTEXT://127.0.0.1:0", *settings).broker  # of two with one name the later wins
@@ -42,7 +42,7 @@ class Scene:
         self.nursery.start_soon(self.changes.run)
 
     async def change(self, **changed):
-        """What a client sets, `_` for `.`, comes into force."""
+        """Apply the change of a client, with `_` for `.`."""
         texts = {name.replace("_", "."): text for name, text in changed.items()}
         self.changes.follow(config_with(self.broker.config, texts))
         await trio.testing.wait_all_tasks_blocked()
@@ -163,7 +163,9 @@ def test_threads_for_blocking_work_follow():
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
 def test_changes_that_become_durable_after_the_end_of_the_server_are_not_applied(mode):
-    """The commits that a stop leaves behind are shown after it; what cannot follow then fails none of them."""
+    """Commits in progress at shutdown become visible afterwards. None of them may fail because a change cannot be
+    applied.
+    """
 
     async def test(scene):
         scene.server.stop()
@@ -232,7 +234,7 @@ def test_limits_of_single_hosts_are_limits_of_their_addresses(caplog):
 
 
 class Witness:
-    """Keeps the session of each request."""
+    """An application that keeps the session of each request."""
 
     def __init__(self):
         self.sessions = []

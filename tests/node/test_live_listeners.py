@@ -1,4 +1,4 @@
-"""Listeners, processors and queues that change while the broker runs; they are the same after a restart."""
+"""Listeners, processors and queues change at run time, and stay the same after a restart."""
 
 import contextlib
 import socket

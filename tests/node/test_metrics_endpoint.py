@@ -1,4 +1,4 @@
-"""The metrics endpoint answers one kind of request; how it bounds every other is tested in tests/web."""
+"""The metrics endpoint answers one request; tests/web tests its limits."""
 
 import collections
 import contextlib
@@ -135,7 +135,7 @@ def test_a_body_is_not_read_beyond_a_bound_and_the_answer_still_arrives():
 
 @pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\n", request()], ids=["silent", "half", "deaf"])
 def test_a_flood_of_connections_does_not_stop_scrapers(broker_process, sent):
-    """Strangers take every slot again and again; a name that clients are told is one for scrapers too."""
+    """Clients keep taking every slot. Scrapers may use the advertised host name, too."""
     settings = ["advertised.listeners=PLAINTEXT://broker.example.com:9092"]
     broker = broker_process(arguments=["--metrics", "0", "--metrics-allowed-host", "other.test"], settings=settings)
     port = int(re.search(r"metrics on http://127.0.0.1:(\d+)/", broker.stderr)[1])
@@ -184,7 +184,7 @@ def test_a_failure_to_render_is_answered_and_logged_and_the_next_scrape_served(c
 
 
 def test_idle_time_is_measured_on_an_idle_and_on_a_busy_loop(monkeypatch):
-    """Every interval is looked at here, and is an eighth as long."""
+    """Here every interval is measured, and takes an eighth of the time."""
     interval_seconds = DRAIN_SECONDS / 8
     monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.INTERVALS_FOR_ONE_OBSERVED", 1)
     monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.DRAIN_SECONDS", interval_seconds)
@@ -250,7 +250,7 @@ def test_a_task_with_long_turns_is_noted_in_measured_intervals():
             pass
 
     async def main():
-        await keep(0.02)  # nobody looks
+        await keep(0.02)  # not measured
         assert len(turns.statistics()) == 1
         with idle.observing():
             await trio.lowlevel.checkpoint()
@@ -270,7 +270,7 @@ def test_a_task_with_long_turns_is_noted_in_measured_intervals():
 
 
 def test_the_loop_is_measured_in_some_intervals_only(monkeypatch):
-    """The first, and those that are drawn."""
+    """The first interval, and random ones."""
     draws = itertools.chain([3, 0, 1, 2], itertools.repeat(1))
     monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.random.randrange", lambda _: next(draws))
     idle, observed = LoopIdleTime(LoopTurns()), []
@@ -291,7 +291,7 @@ def test_the_loop_is_measured_in_some_intervals_only(monkeypatch):
 
 
 def test_a_servers_metrics_are_served_while_it_is_observed(capsys, tmp_path):
-    """As a broker does it: from the observers, with the statistics of a server that rests."""
+    """Like in a broker, by the observers, with the statistics of an idle server."""
     desk = Desk()
     server = SocketServer(PIPELINED, None, MemoryStorage())  # it is only asked for its statistics
     observers = Observers(PIPELINED, None, ("127.0.0.1", 0), tmp_path / "log")

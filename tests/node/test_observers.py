@@ -1,4 +1,4 @@
-"""Whoever observes a broker sees the same requests: the scrape, the request log, and what a client asks of loggers."""
+"""All observers of a broker see the same requests: scrapes, the request log, and clients that read loggers."""
 
 import errno
 import json
@@ -147,7 +147,7 @@ def test_requests_are_logged_from_the_start_into_the_given_file(broker_process, 
 
 
 def test_a_client_switches_the_log_of_a_running_broker(broker_process):
-    """From the next request on, until it is switched off: that one is not logged any more. Secrets are hidden."""
+    """From the next request until the request that switches it off, which is not logged. Secrets are hidden."""
     broker = broker_process()
     with WireClient(broker.host, broker.port) as client:
         create(client, "before")

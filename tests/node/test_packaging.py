@@ -1,4 +1,4 @@
-"""The compose file of examples/object-store and the units start what they say, without containers and systemd."""
+"""The compose file of examples/object-store and the systemd units start brokers, without containers or systemd."""
 
 import os
 import re
@@ -42,7 +42,7 @@ def ended(*processes):
 
 
 def placed(arguments, ports, data):
-    """The arguments with free ports and a directory of the test in place of the container's."""
+    """Return the arguments with free ports and a directory of the test instead of the container's."""
     text = [re.sub(r"\b909\d\b", lambda found: str(ports[found[0]]), each) for each in arguments]
     return [data if each == "/tmp/data" else "127.0.0.1" if each == "0.0.0.0" else each for each in text]
 

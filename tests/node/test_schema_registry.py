@@ -1,4 +1,4 @@
-"""The schema registry beside a broker: over HTTP, over restarts and kills, under hostile schemas."""
+"""The schema registry of a broker: over HTTP, after restarts and kills, and with hostile schemas."""
 
 import gc
 import http.client
@@ -24,7 +24,7 @@ SECONDS_MAX = 30
 
 
 def ask(url, method, path, body=None, **headers):
-    """The status and the JSON of an answer."""
+    """Return the status and JSON of an answer."""
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=SECONDS_MAX)
     content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     connection.request(method, path, content, headers)
@@ -148,7 +148,7 @@ def nested(count):
     return json.dumps(schema)
 
 
-# what ends the work may arrive in Hypothesis' callback of the garbage collector, which can only be told of it
+# the error that ends the work may be raised in Hypothesis' callback of the garbage collector, which only reports it
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @each_row(
     "kind, first, second",
@@ -162,7 +162,7 @@ def nested(count):
     ids=["unions", "sums", "pattern", "messages", "brackets"],
 )
 def test_a_hostile_schema_ends_in_time_and_delays_no_client(kind, first, second):
-    """While a schema is compared that would take minutes, no turn of the loop waits for 250 ms of its process."""
+    """While a comparison that would take minutes runs, each turn of the event loop starts within 250 ms of CPU time."""
     before = schema_registry.WORK_SECONDS_MAX
     schema_registry.WORK_SECONDS_MAX = 1.0
     gc.collect()
@@ -183,7 +183,7 @@ def test_a_hostile_schema_ends_in_time_and_delays_no_client(kind, first, second)
 
 
 def watch_lags(broker):
-    """What the process computed until each turn of the loop of a broker came; others want the processors too."""
+    """Record the CPU time of the process between turns of the broker's event loop; other processes use the CPU, too."""
     import trio
 
     async def watch(found):

@@ -1,4 +1,4 @@
-"""What the schema registry reads from its topic and writes to it, on a server that commits when it is told to."""
+"""The schema registry and its topic, on a server with controlled commits."""
 
 import errno
 import json
@@ -20,7 +20,7 @@ from tests.schema_registry.registry_desk import request_of
 
 
 class Server:
-    """Commits what is submitted at once, or holds it from `hold` to `let_go`; `error` is why it commits nothing."""
+    """A server that commits at once, or holds entries from `hold` to `let_go`; `error` fails all commits."""
 
     def __init__(self, desk):
         self.desk = desk
@@ -50,7 +50,7 @@ class Server:
 
 
 class WorkerHere:
-    """Does all work at once, as a worker process does it; `meanwhile` is called before each."""
+    """A worker that works at once, in this process, after calling `meanwhile`."""
 
     def __init__(self):
         self.meanwhile = lambda: None
@@ -62,8 +62,6 @@ class WorkerHere:
 
 
 class Topic:
-    """A broker with its registry."""
-
     def __init__(self):
         self.worker = WorkerHere()
         self.desk = Desk()
@@ -71,7 +69,7 @@ class Topic:
         self.registry = self.another()
 
     def another(self):
-        """A registry that has read nothing yet."""
+        """Return a registry that has read nothing yet."""
         return SchemaRegistry(self.desk.broker, self.server, self.worker)
 
     async def ask(self, *request):
@@ -162,7 +160,7 @@ def test_two_registries_of_one_topic_never_reuse_an_id_or_version():
 
 
 def test_an_error_of_any_operation_is_an_answer_and_one_log_line(caplog):
-    """An exception is injected at each operation of the API, and where its work is done."""
+    """The test injects an exception at each operation of the API, and into its work."""
 
     async def main():
         topic = Topic()
@@ -193,7 +191,7 @@ def _strange(_):
 
 
 def test_a_change_is_decided_again_if_another_registry_has_written():
-    """Both register the same subject at once; the second is compared with the first."""
+    """Both register the same subject at the same time; the second is compared with the first."""
 
     async def main():
         topic = Topic()
@@ -230,7 +228,6 @@ def test_a_request_fails_if_the_state_changes_at_each_attempt(monkeypatch):
         written = []
 
         def write():
-            """Another schema, before each piece of work."""
             written.append(1)
             change = VersionChange("x", len(written), Version("x", len(written), len(written), schema(len(written))))
             key, value = change.record()

@@ -1,4 +1,4 @@
-"""A standby waits for the end of another broker's life, in virtual time."""
+"""A standby waits for the end of another broker, in virtual time."""
 
 import contextlib
 
@@ -15,11 +15,11 @@ TIMES = LeaseTimes(2.0, 6.0)
 
 
 class Over(Exception):
-    """Nothing will happen any more; a deadline would let virtual time jump while a thread looks."""
+    """Nothing more will happen; a deadline would let virtual time jump while a thread reads the lease."""
 
 
 class Scene:
-    """A lease that an owner renews every two seconds until it dies, in a store that is out at times."""
+    """A lease that an owner renews every two seconds until it dies, in a store with outages."""
 
     def __init__(self, dies_at, outages=(), given_back_at=float("inf")):
         self._dies_at, self._outages, self._given_back_at = dies_at, outages, given_back_at
@@ -40,7 +40,7 @@ class Scene:
         return Sight(lease.encode(), str(now))
 
     def run(self, times=TIMES):
-        """When it is claimed; None for not at all."""
+        """Return the time of the claim, or None."""
 
         async def main():
             self.began = trio.current_time()
@@ -52,7 +52,7 @@ class Scene:
 
 
 class Starved(LeaseTimes):
-    """Those of a process that a machine lets run now and then."""
+    """The times of a process that the machine runs now and then only."""
 
     look_seconds = 7.0
 
@@ -67,7 +67,7 @@ def test_it_takes_over_a_session_after_the_last_renewal(dies_at):
 
 
 def test_a_slow_read_of_the_lease_does_not_count_as_silence():
-    """It shows what was there when it was begun, at best: the last one began 6.5 s after the first had ended."""
+    """A read shows the state at its start, at best. The last one began 6.5 s after the first had ended."""
 
     class FarStore(Scene):
         def look(self):

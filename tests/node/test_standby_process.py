@@ -1,4 +1,4 @@
-"""A standby process goes on with the journal of a broker that was killed, stopped or ended, and of several one does."""
+"""A standby process continues with the journal of a killed, stopped or ended broker; only one of several does."""
 
 import select
 import shutil
@@ -31,12 +31,11 @@ __all__ = ["moto", "place"]
 SESSION_SECONDS = 2
 SETTING = ("--set", f"broker.session.timeout.ms={SESSION_SECONDS * 1000}")
 PRODUCE_VERSION = 9
-TOLD_OF_DEATH, TOLD_OF_END = "the owner has not renewed its lease for", "the owner has given up its journal"
-"""Why it takes over, and so when; how long that is, tests/node/test_standby.py says in virtual time."""
+SILENT_OWNER, ORDERLY_END = "the owner has not renewed its lease for", "the owner has given up its journal"
+"""Log lines with the reason of a takeover; tests/node/test_standby.py tests the delay, in virtual time."""
 
 
 def numbered_produce(sequence):
-    """A record of an idempotent producer."""
     record = NewRecord(b"numbered", timestamp=time.time_ns() // 1_000_000)
     return produce_request(
         (0, build_batch([record], producer_id=0, producer_epoch=0, base_sequence=sequence)), topic="t"
@@ -44,7 +43,7 @@ def numbered_produce(sequence):
 
 
 class Standby:
-    """A process that was started with --standby and has said so."""
+    """A process started with --standby that has printed its line."""
 
     def __init__(self, directory, url, port):
         self.directory = directory
@@ -59,7 +58,7 @@ class Standby:
         return (self.directory / "stderr").read_text(encoding="utf-8")
 
     def broker(self, seconds_max=WAIT_SECONDS):
-        """The broker that it becomes; None when it did not become one in time."""
+        """The broker that it becomes; None if it did not in time."""
         ready = READY_LINE.fullmatch(line := read_line(self.process, seconds_max))
         if ready is None:
             return None
@@ -71,7 +70,7 @@ class Standby:
 
 @pytest.fixture
 def standby(tmp_path):
-    """Starts standbys; those still there at the end are ended in order, and must exit with 0."""
+    """Start standbys. Those still running at the end must exit with 0 on SIGTERM."""
     started = []
 
     def start(url, port=0):
@@ -94,7 +93,7 @@ def url(tmp_path):
 
 @pytest.fixture
 def owner(broker_process, url):
-    """A broker with a topic and records in it."""
+    """A broker with a topic and records."""
     broker = broker_process(arguments=on_objects(url, *SETTING))
     create(broker, "t")
     produce(broker, "t")
@@ -113,7 +112,7 @@ def test_a_standby_takes_over_from_a_killed_owner_without_losing_acknowledged_re
     owner.kill()  # with records under way
     shutil.rmtree(owner.data)
     successor = waiting.broker()
-    assert TOLD_OF_DEATH in waiting.stderr
+    assert SILENT_OWNER in waiting.stderr
     producer.poll(0)
     producer.purge()
     producer.flush(WAIT_SECONDS)
@@ -134,7 +133,7 @@ def test_a_standby_takes_over_at_once_after_an_orderly_shutdown(broker_process, 
     waiting = standby(place)
     owner.stop()
     successor = waiting.broker()
-    assert TOLD_OF_END in waiting.stderr
+    assert ORDERLY_END in waiting.stderr
     assert consumed(successor, "t") == (0, RECORDS, ALL)
 
 
@@ -143,7 +142,7 @@ def test_an_owner_that_was_stopped_during_the_takeover_exits_when_it_resumes(own
     owner.process.send_signal(signal.SIGSTOP)
     try:
         successor = waiting.broker()
-        assert TOLD_OF_DEATH in waiting.stderr
+        assert SILENT_OWNER in waiting.stderr
         produce(successor, "t", first=RECORDS)
     finally:
         owner.process.send_signal(signal.SIGCONT)
@@ -154,7 +153,7 @@ def test_an_owner_that_was_stopped_during_the_takeover_exits_when_it_resumes(own
 
 
 def test_an_owner_that_was_stopped_during_the_takeover_sends_no_outdated_answer(owner, standby, url):
-    """Its own end of the log is an old one: a consumer that was further would be told to begin anew."""
+    """Its log ends earlier than the successor's: a consumer with a later offset would have to reset it."""
     waiting = standby(url)
     request = fetch_request("t", 0, offset=2 * RECORDS)
     with (
@@ -172,7 +171,7 @@ def test_an_owner_that_was_stopped_during_the_takeover_sends_no_outdated_answer(
                 assert produce_answers(client.ask(numbered_produce(1), PRODUCE_VERSION)) == [(0, 0)]
             asked = (beyond, request, 12), (metadata, MetadataRequest(topics=[]), 12)
             for client, message, version in (*asked, (writing, numbered_produce(2), PRODUCE_VERSION)):
-                client.send_frame(frame_of(message, version))  # handled before anything else when it goes on
+                client.send_frame(frame_of(message, version))  # handled first when the process resumes
         finally:
             owner.process.send_signal(signal.SIGCONT)
         assert beyond.is_closed()
@@ -182,7 +181,7 @@ def test_an_owner_that_was_stopped_during_the_takeover_sends_no_outdated_answer(
 
 
 def test_one_of_several_standbys_takes_over_and_the_others_stand_by_again(owner, standby, url):
-    """On one machine they may have the port of the owner, too: one that meets it taken waits as well."""
+    """On one machine all may use the owner's port. A standby that finds it in use waits again, too."""
     waiting = [standby(url, owner.port) for _ in range(2)]
     owner.kill()
     poll = select.poll()

@@ -1,4 +1,4 @@
-"""The task that syncs what was acknowledged before its sync."""
+"""The task that syncs records that were acknowledged before their sync."""
 
 import pytest
 import trio
@@ -32,7 +32,7 @@ class Journal:
 
 
 def synced(*writes, until=10_000):
-    """When it syncs, in milliseconds, if these are written: pairs of milliseconds and rules."""
+    """Return the times of syncs in milliseconds, after writes given as pairs of milliseconds and rules."""
 
     async def main():
         journal = Journal()
@@ -70,10 +70,10 @@ def test_nothing_is_synced_without_flush_ms():
 def test_a_failed_sync_ends_the_broker():
     async def main():
         journal = Journal()
-        journal.error = JournalFailed("the disk is gone")
+        journal.error = JournalFailed("the disk failed")
         async with trio.open_nursery() as nursery:
             await nursery.start(sync_in_time, journal, journal.wanted)
             journal.write(ms=5)
 
-    with pytest.RaisesGroup(pytest.RaisesExc(JournalFailed, match="the disk is gone")):
+    with pytest.RaisesGroup(pytest.RaisesExc(JournalFailed, match="the disk failed")):
         trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.01))

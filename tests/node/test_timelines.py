@@ -1,6 +1,6 @@
-"""A broker publishes its requests' timelines: what is published, what is not, and what becomes of what has no room.
+"""A broker publishes the timelines of its requests, and counts those that do not fit in the ring.
 
-Longer than most files: the room alone, on virtual time, is tested beside brokers of their own processes.
+Longer than most files: the publisher is tested alone on virtual time, and in broker processes.
 """
 
 import functools
@@ -49,14 +49,14 @@ def produce(client, topic):
 
 
 def ask_for(client, topic):
-    """Metadata of a topic, which creates it."""
+    """Request the metadata of a topic, which creates it."""
     request = MetadataRequest([MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
     (found,) = client.ask(request, MetadataResponse, 9).topics
     return found
 
 
 def fetch(client, topic=TIMELINES_TOPIC):
-    """The values of the records of a topic, as one Fetch brings them."""
+    """Return the values of the records that one Fetch returns."""
     every = [
         FetchRequest.FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1 << 24)
         for number in range(partitions_of(client, topic))
@@ -69,7 +69,7 @@ def fetch(client, topic=TIMELINES_TOPIC):
 
 @functools.cache
 def partitions_of(client, topic):
-    """Asked for once: each request has a timeline."""
+    """Return the partitions, requested only once since each request has a timeline."""
     return len(ask_for(client, topic).partitions)
 
 
@@ -78,13 +78,13 @@ def values_of(data):
 
 
 def fetch_records(client):
-    """In the order of their rows; sessions follow each other."""
+    """Return the records in the order of sessions and rows."""
     records = [json.loads(value) for value in fetch(client)]
     return sorted(records, key=lambda record: record["received_ns"][0])
 
 
 def requests_of(records, api):
-    """The correlation ids of an API's requests, in the order of the records."""
+    """Return the correlation ids of an API's requests, in the order of the records."""
     pairs = [pair for record in records for pair in zip(record["api"], record["correlation_id"], strict=True)]
     return [correlation_id for found, correlation_id in pairs if found == api]
 
@@ -121,7 +121,7 @@ def test_every_request_between_on_and_off_is_published_once(broker_process, mode
 
 
 def test_reads_of_the_topic_are_not_published(broker_process):
-    """Each Fetch that brings timelines would else be a timeline that the next Fetch brings."""
+    """Otherwise each Fetch of timelines would add a timeline for the next Fetch."""
     broker = broker_process(settings=["pipeline.timelines=true"])
     with WireClient(broker.host, broker.port) as client:
         ask_for(client, "orders")
@@ -144,7 +144,7 @@ def test_clients_may_read_but_not_write_the_topic_and_auto_creation_bounds_it(br
     settings = ["num.partitions=7", *(["pipeline.queues=5"] if queues > 1 else [])]
     broker = broker_process(mode=mode, settings=settings)
     with WireClient(broker.host, broker.port) as client:
-        ask_for(client, TIMELINES_TOPIC)  # as in Kafka: made, and there for the next who asks
+        ask_for(client, TIMELINES_TOPIC)  # as in Kafka the topic is created, and exists from the next request
         found = ask_for(client, TIMELINES_TOPIC)
         assert (found.error_code, len(found.partitions), found.is_internal) == (0, queues, False)
         assert produce(client, TIMELINES_TOPIC) == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -175,18 +175,18 @@ def test_the_command_prints_the_status(broker_process):
     assert told("status") == "off"
     assert told("on").startswith("on: session ")
     assert json.loads(told("status", "--json"))["on"] is True
-    assert told("on") == told("status")  # it is on already: the same session
+    assert told("on") == told("status")  # already on: the same session
     assert told("off").endswith("0 waiting, 0 lost")
     broker.stop()
     result = CliRunner().invoke(main, ["timelines", "on", "--data", str(broker.data)])
     assert result.output == f"Error: no broker runs on {broker.data}: name its directory with --data\n"
 
 
-# The room, with a server that commits when it is told to
+# The publisher alone, with a server with controlled commits
 
 
 class Server:
-    """Commits at once, or keeps what is submitted until `release`."""
+    """A server that commits at once, or holds entries until `release`."""
 
     mode = PIPELINED
 
@@ -254,7 +254,6 @@ class Scene:
 
     @property
     def partitions(self):
-        """The records of each."""
         found = [log.read(0, 1 << 24, at_least_one=True) for log in self.broker.logs.partitions(TIMELINES_TOPIC)]
         data = [b"".join(map(bytes, each.cold() if each.cold else each.parts)) for each in found]
         return [[json.loads(value) for value in values_of(each)] for each in data]
@@ -262,7 +261,7 @@ class Scene:
 
 @pytest.fixture
 def in_scene(tmp_path):
-    """Runs a scene on virtual time, its publisher beside it."""
+    """Run a scene with its publisher on virtual time."""
 
     def run(story):
         scene = Scene(tmp_path)
@@ -344,7 +343,7 @@ def test_while_the_disk_is_slow_a_bounded_number_of_rows_waits_and_losses_are_lo
         scene.end_requests(ROWS_MAX + 5)
         await trio.sleep(20 * PUBLISH_SECONDS)
         assert scene.status == {"rows": 1, "waiting": ROWS_MAX, "lost": 5}
-        assert len(scene.server.held) == 1  # one publication is in work at a time
+        assert len(scene.server.held) == 1  # one publication at a time
         scene.server.release()
         await scene.timelines.switch_off()
         assert scene.status == {"rows": 11 + ROWS_MAX, "waiting": 0, "lost": 5}
@@ -408,7 +407,7 @@ def test_rows_that_a_shutdown_does_not_publish_are_logged(in_scene, caplog):
 
 @pytest.mark.parametrize("is_off", [False, True])
 def test_rows_of_a_failed_commit_are_published_again(in_scene, is_off):
-    """What is there when it is switched off too, however often that takes."""
+    """Also the rows that wait when it is switched off, however many attempts that takes."""
 
     async def story(scene):
         scene.timelines.switch_on()
@@ -428,7 +427,7 @@ def test_rows_of_a_failed_commit_are_published_again(in_scene, is_off):
 
 
 async def hold_publication(scene, count):
-    """Have so many requests be published, which does not end."""
+    """Publish `requests` timelines in a commit that does not end."""
     scene.timelines.switch_on()
     scene.server.is_holding = True
     scene.end_requests(count)
@@ -446,7 +445,7 @@ def test_a_shutdown_waits_at_most_a_second_for_a_publication(in_scene):
 
 
 def test_switching_off_stops_observing_before_all_rows_are_published(in_scene):
-    """What ends in between would keep it going, and is not asked for."""
+    """Requests in between would prolong the session."""
 
     async def story(scene):
         await hold_publication(scene, 2)

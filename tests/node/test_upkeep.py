@@ -1,6 +1,6 @@
-"""What becomes of logs while a broker serves: the archive takes them over, and retention lets the old ones go.
+"""Maintenance of the logs of a serving broker: archiving and retention.
 
-Longer than most files: all of it is about one task and the bench that it is tested on.
+Longer than most files: all tests share one task and its bench.
 """
 
 import errno
@@ -122,7 +122,7 @@ def test_unknown_partitions_are_removed_unless_a_topic_may_be_missing(knows_all)
 
 
 def test_a_log_created_while_a_round_begins_loses_nothing():
-    """The round that looks for a segment has a thread of its own, and the event loop goes on meanwhile."""
+    """The search for complete segments runs in a thread while the event loop creates logs."""
     bench = Bench()
     look, made = bench.journal.sealed, []
 
@@ -170,7 +170,7 @@ def test_archiving_resumes_after_a_full_disk(monkeypatch, caplog):
 
 
 def test_work_that_the_shutdown_abandons_is_neither_awaited_nor_logged(caplog):
-    """An orderly end said that the archive waits, and goes on, when it let an upload go."""
+    """An orderly shutdown that interrupted an upload logged that archiving was suspended and had resumed."""
     bench = Bench()
     given_up = []
 
@@ -215,7 +215,7 @@ def test_a_writer_that_waits_for_a_suspended_archive_reports_the_reason(monkeypa
 
 
 class FullDiskWork:
-    """A work of the upkeep that has room once somebody says so."""
+    """Work of the maintenance that fails for lack of space until the test provides some."""
 
     has_room = False
 
@@ -288,7 +288,7 @@ def test_a_removed_or_replaced_data_directory_ends_the_maintenance(tmp_path, mon
     async def main():
         async with kept(bench):
             await trio.testing.wait_all_tasks_blocked()
-            async with bench.maintenance._writing:  # what a start looks for has been found
+            async with bench.maintenance._writing:  # until the checks of the startup are over
                 await trio.to_thread.run_sync((tmp_path / "data").rename, tmp_path / "elsewhere")
             await trio.sleep_forever()
 
@@ -301,7 +301,7 @@ def test_a_removed_or_replaced_data_directory_ends_the_maintenance(tmp_path, mon
 
 @pytest.mark.parametrize("operation", ["write", "sync", "sync directory"])
 def test_a_shutdown_waits_for_the_archive_of_a_few_partitions_only(operation, monkeypatch):
-    """A round has several syncs for each partition that a segment of the journal has batches of."""
+    """A round takes several syncs for each partition in a segment of the journal."""
     monkeypatch.setattr("pipeline_broker.log.archive.archiver.FILES_SYNCED_AT_ONCE", 2)
     bench, slowed = Bench(), []
     wide = bench.logs.create("wide", LATER_ID, WIDE_PARTITIONS)
@@ -359,7 +359,7 @@ def test_a_shutdown_does_not_wait_for_the_removal_of_all_leftovers():
 
 
 def test_an_index_that_meets_a_full_disk_hides_no_batches(monkeypatch):
-    """The round had been committed by then, and the logs were never shown what it took over."""
+    """The round was committed before the index failed, and its edit was never shown to the logs."""
     monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
     bench = Bench(policies=retention())
     refusals = iter([OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))])
@@ -403,7 +403,7 @@ def test_a_failing_disk_ends_the_maintenance(operation):
 
 
 def test_expired_segments_are_deleted_and_the_log_start_rises():
-    """Two records in a segment; of the third one a record is young."""
+    """With two records in a segment, a record of the third segment is not expired."""
     bench = Bench(policies=retention(retention_ms=HOUR_MS))
     bench.produce(5, timestamp=NOW_MS - 2 * HOUR_MS)
     bench.produce(4)
@@ -416,7 +416,7 @@ def test_expired_segments_are_deleted_and_the_log_start_rises():
 
     trio.run(main)
     assert bench.log.log_start_offset == 4
-    assert bench.raised == [bench.log], "whoever waits for it is told"
+    assert bench.raised == [bench.log], "its waiting fetches are answered"
     assert bench.values() == [4, 5, 6, 7, 8]
     with pytest.raises(OffsetOutOfRange):
         bench.log.read(3, 1000, at_least_one=True)
@@ -446,7 +446,7 @@ def test_expired_records_stay_deleted_after_a_restart():
 
 
 def test_a_log_without_archived_segments_expires_as_a_whole():
-    """Its offsets go on; its records are not archived later."""
+    """Its offsets continue, and its records are not archived later."""
     bench = Bench(policies=retention(retention_ms=HOUR_MS))
     bench.produce(2, timestamp=NOW_MS - 2 * HOUR_MS)
     trio.run(retained, bench)
@@ -478,7 +478,7 @@ def test_young_records_in_the_journal_stay():
 
 
 def test_segments_that_should_have_rolled_are_archived_before_retention():
-    """Half of what the journal holds is old, and the segments of the topic are small."""
+    """Half of the records in the journal are expired, and the segments of the topic are small."""
     policies = retention(retention_ms=HOUR_MS)
     bench = Bench(policies=attrs.evolve(policies, roll=RollRules(segment_bytes=3000)))
     bench.produce(4, timestamp=NOW_MS - 2 * HOUR_MS, size=600)
@@ -535,14 +535,14 @@ def test_files_of_a_deleted_topic_are_removed_before_a_new_topic_of_its_name_is_
 
 
 def damage(bench, base_offset):
-    """Change a byte of a record in the segment that begins with this offset."""
+    """Change a byte of a record in the segment with this base offset."""
     segment = next(one for one in bench.log.archived.manifest.segments if one.base_offset == base_offset)
     file = bench.files.open(DIRECTORY / "archive" / file_names("topic-0", base_offset, segment.cleanings)[0])
     file.write([b"\0"], segment.size_bytes - 100)
 
 
 def test_a_log_continues_in_a_new_segment_if_the_last_one_is_damaged():
-    """Its index is gone, too, so that the damage is met when the archiver goes on there."""
+    """Its index is missing, too, so that the archiver meets the damage when it appends."""
     bench = Bench()
     bench.produce(3)
     trio.run(archived, bench)
@@ -565,7 +565,7 @@ def no_index(operation, path):
 
 
 def rolled_at(seed, jitter_ms, segment_ms=1000):
-    """The bases of the segments that records of each millisecond come to."""
+    """Return the base offsets of the segments of a record in each millisecond."""
     roll = RollRules(segment_ms=segment_ms, segment_jitter_ms=jitter_ms)
     bench = Bench(policies=LogPolicies(roll=roll), randomness=random.Random(seed))
     for number in range(40):
@@ -575,10 +575,10 @@ def rolled_at(seed, jitter_ms, segment_ms=1000):
 
 
 def test_segments_end_earlier_by_a_jitter_of_their_own():
-    """A record every 100 ms and segments of 1 s: eleven records each, or fewer, and not always as many."""
+    """With a record every 100 ms, a segment of 1 s has eleven records or fewer, and not always the same number."""
     assert rolled_at(1, 0) == [0, 11, 22, 33]
     drawn = {tuple(rolled_at(seed, 900)) for seed in range(5)}
-    assert len(drawn) > 1, "each start draws anew"
+    assert len(drawn) > 1, "each startup draws a new jitter"
     for bases in drawn:
         sizes = {after - base for base, after in itertools.pairwise(bases)}
         assert all(2 <= size <= 11 for size in sizes)
@@ -587,7 +587,7 @@ def test_segments_end_earlier_by_a_jitter_of_their_own():
 
 
 def test_journal_and_archiver_use_the_same_segment_jitter():
-    """What waits for the archive by its age is due exactly when the archiver would end the segment there."""
+    """Records in the journal are archived because of their age exactly when the archiver would end the segment."""
     roll = RollRules(segment_ms=1000, segment_jitter_ms=900)
     bench = Bench(policies=LogPolicies(roll=roll), randomness=random.Random(3))
     bench.produce(1, size=10)

@@ -1,4 +1,4 @@
-"""Compaction while a broker serves: which logs are cleaned, what stays of them, and which files go."""
+"""Compaction in a serving broker: selection of logs, remaining records, and deleted files."""
 
 import threading
 import time
@@ -36,7 +36,7 @@ def compacted(**rules):
 
 
 def produce_keyed(bench, pairs):
-    """A batch for each pair of a key and a value; None deletes the key."""
+    """Append a batch for each pair of a key and a value; None deletes the key."""
     for key, value in pairs:
         data = None if value is None else f"{value}".encode().ljust(300, b".")
         batch = build_batch([NewRecord(data, key.encode(), bench.clock.now_ms)])
@@ -46,7 +46,7 @@ def produce_keyed(bench, pairs):
 
 
 def keyed_records(bench):
-    """Offset, key and value of every record that a reader sees."""
+    """Return offset, key and value of each record that readers see."""
     log, found, offset = bench.log, [], bench.log.log_start_offset
     while offset < log.high_watermark:
         result = log.read(offset, 1 << 20, at_least_one=True)
@@ -111,7 +111,7 @@ def test_files_that_compaction_replaced_are_deleted_and_new_ones_stay():
 
 
 def test_a_shutdown_interrupts_the_compaction_of_a_large_log():
-    """At the next pause, and the log is as before; the rest of a round may take minutes."""
+    """It stops at the next checkpoint and leaves the log unchanged; the rest of the round may take minutes."""
     bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
     produce_keyed(bench, [(f"key {number % 5}", number) for number in range(200)])
     before, reads_after = keyed_records(bench), []
@@ -202,7 +202,7 @@ def test_records_archived_during_a_compaction_stay():
 
 
 def test_compaction_replaces_segments_while_no_other_task_writes_the_archive(monkeypatch):
-    """Two edits of the manifest at once would each begin from what was there before the other."""
+    """Of two concurrent edits of the manifest each would start from the state before the other."""
     bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
     produce_keyed(bench, [(f"key {number % 5}", number) for number in range(60)])
     has_begun, has_cleaned, may_end, order = threading.Event(), threading.Event(), threading.Event(), []
@@ -234,7 +234,7 @@ def test_compaction_replaces_segments_while_no_other_task_writes_the_archive(mon
                 nursery.start_soon(bench.maintenance.retain)
                 await wait_until(has_begun.is_set)
                 nursery.start_soon(bench.maintenance.compact)
-                await wait_until(has_cleaned.is_set)  # else what is deleted was still to be read
+                await wait_until(has_cleaned.is_set)  # otherwise the round would still read the deleted segments
                 may_end.set()
 
     trio.run(main)

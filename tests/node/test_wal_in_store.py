@@ -1,4 +1,4 @@
-"""A broker whose journal is in a store too: any machine goes on with it, and one process at a time."""
+"""A broker with its journal in a store: any machine can continue with it, one process at a time."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ def names_in(url, prefix):
 
 
 def commits_in(url):
-    """The names of objects of the journal that are no fences."""
+    """Return the names of the journal's objects without fences."""
     found = list_all(open_store(url, SystemFileSystem()), "wal/1/")
     return [each.name for each in found if place_of("wal/1", each.name) is not None and each.size_bytes > FENCE_SIZE]
 

@@ -1,4 +1,4 @@
-"""Work in worker processes: results, limits, turns, and processes that end."""
+"""Work in worker processes: results, limits, turns, and the end of processes."""
 
 import math
 import os
@@ -19,12 +19,12 @@ from pipeline_broker.worker.work import BusyError, TookTooLongError, Work, WorkF
 
 SECONDS_MAX = 30
 ENDLESS = Work(pow, (3, 10**9))
-"""Minutes of a processor, in C."""
+"""Minutes of CPU time in C code."""
 OTHERS = set()
 
 
 def children():
-    """The worker processes of this process, but for those of a broker that another test keeps."""
+    """Return the worker processes of this process, without those of brokers that other tests keep."""
     return sorted(_all_children() - OTHERS)
 
 
@@ -116,7 +116,7 @@ def test_output_of_libraries_is_not_taken_for_an_outcome():
 
 
 def test_short_work_does_not_wait_for_long_work(monkeypatch):
-    """Eight pieces that take all their time, and beside them short work of another client."""
+    """Eight pieces of work use up their time limits while another client sends short work."""
     monkeypatch.setattr(worker_process, "SHORT_SECONDS", 0.2)
 
     async def main(workers):

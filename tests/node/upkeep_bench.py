@@ -1,4 +1,4 @@
-"""A journal, its archive and one log with the upkeep of them, without a broker around: for the tests of upkeep."""
+"""A journal, its archive and one log with its maintenance, without a broker."""
 
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,8 +33,6 @@ class Clock:
 
 
 class Bench:
-    """A journal, its archive and one log, without a broker around them."""
-
     def __init__(self, files=None, policies=None, directory=DIRECTORY, randomness=None):
         self.directory = directory
         self.files = MemoryFileSystem() if files is None else files
