@@ -48,6 +48,7 @@ def in_one_commit(first: Appended, then: Pending | Final, answer: Final) -> Pend
         then: result of the other coordinator.
         answer: answer to the request; returned at once if neither has entries.
     """
+    # The journal keeps this order: after a crash a later entry never exists without the earlier ones.
     entries = [*first.entries, *(then.entries if isinstance(then, Pending) else ())]
     apply = then.on_durable if isinstance(then, Pending) else None
 

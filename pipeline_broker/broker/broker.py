@@ -170,10 +170,12 @@ class Broker:
         self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
         if self.config.delegation_token_secret_key:
             self._sweep_tokens_ms = now_ms + self.config.delegation_token_expiry_check_interval_ms
+        # After the replay, because topics were created with the settings of the startup.
         if self.layers.is_changed:
             self._apply_settings()
         self.quotas.replayed()
         self.log_starts.replayed({topic.topic_id for topic in self.topics.all()})
+        # The archive may hold records that clients have deleted: only a recorded log start hides them.
         for log in self.logs:
             log.raise_log_start(self.log_starts.get(log.topic_id, log.partition))
         self.coordinators.loaded(now_ms)
@@ -227,6 +229,7 @@ class Broker:
                 return ErrorCode.UNKNOWN_TOPIC_ID
             name = topic.name
         log = self.logs.find(name, partition)
+        # As in KRaft, `__cluster_metadata` is not a topic for clients.
         if log is None or log is self._metadata.log:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return log
@@ -324,6 +327,7 @@ class Broker:
         if before is not None and (after is None or after.topic_id != before.topic_id):
             self.logs.delete(before.name)
             self._forget_logs()
+            # A large topic is dropped in several turns; the timer runs the next ones.
             if self.logs.is_any_leaving:
                 self.ports.wake_timer()
             self.coordinators.unload(before.name)
@@ -391,12 +395,13 @@ class Broker:
 
     @property
     def can_write(self) -> bool:
-        """Whether the journal accepts entries. While the disk is full it does not, and handlers refuse to write."""
+        """False while the journal accepts no entries, such as on a full disk. Handlers then refuse to write."""
         return self.logs.journal.room.obstacle is None
 
     def new_topic(self, name: str) -> NewTopic:
         """Return the topic to create when a client requests an unknown name."""
         topic_id = self.new_id().bytes
+        # Internal topics get the settings of their coordinators, whoever creates them.
         coordinator = self.coordinators.get(name)
         if coordinator is not None:
             topic = coordinator.topic
@@ -421,7 +426,7 @@ class Broker:
 
     @property
     def has_faults(self) -> bool:
-        """Whether the fault rules are in use; they are made on first use."""
+        """True once the fault rules are in use."""
         return self._faults is not None
 
     @functools.cached_property
@@ -511,6 +516,7 @@ class Broker:
 
     def _sweep_tokens(self, now_ms: int) -> None:
         tokens = self.delegation_tokens
+        # While the disk is full, expired tokens stay until the next sweep. They are not accepted in any case.
         write = tokens.sweep(now_ms) if self.can_write else None
         if write is not None:
             entry = self.append_metadata(write, now_ms)

@@ -90,7 +90,7 @@ class InternalTopic:
 
     @property
     def exists(self) -> bool:
-        """Whether the topic exists. It is created when a client looks for its coordinator."""
+        """True if the topic exists. It is created when a client looks for its coordinator."""
         return self._logs.find(self.name, 0) is not None
 
     @property
@@ -124,6 +124,8 @@ class InternalTopic:
         log = self.log_of(subject)
         if log is None:
             return None
+        # A producer's batch is part of its transaction, so that a marker commits or aborts it (offsets of
+        # TxnOffsetCommit).
         producer_id, epoch = producer or (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         batch = build_batch(
             records

@@ -150,7 +150,7 @@ class Groups:
 
     @property
     def is_ready(self) -> bool:
-        """Whether `__consumer_offsets` exists. FindCoordinator creates it."""
+        """True if `__consumer_offsets` exists; FindCoordinator creates it."""
         return self.topic.exists
 
     def is_joining_long(self, group_id: str) -> bool:
@@ -192,6 +192,8 @@ class Groups:
             LogError: the producer is fenced.
         """
         forgotten = self.coordinator.forget_before(request)
+        # If the topic was created again, old offsets may still wait for deletion. Their tombstones must precede the new
+        # offsets.
         if forgotten.writes:
             self.carry_out(forgotten, now_ms)
         result = self.coordinator.commit(request, self.time(now_ms))
@@ -282,6 +284,7 @@ class Groups:
             entry = self._append(write, now_ms)
             if entry is not None:
                 self._submit([entry], self._applies(write))
+        # At once: these answers do not depend on the records, see `answer_when_durable`.
         result = self._answer(outcome, own)
         self._announce(self.coordinator)
         return result
@@ -326,6 +329,7 @@ class Groups:
 
     def _answer(self, outcome: Outcome, own: WaitingMember | None = None) -> Send | Close | Parked:
         result: Send | Close | Parked = PARKED_WITHOUT_FRAME
+        # A large group is answered in turns, because its assignments take long to encode.
         are_few = len(outcome.completions) <= ANSWERED_AT_ONCE_MAX
         for completion in outcome.completions:
             waiting = completion.token
@@ -343,6 +347,7 @@ class Groups:
     def _announce(self, coordinator: GroupCoordinator) -> None:
         next_ms = coordinator.next_deadline_ms()
         if next_ms is not None and (self._announced_ms is None or next_ms < self._announced_ms):
+            # The timer reads all deadlines when it wakes, so that only an earlier one must wake it.
             self._announced_ms = next_ms
             self._wake_timer()
 

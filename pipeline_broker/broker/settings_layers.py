@@ -82,7 +82,7 @@ class SettingsLayers:
 
     @property
     def is_changed(self) -> bool:
-        """Whether any dynamic settings exist."""
+        """True if dynamic settings exist."""
         return any(self._cluster.settings(self.key(for_all=for_all)) for for_all in (True, False))
 
     def inherited_from_start(self, own: Mapping[str, str], names: Iterable[str]) -> list[str]:
@@ -107,6 +107,7 @@ class SettingsLayers:
         Raises:
             ConfigError: the settings are inconsistent with the others, or cannot be changed at run time.
         """
+        # Pending changes are included, so that two changes in progress are consistent with each other.
         layers = {
             layer: self._cluster.latest_settings(layer) for layer in (self.key(for_all=True), self.key(for_all=False))
         }

@@ -68,7 +68,7 @@ class Share:
 
     @property
     def is_used(self) -> bool:
-        """Whether the coordinator exists."""
+        """True once the coordinator exists."""
         return self._manager is not None
 
     def settings_changed(self, config: BrokerConfig) -> None:

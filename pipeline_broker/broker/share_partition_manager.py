@@ -133,6 +133,7 @@ class SharePartitionManager:
         """
         state = self.states.find(key)
         assert state is not None, "callers check `start_offset` first"
+        # The start offset counts only on the first fetch, for which `share.auto.offset.reset` decides.
         if state.start_offset != UNINITIALIZED:
             start_offset = state.start_offset
         active = ActivePartition(key, SharePartition(start_offset, state.batches), log)
@@ -183,6 +184,7 @@ class SharePartitionManager:
             entry = self._topic.append(of_partition[0].subject, records, now_ms)
             assert entry is not None, "the topic has partitions"
             for offset, write in enumerate(of_partition, entry.base_offset):
+                # The offset is needed to find the records that a snapshot makes redundant.
                 self.states.appended(write, offset)
             appended.add(entry, functools.partial(self.states.durable, of_partition))
         if together and PRUNE not in self._deadlines:
@@ -303,6 +305,7 @@ class SharePartitionManager:
     def _set_deadline(self, key: ShareKey | str, due_ms: int) -> None:
         next_ms = self._deadlines.next_ms()
         self._deadlines.set(key, due_ms)
+        # The timer reads all deadlines when it wakes, so that only an earlier one must wake it.
         if next_ms is None or due_ms < next_ms:
             self._ports.wake_timer()
 
@@ -320,6 +323,8 @@ class SharePartitionManager:
             behind = log.high_watermark - PRUNED_RECORDS_MIN
             for key in keys:
                 state = self.states.find(key)
+                # Records after the oldest snapshot cannot be deleted, so an idle share partition would keep those of
+                # all others.
                 if state is not None and 0 <= state.snapshot_offset < behind:
                     self.append([self.states.snapshot(key, now_ms)], appended, now_ms)
         if any(log.high_watermark > log.log_start_offset for log in logs):

@@ -1,7 +1,4 @@
-"""The transaction coordinator of a broker: appends to `__transaction_state`, and markers to all partitions.
-
-Longer than most files: decisions, appends in progress and deadlines share the state of one coordinator.
-"""
+"""The transaction coordinator of a broker: appends to `__transaction_state`, and markers to all partitions."""
 
 from __future__ import annotations
 
@@ -222,6 +219,7 @@ class Transactions:
     def append(self, decision: Decision, now_ms: int) -> Appending:
         """Append the steps of a decision. The caller commits the entries."""
         granted, self._granted = self._granted, []
+        # A new block of producer ids is durable with the first record that uses one of them.
         entries = [each.entry for each in granted if each.entry is not None]
         applies = [each.apply for each in granted if each.apply is not None]
         if not decision.steps and not entries and decision.later is None:
@@ -233,6 +231,7 @@ class Transactions:
             else:
                 self._append_marker(step, now_ms, entries, applies)
         subject = decision.transactional_id
+        # Counted until its commit is durable: `is_settled` is false for the id until then.
         self._count_in_progress(subject)
         if decision.later is not None:
             self._count_in_progress(subject)  # until all markers are durable
@@ -345,6 +344,8 @@ class Transactions:
     def unload(self) -> None:
         """Abort the open transactions: the topic was deleted, so that no client can end them."""
         unloaded, self._coordinator = self._coordinator, None
+        # During recovery nothing can be appended. The records of the topic's deletion and of its transactions are
+        # replayed.
         if unloaded is not None and self._is_loaded:
             now_ms = self.time(self._now_ms)
             self._carry_out(unloaded.abandon(now_ms), now_ms)
@@ -362,6 +363,7 @@ class Transactions:
 
     def _due_ms(self) -> int | None:
         due = [self._marking_ms] if self._wide_ends else []
+        # No timer without ids: an idle broker sleeps.
         if self._coordinator is not None and len(self._coordinator):
             due.append(self._expiry_ms)
             if self._coordinator.has_open:
@@ -382,6 +384,7 @@ class Transactions:
             late = self._coordinator.timed_out(now_ms) if self.refusal is None else []
             interval_ms = self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
             self._scan_ms = now_ms + (PAUSE_MS if late else interval_ms)
+            # Some at a time, with a pause in between: all of them at once could block the event loop for seconds.
             self._carry_out(late, now_ms)
         if now_ms >= self._expiry_ms:
             old = self._coordinator.expired(now_ms) if self.refusal is None else []

@@ -86,6 +86,7 @@ class WaitingFetches:
             return False
         self._request_bytes += size_bytes
         self._by_session.setdefault(waiting.request.connection.session, set()).add(waiting)
+        # The timer reads all deadlines when it wakes, so that only an earlier one must wake it.
         if earliest is None or deadline_ms < earliest:
             self._wake_timer()
         self._notify_parked()

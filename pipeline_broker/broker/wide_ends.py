@@ -95,8 +95,10 @@ class WideEnds:
         applies: list[Callable[[], None]] = []
         markers = list(islice(end.markers, MARKERS_AT_ONCE))
         for marker in markers:
+            # A topic created again under the same name has no open transaction of this producer to end.
             if marker.partition.topic not in end.deleted_topics:
                 self._append_marker(marker, now_ms, entries, applies)
+        # If exactly MARKERS_AT_ONCE were left, the next turn finds none and ends it.
         end.is_marked = len(markers) < MARKERS_AT_ONCE
         if not end.is_marked:
             self._ends.append(end)
@@ -110,6 +112,7 @@ class WideEnds:
                 self._marked(end)
 
         if entries:
+            # Further turns append while this commit is written; `commits` counts those in progress.
             self._submit(entries, apply)
         else:
             apply()

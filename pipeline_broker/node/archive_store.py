@@ -145,6 +145,7 @@ class ArchiveStore:
         Raises:
             StartBlockedError: another standby has claimed the lease that this one saw.
         """
+        # The lease counts from before the request: its answer may arrive late.
         log, lease, asked_at = self._journal_name, Lease(os.urandom(16)), time.monotonic()
         settled = SettledStore(self.store, _pause_once)
         try:

@@ -48,6 +48,7 @@ class JournalStorage:
 
     def __init__(self, journal: JournalPort, fault_files: FaultyFiles | None = None) -> None:
         self._journal, self._fault_files = journal, fault_files
+        # Bound methods, not wrappers: these calls are on the path of every commit.
         self.write: Callable[[Sequence[JournalEntry]], Any] = journal.write
         self.sync: Callable[[Any], None] = journal.sync
         self.stop_waiting = journal.detach_archiver
@@ -153,6 +154,7 @@ class AssembledBroker:
         self, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         await self.server.run(list(self.listeners), task_status=task_status)
+        # The tasks of the nursery have no end of their own.
         scope.cancel()
 
 
@@ -199,6 +201,7 @@ async def run_timer(
                 await wakeup.park()
         else:
             broker.advance(now_ms)
+            # There may be more to do, such as the next markers. Other tasks run in between.
             await trio.lowlevel.checkpoint()
 
 
@@ -211,6 +214,7 @@ async def prepare_ahead(
     while True:
         try:
             await trio.to_thread.run_sync(journal.prepare_ahead, abandon_on_cancel=True)
+        # For example a full disk. The journal then continues without a prepared segment, which is slower.
         except OSError as error:
             logger.warning("cannot prepare the next journal segment: %s", error)
         await wanted.wait()
@@ -226,8 +230,9 @@ async def sync_in_time(
     while policy is not None:
         await wanted.wait()
         deadline = math.inf
-        while policy.sync_within_ms is not None:
-            deadline = min(deadline, trio.current_time() + policy.sync_within_ms / 1000)
+        while policy.due_ms is not None:
+            # A later write may have a shorter limit, but never postpones the sync of an earlier one.
+            deadline = min(deadline, trio.current_time() + policy.due_ms / 1000)
             with trio.move_on_at(deadline) as scope:
                 await wanted.wait()
             if scope.cancelled_caught:

@@ -104,6 +104,7 @@ class Caller:
         """
         served = SERVED[message.SCHEMA.key]
         call, slot = self._call(int(served.key), served.versions[-1], now_ms)
+        # As the dispatcher does for clients.
         if served.writes and not self._broker.can_write:
             return refusal_by_api(served.refused_with, call, message)
         handle = import_module(f"pipeline_broker.apis.{served.module}").handle
@@ -132,6 +133,7 @@ class Caller:
             return result.result
         if result.work is None:
             return await slot.next_result()
+        # The work of a parked request blocks.
         found = await trio.to_thread.run_sync(result.work)
         answer: Result = found if result.then is None else result.then(found)
         return answer

@@ -99,6 +99,7 @@ class _Served:
             def failed(name: str, mechanism: str, reason: str) -> None:
                 self._login_failed((config.name, mechanism), (session.host,), name, reason)
 
+            # The offer is read for each login, so that a change applies to clients that authenticate again.
             return SaslAuthenticator(session, self._current_offer, failed=failed)
         if self.loaded.tls is not None:
             principal = self.loaded.tls.principal(transport.peer_certificate)
@@ -316,6 +317,7 @@ class BrokerListeners:
             self.forget(name)
         for listener in config.listener_configs:
             bound = self._served.get(listener.name)
+            # It was bound with the settings of the startup, and stored ones need another listener on the same address.
             if bound is not None and not bound.is_bound_as(listener):
                 self.forget(listener.name)
         self.load([listener for listener in self.unloaded(config) if listener.name in self._served])
@@ -386,11 +388,13 @@ def bind_listener(listener: ListenerConfig, config: BrokerConfig) -> Listener:
             receive_buffer_bytes=config.socket_receive_buffer_bytes,
         )
     except OSError as error:
+        # The error names the option or property that the address comes from.
         address = f"{format_host(listener.host)}:{listener.port}"
         if listener.name == config.listener_of_options or "listeners" not in config.texts:
             is_of_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
             remedy = "--host" if is_of_host else "--port"
         else:
             remedy = f"address for {listener.name} in listeners"
+        # The owner of the journal may still use the port: a standby tries again.
         refused = StartBlockedError if error.errno == errno.EADDRINUSE else StartError
         raise refused(f"cannot listen on {address}: {error.strerror or error}; choose another {remedy}") from None

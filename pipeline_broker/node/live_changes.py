@@ -122,6 +122,7 @@ class LiveChanges:
                 config = self._wanted
                 assert config is not None, "`connect` comes before `run`"
                 await self._apply(config)
+                # Not `self._wanted`: it may have changed while this one was applied.
                 self._applied = config
 
     async def _apply(self, config: BrokerConfig) -> None:
@@ -143,6 +144,7 @@ class LiveChanges:
                 count = listener.limit("num.network.threads") or config.num_network_threads
                 await server.resize_processors(count, listener.name)
         for listener in self._listeners.missing(config):
+            # A new listener without its keys must not be served; `load` has logged the error.
             if listener.name in failed:
                 continue
             try:

@@ -48,6 +48,7 @@ def load(listener: ListenerConfig, users: ScramUsers | None, current: Loaded | N
     Raises:
         ConfigError: keys, certificates, mechanisms or users cannot be used.
     """
+    # A copy: if loading fails, the listener keeps its present contexts.
     tls = None if current is None else copy.copy(current.tls)
     if tls is not None:
         tls.reload(listener.properties)

@@ -82,6 +82,7 @@ class Observers:
         self._beside = None if dashboard is None else _check_dashboard(dashboard)
         self._watching: Timeline | None = None
         self._publishing: Timeline | None = None
+        # Checked at startup only if the file was named. A client may enable the log later, when an error is logged.
         if logs_requests:
             _check_writable(request_log)
 
@@ -92,6 +93,7 @@ class Observers:
         wanted_log = None if log is None or not log.is_on else log
         all_observers = (self._trace, self._measurements, wanted_log, self._watching, self._publishing)
         timelines: list[Timeline] = [observer for observer in all_observers if observer is not None]
+        # One observer is called directly, without the cost of a FanOut.
         if len(timelines) < 2:
             return timelines[0] if timelines else None
         from pipeline_broker.telemetry.fan_out import FanOut  # noqa: PLC0415 - only for several observers

@@ -229,6 +229,7 @@ def limits_of(config: BrokerConfig) -> ServerLimits:
             failed_authentication_delay_seconds=config.connection_failed_authentication_delay_ms / 1000,
         ),
         requests_max=config.queued_max_requests,
+        # -1 means no limit in Kafka. Here a limit always exists.
         bytes_max=config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else BYTES_MAX,
         partial_bytes_max=config.pipeline_partial_request_bytes,
         total_unsent_bytes_max=config.pipeline_unsent_response_bytes,

@@ -253,6 +253,7 @@ async def _serve(
             await assembled.start(nursery)
             nursery.start_soon(return_regularly, broker.edges)
             await _start_maintenance(nursery, options, broker, wiring.segment_sealed, timelines)
+            # A signal arrived during the startup.
             if server.is_stopping:
                 return
             for line in listeners.further_lines:
@@ -346,6 +347,7 @@ def run(
 
     def ready(line: str) -> None:
         on_ready(line)
+        # All objects of the startup exist now, so that no later collection visits them.
         shorten_collections()
 
     try:

@@ -207,6 +207,7 @@ class SchemaRegistry:
             self._position = header.last_offset + 1
 
     async def _read_batch(self, header: BatchHeader, batch: bytes, offset: int) -> None:
+        # Small batches are decoded here, since a worker would take longer to receive them.
         is_small = len(batch) <= SMALL_BYTES_MAX and header.record_count <= SMALL_RECORDS_MAX and not header.compression
         while offset <= header.last_offset:
             work = Work(read_changes, (batch, offset))
@@ -308,7 +309,8 @@ def refused(request: HttpRequest, host: str) -> Answer | None:
         request: the request.
         host: address that the server listens on.
     """
-    reason = SameOriginCheck(host=host).refusal(request.headers)
+    # Against DNS rebinding, and requests that foreign pages make browsers send.
+    reason = OwnPlace(host=host).refusal(request.headers)
     return None if reason is None else error_answer(RegistryError(403, reason))
 
 

@@ -33,6 +33,7 @@ async def wait_for_lease(look: Callable[[], Sight], times: LeaseTimes) -> Sight:
     watch = Watch(times.session_seconds)
     answers = was_running = True
     while (sight := watch.claimable) is None:
+        # A read shows the state at its start at best, so that its duration does not count as silence.
         asked_at = trio.current_time()
         try:
             seen = await trio.to_thread.run_sync(look, abandon_on_cancel=True)

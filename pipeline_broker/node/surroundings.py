@@ -80,6 +80,7 @@ class BrokerWiring:
             fault_files=fault_files,
             fault_store=None if store is None else store.faults,
             store_figures=None if store is None else store.figures,
+            # A queue shared by all handlers is 0 in the mode.
             request_queues=max(1, mode.queues),
         )
 
@@ -102,5 +103,6 @@ class BrokerWiring:
         self._server.submit(Submission(entries, on_durable=on_durable))
 
     def _faults_changed(self, faults: Faults) -> None:
+        # Rules from a file are added before the server exists; `connect` passes a switch that has read them.
         if self._switch is not None:
             self._switch.follow(faults)

@@ -19,6 +19,7 @@ class ThreadWakeup:
 
     def __call__(self) -> None:
         if self._token is not None:
+            # The only call of Trio that other threads may make. Calls before the task wakes are merged into one.
             self._token.run_sync_soon(self._set)
 
     def _set(self) -> None:

@@ -92,6 +92,7 @@ class _Child:
         try:
             # In the thread of the event loop: the kernel kills the child when the thread that started it ends.
             self._process = subprocess.Popen(  # noqa: S603 - a program of this package
+                # -P: a module in the current directory must not replace one of ours.
                 [sys.executable, "-P", "-m", PROGRAM, str(os.getpid()), *modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -104,6 +105,7 @@ class _Child:
             raise
         assert self._process.stdin is not None, "a pipe"
         assert self._process.stdout is not None, "a pipe"
+        # Trio gets duplicates and closes them; the originals are closed here.
         with self._process.stdin as stdin, self._process.stdout as stdout:
             self._work = trio.lowlevel.FdStream(os.dup(stdin.fileno()))
             self._outcomes = trio.lowlevel.FdStream(os.dup(stdout.fileno()))
@@ -181,6 +183,7 @@ class WorkerProcess:
         self._notify()
         try:
             await job.ended.wait()
+        # `_watch` sees an abandoned job and kills the process, since nothing else stops its work.
         except trio.Cancelled:
             job.is_abandoned = True
             self._queue.discard(client, job)
@@ -235,6 +238,7 @@ class WorkerProcess:
         end = child.cpu_seconds + self._preempted_after_seconds
         patience = self._preempted_after_seconds
         while not (job.ended.is_set() or job.is_abandoned):
+            # Long work may continue as long as no other work waits.
             if patience <= 0 and self._queue:
                 return True
             with trio.move_on_after(patience if patience > 0 else math.inf):

@@ -427,7 +427,7 @@ def test_rows_of_a_failed_commit_are_published_again(in_scene, is_off):
 
 
 async def hold_publication(scene, count):
-    """Publish `requests` timelines in a commit that does not end."""
+    """Publish `count` timelines in a commit that does not end."""
     scene.timelines.switch_on()
     scene.server.is_holding = True
     scene.end_requests(count)
