@@ -41,7 +41,7 @@ class Appended:
 
 
 def in_one_commit(first: Appended, then: Pending | Final, answer: Final) -> Pending | Final:
-    """Combine the entries of two coordinators in one commit, and return `answer` for after it is durable.
+    """Combine the entries of two coordinators in one commit; answer once it is durable.
 
     Args:
         first: entries that are written first. The later ones are never durable without them.

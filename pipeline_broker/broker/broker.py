@@ -401,7 +401,7 @@ class Broker:
     def new_topic(self, name: str) -> NewTopic:
         """Return the topic to create when a client requests an unknown name."""
         topic_id = self.new_id().bytes
-        # Internal topics get the settings of their coordinators, whoever creates them.
+        # Internal topics get the settings of their coordinators, even if a client creates them.
         coordinator = self.coordinators.get(name)
         if coordinator is not None:
             topic = coordinator.topic

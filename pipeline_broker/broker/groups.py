@@ -290,7 +290,7 @@ class Groups:
         return result
 
     def answer_when_durable(self, outcome: Outcome, now_ms: int, answer: Final) -> Pending | Final:
-        """Answer waiting members at once, and return `answer` for after the records are durable."""
+        """Answer waiting members at once, and the request itself once the records are durable."""
         self._answer(outcome)
         entries, applies = [], []
         for write in outcome.writes:

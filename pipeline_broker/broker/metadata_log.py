@@ -39,7 +39,7 @@ class MetadataLog:
         return entry
 
     def commit(self, changes: Sequence[Change], now_ms: int, answer: Final) -> Pending | Final:
-        """Append changes, and return `answer` for after they are durable and applied.
+        """Append changes, apply them once they are durable, then answer.
 
         Args:
             changes: writes with the functions that apply them.

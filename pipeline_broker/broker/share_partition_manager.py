@@ -320,12 +320,12 @@ class SharePartitionManager:
             redundant = self.states.redundant_before(keys, log.high_watermark)
             if redundant - log.log_start_offset >= PRUNED_RECORDS_MIN:
                 self._ports.raise_log_start(log, redundant, now_ms)
-            behind = log.high_watermark - PRUNED_RECORDS_MIN
+            renewed_before = log.high_watermark - PRUNED_RECORDS_MIN
             for key in keys:
                 state = self.states.find(key)
                 # Records after the oldest snapshot cannot be deleted, so an idle share partition would keep those of
                 # all others.
-                if state is not None and 0 <= state.snapshot_offset < behind:
+                if state is not None and 0 <= state.snapshot_offset < renewed_before:
                     self.append([self.states.snapshot(key, now_ms)], appended, now_ms)
         if any(log.high_watermark > log.log_start_offset for log in logs):
             self._set_deadline(PRUNE, now_ms + PRUNE_INTERVAL_MS)

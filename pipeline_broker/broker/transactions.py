@@ -248,14 +248,14 @@ class Transactions:
         return Appending(entries, apply)
 
     def answer(self, decision: Decision, now_ms: int, answer: Final) -> Pending | Final:
-        """Append the steps of a decision, and return `answer` for after all decisions about the id are durable."""
+        """Append the steps of a decision; answer once all decisions about the id are durable."""
         appending = self.append(decision, now_ms)
         if appending.entries:
             return Pending(appending.entries, answer, appending.apply)
         return self.answer_settled(decision.transactional_id, answer)
 
     def answer_settled(self, transactional_id: str | None, answer: Final) -> Pending | Final:
-        """Return `answer` for after all decisions about an id are durable; about all ids if it is None."""
+        """Answer once all decisions about an id are durable, or about all ids if it is None."""
         waits = bool(self._in_progress) if transactional_id is None else not self.is_settled(transactional_id)
         # A commit without entries completes after all earlier ones.
         return Pending((), answer) if waits else answer
@@ -344,8 +344,7 @@ class Transactions:
     def unload(self) -> None:
         """Abort the open transactions: the topic was deleted, so that no client can end them."""
         unloaded, self._coordinator = self._coordinator, None
-        # During recovery nothing can be appended. The records of the topic's deletion and of its transactions are
-        # replayed.
+        # During recovery nothing can be appended.
         if unloaded is not None and self._is_loaded:
             now_ms = self.time(self._now_ms)
             self._carry_out(unloaded.abandon(now_ms), now_ms)

@@ -133,7 +133,7 @@ class ArchiveStore:
         """Return a copy that reports its requests to an observer, too."""
         return attrs.evolve(self, store=WatchedStore(self.store, ended))
 
-    def look(self) -> Sight:
+    def read_lease(self) -> Sight:
         """Read the lease of the journal; raises ObjectStoreError if the store does not respond."""
         return read_lease(self.store, self._journal_name)
 

@@ -167,7 +167,7 @@ async def _stand_by(
     config = options.config
     times = LeaseTimes.of(config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms)
     while True:
-        sight = await wait_for_lease(store.look, times)
+        sight = await wait_for_lease(store.read_lease, times)
         try:
             await start(attrs.evolve(store, sight=sight))
         except StartBlockedError as failure:

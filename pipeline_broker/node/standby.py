@@ -21,13 +21,13 @@ LATE_SESSIONS = 2
 logger = logging.getLogger(__name__)
 
 
-async def wait_for_lease(look: Callable[[], Sight], times: LeaseTimes) -> Sight:
+async def wait_for_lease(read_lease: Callable[[], Sight], times: LeaseTimes) -> Sight:
     """Return once the owner of a journal has given it up, or has not renewed its lease for a session.
 
     If the store does not respond, the owner may still be alive, so that the standby waits without limit.
 
     Args:
-        look: reads the lease, in a thread; raises ObjectStoreError.
+        read_lease: reads the lease; called in a thread; raises ObjectStoreError.
         times: length of a session.
     """
     watch = Watch(times.session_seconds)
@@ -36,7 +36,7 @@ async def wait_for_lease(look: Callable[[], Sight], times: LeaseTimes) -> Sight:
         # A read shows the state at its start at best, so that its duration does not count as silence.
         asked_at = trio.current_time()
         try:
-            seen = await trio.to_thread.run_sync(look, abandon_on_cancel=True)
+            seen = await trio.to_thread.run_sync(read_lease, abandon_on_cancel=True)
         except ObjectStoreError as error:
             if answers:
                 logger.warning("the store does not respond, so that the owner may be alive: %s", error)

@@ -93,7 +93,7 @@ def store_with_ended_broker(data=Path("/earlier")):
 
 def test_a_standby_that_claims_the_lease_too_late_leaves_the_first_one_alone():
     store, found = store_with_ended_broker()
-    late = attrs.evolve(found, sight=found.look())
+    late = attrs.evolve(found, sight=found.read_lease())
     open_and_close(MemoryFileSystem(), Path("/faster"), found)
     before = store.list("")
     with pytest.raises(StartBlockedError, match="another broker continues with the journal of node 1"):
@@ -106,8 +106,8 @@ def test_a_startup_that_cannot_read_the_archive_keeps_its_claimed_lease():
     store, found = store_with_ended_broker()
     for name in [it.name for it in store.list("files/1/") if "/0" in it.name]:
         store.replace(name, [b"damaged"], store.read(name, 0, 1).tag)
-    assert found.look().is_free
+    assert found.read_lease().is_free
     with pytest.raises(StartError, match="the archive in the store is damaged"):
         open_and_close(MemoryFileSystem(), DATA, found)
-    assert found.look().content
-    assert not found.look().is_free
+    assert found.read_lease().content
+    assert not found.read_lease().is_free

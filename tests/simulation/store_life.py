@@ -158,7 +158,7 @@ class StoreLife(Life):
         if self.is_standby:
             times = LeaseTimes.of(config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms)
             while True:
-                sight = await wait_for_lease(place.look, times)
+                sight = await wait_for_lease(place.read_lease, times)
                 world.takes_over(self)
                 try:
                     return await self._open_here(config, ports, self._place(sight))
