@@ -85,8 +85,7 @@ def check_installed() -> None:
             found = None
         if found is None:
             raise HttpUnavailableError(
-                f"cannot serve {WHAT}: the package {package} is missing. Run pip install"
-                " 'pipeline-broker[schema-registry]'"
+                f"cannot serve {WHAT} without the package {package}: pip install 'pipeline-broker[schema-registry]'"
             )
 
 
