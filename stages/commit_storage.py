@@ -40,5 +40,5 @@ class CommitStorage(Protocol):
     def size_of(self, entry: Any) -> int:
         """Return the size of an entry in bytes."""
 
-    def stop_waiting(self) -> None:
+    def fail_waiting_writes(self) -> None:
         """Make writes that wait for space fail, now and in future, because the server stops. Never blocks."""

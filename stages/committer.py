@@ -364,9 +364,9 @@ class Committer:
             return
         self.error = error
         # Before the lock: its holder may be waiting for space.
-        self.storage.stop_waiting()
-        # A thread may be taking submissions. The longest wait for the lock is one write, since `stop_waiting` makes
-        # writes that wait for space fail.
+        self.storage.fail_waiting_writes()
+        # A thread may be taking submissions. The longest wait for the lock is one write, since writes that wait for space
+        # fail now.
         with self._turn:
             waiting = list(self._waiting)
             self._waiting.clear()

@@ -222,7 +222,7 @@ class SocketServer:
             for served in self._listeners.values():
                 served.close_source()
             # A write that waits for space would keep its thread, and `stop` below waits for the threads.
-            self.committer.storage.stop_waiting()
+            self.committer.storage.fail_waiting_writes()
             with trio.CancelScope(shield=True):  # ends: the threads commit only the remaining submissions
                 await trio.to_thread.run_sync(self._executor.stop)
         if self._failure is not None:

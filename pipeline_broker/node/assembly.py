@@ -51,7 +51,7 @@ class JournalStorage:
         # Bound methods, not wrappers: these calls are on the path of every commit.
         self.write: Callable[[Sequence[JournalEntry]], Any] = journal.write
         self.sync: Callable[[Any], None] = journal.sync
-        self.stop_waiting = journal.detach_archiver
+        self.fail_waiting_writes = journal.wait_for_nobody
 
     @property
     def is_synced(self) -> bool:

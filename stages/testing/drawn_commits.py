@@ -98,8 +98,8 @@ class _Storage(CommitStorage):
     def size_of(self, entry: Any) -> int:
         return self._storage.size_of(entry)
 
-    def stop_waiting(self) -> None:
-        self._storage.stop_waiting()
+    def fail_waiting_writes(self) -> None:
+        self._storage.fail_waiting_writes()
 
 
 class DrawnCommits:

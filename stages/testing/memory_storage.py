@@ -76,7 +76,7 @@ class MemoryStorage:
     def write_nowait(self, entries: Sequence[Any]) -> _Ticket:
         return self.write(entries)
 
-    def stop_waiting(self) -> None: ...
+    def fail_waiting_writes(self) -> None: ...
 
     def sync(self, ticket: _Ticket) -> None:
         number = self.syncs

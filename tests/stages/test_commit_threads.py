@@ -55,7 +55,7 @@ class Storage:
     def size_of(entry):
         return 1
 
-    def stop_waiting(self):
+    def fail_waiting_writes(self):
         pass
 
 

@@ -372,7 +372,7 @@ def test_a_waiting_commit_starts_at_its_time_or_when_the_others_have_ended(pace,
 class Stoppable(MemoryStorage):
     has_stopped_waiting = False
 
-    def stop_waiting(self):
+    def fail_waiting_writes(self):
         self.has_stopped_waiting = True
 
 

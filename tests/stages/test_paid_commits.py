@@ -38,7 +38,7 @@ class Storage:
     def size_of(entry):
         return entry
 
-    def stop_waiting(self):
+    def fail_waiting_writes(self):
         pass
 
 

@@ -174,7 +174,7 @@ def test_a_server_that_ends_calls_stop_waiting_of_its_storage():
         def __getattr__(self, name):
             return getattr(self.inner, name)
 
-        def stop_waiting(self):
+        def fail_waiting_writes(self):
             self.is_told = True
 
     async def main():
