@@ -134,7 +134,7 @@ class _Child:
             pass
         except Exception as error:  # noqa: BLE001 - pickle raises anything; only this work fails
             return "failed", f"{type(error).__name__}: {error}"
-        return "failed", "its process ended"
+        return "failed", "it ended the process of the worker"
 
     async def _receive(self, size: int) -> bytes:
         data = bytearray()

@@ -83,7 +83,7 @@ class WorkerHere:
             part = self._process.stdout.read(size - len(data))
             if not part:
                 self.close()
-                raise WorkFailedError("it ended the process that did it")
+                raise WorkFailedError("it ended the process of the worker")
             data += part
         return data
 

@@ -116,7 +116,7 @@ def test_output_of_libraries_is_not_taken_for_an_outcome():
 
 
 def test_short_work_does_not_wait_for_long_work(monkeypatch):
-    """Eight pieces of work use up their time limits while another client sends short work."""
+    """Three pieces of work use up their time limits while another client sends short work."""
     monkeypatch.setattr(worker_process, "SHORT_SECONDS", 0.2)
 
     async def main(workers):
