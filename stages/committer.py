@@ -365,8 +365,8 @@ class Committer:
         self.error = error
         # Before the lock: its holder may be waiting for space.
         self.storage.fail_waiting_writes()
-        # A thread may be taking submissions. The longest wait for the lock is one write, since writes that wait for space
-        # fail now.
+        # A thread may be taking submissions. The longest wait for the lock is one write, since writes that wait for
+        # space fail now.
         with self._turn:
             waiting = list(self._waiting)
             self._waiting.clear()
