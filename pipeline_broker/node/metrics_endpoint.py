@@ -16,7 +16,6 @@ from pipeline_broker.telemetry.request_metrics import DRAIN_SECONDS
 from pipeline_broker.web.http_server import HttpLimits, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, HttpRequest, refusal
 from pipeline_broker.web.shared_answers import SharedAnswers
-from pipeline_broker.web.strangers import SameOriginCheck
 from pipeline_broker.web.turns import Steps, in_turns
 from stages.loop_turns import NOTED_TURN_SECONDS, LoopTurns
 from stages.timeline import now_ns

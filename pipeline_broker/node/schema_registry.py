@@ -32,7 +32,6 @@ from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.web.http_server import HttpLimits, HttpUnavailableError, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, StreamedAnswer
-from pipeline_broker.web.strangers import SameOriginCheck
 from pipeline_broker.web.turns import Steps as TurnSteps
 from pipeline_broker.web.turns import in_turns
 from pipeline_broker.worker.work import BusyError, TookTooLongError, Work, WorkFailedError
