@@ -101,9 +101,9 @@ def _run(
         _fail(f"{directory} is not a data directory: it has no journal", EXIT_USAGE)
     skipped: dict[str, list[str]] = {}
     try:
-        changed = ask(directory, work.command, topic=topic)["changed"]
+        changed = ask(directory, maintenance.command, topic=topic)["changed"]
     except NoBrokerError:
-        changed, left_alone = _do_here(work, directory, config if config_files or settings else None, topic)
+        changed, skipped = _run_offline(maintenance, directory, config if config_files or settings else None, topic)
     except CommandFailedError as error:
         _fail(str(error), EXIT_FAILED)
     if changed or not skipped:
@@ -140,8 +140,8 @@ def _run_offline(
     except StartError as error:
         _fail(str(error), EXIT_USAGE)
     try:
-        carry_out = maintenance_of(broker, ThreadWakeup()).commands()[work.command]
-        unknown = {} if config is not None else _unknown_settings(work, broker, topic)
+        carry_out = maintenance_of(broker, ThreadWakeup()).commands()[maintenance.command]
+        unknown = {} if config is not None else _unknown_settings(maintenance, broker, topic)
         topics: list[str | None] = [topic]
         if unknown:
             topics = [each for each in sorted({log.topic for log in broker.logs}) if topic in {None, each}]

@@ -16,6 +16,7 @@ from pipeline_broker.telemetry.request_metrics import DRAIN_SECONDS
 from pipeline_broker.web.http_server import HttpLimits, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, HttpRequest, refusal
 from pipeline_broker.web.shared_answers import SharedAnswers
+from pipeline_broker.web.strangers import SameOriginCheck
 from pipeline_broker.web.turns import Steps, in_turns
 from stages.loop_turns import NOTED_TURN_SECONDS, LoopTurns
 from stages.timeline import now_ns
@@ -127,7 +128,7 @@ async def serve_metrics(
     """
     listeners = await open_listeners("metrics", host, port, LIMITS, "--metrics")
     # The Host header is checked against DNS rebinding. It may be missing: browsers always send it.
-    place = OwnPlace(host=host, names=frozenset(map(str.lower, names)), needs_host=False)
+    place = SameOriginCheck(host=host, names=frozenset(map(str.lower, names)), needs_host=False)
     shared = SharedAnswers(edges)
 
     def made() -> Steps[Answer]:

@@ -158,6 +158,7 @@ def _schema_registry(place: str | None) -> tuple[str, int] | None:
     if place is None:
         return None
     from pipeline_broker.node.schema_registry import check_installed  # noqa: PLC0415 - only if configured
+    from pipeline_broker.web.hosts import parse_host_port  # noqa: PLC0415 - as above
     from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - as above
 
     try:

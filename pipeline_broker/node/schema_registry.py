@@ -32,6 +32,7 @@ from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.web.http_server import HttpLimits, HttpUnavailableError, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, StreamedAnswer
+from pipeline_broker.web.strangers import SameOriginCheck
 from pipeline_broker.web.turns import Steps as TurnSteps
 from pipeline_broker.web.turns import in_turns
 from pipeline_broker.worker.work import BusyError, TookTooLongError, Work, WorkFailedError
@@ -308,7 +309,7 @@ def refused(request: HttpRequest, host: str) -> Answer | None:
         host: address that the server listens on.
     """
     # Against DNS rebinding, and requests that foreign pages make browsers send.
-    reason = OwnPlace(host=host).refusal(request.headers)
+    reason = SameOriginCheck(host=host).refusal(request.headers)
     return None if reason is None else error_answer(RegistryError(403, reason))
 
 

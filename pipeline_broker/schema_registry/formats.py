@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
-from pipeline_broker.base.strict_json import NESTING_MAX, RawJson
+from pipeline_broker.base.strict_json import NESTING_MAX, RawJson, nesting
 from pipeline_broker.schema_registry.contracts import reserved_fields
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 from pipeline_broker.schema_registry.values import Level, Schema, SchemaType, Version
