@@ -51,7 +51,7 @@ class JournalStorage:
         # Bound methods, not wrappers: these calls are on the path of every commit.
         self.write: Callable[[Sequence[JournalEntry]], Any] = journal.write
         self.sync: Callable[[Any], None] = journal.sync
-        self.fail_waiting_writes = journal.wait_for_nobody
+        self.fail_waiting_writes = journal.detach_archiver
 
     @property
     def is_synced(self) -> bool:
@@ -230,9 +230,9 @@ async def sync_in_time(
     while policy is not None:
         await wanted.wait()
         deadline = math.inf
-        while policy.due_ms is not None:
+        while policy.sync_within_ms is not None:
             # A later write may have a shorter limit, but never postpones the sync of an earlier one.
-            deadline = min(deadline, trio.current_time() + policy.due_ms / 1000)
+            deadline = min(deadline, trio.current_time() + policy.sync_within_ms / 1000)
             with trio.move_on_at(deadline) as scope:
                 await wanted.wait()
             if scope.cancelled_caught:
