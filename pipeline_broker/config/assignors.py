@@ -1,7 +1,6 @@
-"""What `group.consumer.assignors` and `group.share.assignors` may name, and which assignors that means.
+"""Names of assignors in `group.consumer.assignors` and `group.share.assignors` (KIP-848, KIP-932).
 
-Rules: an assignor goes by its short name or by the name of Kafka's class (KIP-848, KIP-932); classes of a user's own
-cannot be loaded here. A name that stands twice counts once, as in Kafka; one assignor by two names is refused.
+A setting names an assignor by its short name or by Kafka's class. Classes of users are not supported.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,46 +11,46 @@ __all__ = ["CONSUMER_ASSIGNORS", "SHARE_ASSIGNORS", "consumer_assignors", "share
 
 CLASSES = "org.apache.kafka.coordinator.group.assignor."
 CONSUMER_ASSIGNORS: Mapping[str, str] = {"uniform": f"{CLASSES}UniformAssignor", "range": f"{CLASSES}RangeAssignor"}
-"""Of consumer groups: name, Kafka's class."""
+"""Assignors of consumer groups: short name and Kafka's class."""
 SHARE_ASSIGNORS: Mapping[str, str] = {"simple": f"{CLASSES}SimpleAssignor"}
-"""Of share groups."""
+"""Assignors of share groups: short name and Kafka's class."""
 
 
 def consumer_assignors(names: Iterable[str]) -> tuple[str, ...]:
-    """The assignors that members of consumer groups may ask for, the default first.
+    """Return the short names of the assignors that consumer groups may select, the default first.
 
     Args:
-        names: what `group.consumer.assignors` says.
+        names: the items of `group.consumer.assignors`.
 
     Raises:
-        ConfigError: it names none, one that is not known, or one by both of its names.
+        ConfigError: the list is empty, or has an unknown name or one assignor under both of its names.
     """
     return _known("group.consumer.assignors", names, CONSUMER_ASSIGNORS)
 
 
 def share_assignor(names: Iterable[str]) -> str:
-    """The one assignor of all share groups.
+    """Return the short name of the assignor of all share groups.
 
     Args:
-        names: what `group.share.assignors` says.
+        names: the items of `group.share.assignors`.
 
     Raises:
-        ConfigError: it does not name exactly one, or one that is not known (Kafka's GroupCoordinatorConfig).
+        ConfigError: the list does not name exactly one known assignor (Kafka's GroupCoordinatorConfig).
     """
     name, *more = _known("group.share.assignors", names, SHARE_ASSIGNORS)
-    assert not more, "there is but one"
+    assert not more, "SHARE_ASSIGNORS has one item, and _known refuses it twice"
     return name
 
 
-def _known(name: str, said: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
+def _known(name: str, items: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
     short = {class_name: assignor for assignor, class_name in known.items()}
-    texts = list(dict.fromkeys(said))
-    strangers = [text for text in texts if text not in known and text not in short]
-    if strangers or not texts:
-        found = ", ".join(strangers) or "an empty list"
+    texts = list(dict.fromkeys(items))  # Kafka, too, accepts the same text twice
+    unknown = [text for text in texts if text not in known and text not in short]
+    if unknown or not texts:
+        found = ", ".join(unknown) or "an empty list"
         expected = ("one or both of " if len(known) > 1 else "") + ", ".join(known)
-        raise ConfigError(f"{name}: {found} is not known here; expected {expected}")
+        raise ConfigError(f"{name}: {found} is not supported; use {expected}")
     assignors = tuple(short.get(text, text) for text in texts)
     if len(set(assignors)) < len(assignors):
-        raise ConfigError(f"{name}: {', '.join(texts)} names one assignor twice")
+        raise ConfigError(f"{name}: {', '.join(texts)} names one assignor twice. Remove one of them.")
     return assignors

@@ -1,10 +1,4 @@
-"""What this broker acts on: one frozen object.
-
-Rules of this file: the fields of BrokerConfig are the properties that the broker reads, each Kafka's name with `_` for
-`.`, its default that of the table; `settings` makes one from texts. Its listeners are made once, so that what does not
-go together fails at the start or refuses the change. A listener that belongs to the controller is not served: there is
-no quorum to talk to.
-"""
+"""The properties that the broker acts on, as one frozen object."""
 
 from __future__ import annotations
 
@@ -37,12 +31,16 @@ INT32_MAX = 2**31 - 1
 DATA_DEFAULT = Path("data")
 FLUSH_MESSAGES = "log.flush.interval.messages"
 HOST = re.compile(r"[0-9A-Za-z%._:-]+")
-"""A name or an address, as Kafka takes it."""
+"""A host name or address in Kafka's syntax."""
 
 
 @attrs.frozen(kw_only=True)
 class BrokerConfig:
-    """The properties that this broker acts on; their meaning stands in broker_properties.txt."""
+    """The properties that this broker acts on.
+
+    A field is Kafka's property with `_` for `.`, and has the default of `broker_properties.txt`, which also documents
+    it.
+    """
 
     node_id: int = 1
     broker_session_timeout_ms: int = 6000
@@ -143,26 +141,32 @@ class BrokerConfig:
     wal_puts_per_second: int = 10
 
     properties: Mapping[str, str] = attrs.field(factory=dict)
-    """What was set, by Kafka's name, in Kafka's form: the static settings that DescribeConfigs shows."""
+    """Static settings, as DescribeConfigs shows them: canonical texts by Kafka's name."""
     changed: Mapping[str, str] = attrs.field(factory=dict)
-    """What was set while the broker runs and counts for this one."""
+    """Dynamic settings that apply to this broker, in the same form."""
     secrets: frozenset[str] = frozenset()
-    """Names of settings whose texts came from a config provider, and are never shown."""
+    """Names of settings that came from a config provider and are never shown."""
     listener_of_options: str | None = None
-    """The listener that --host or --port moved, whatever `listeners` said."""
+    """The listener that --host or --port moved."""
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """All that is set, in Kafka's form; what was changed goes over what it was started with."""
+        """All settings as canonical texts; dynamic ones override static ones."""
         return {**self.properties, **self.changed}
 
     @functools.cached_property
     def listener_configs(self) -> tuple[ListenerConfig, ...]:
-        """The listeners that are served, in the order in which they are set."""
+        """The listeners that the broker serves, in the order of `listeners`.
+
+        Listeners of the controller are left out, because the broker has no quorum.
+
+        Raises:
+            ConfigError: properties of listeners contradict each other.
+        """
         return _listener_configs(self)
 
     def listening_at(self, host: str | None, port: int | None) -> BrokerConfig:
-        """The configuration with another host or port of its first listener that is served."""
+        """Return the configuration with another host or port of its first listener that is served."""
         first = self.listener_configs[0]
         endpoints = read_endpoints("listeners", self.listeners)
         moved = {first.name: (first.host if host is None else host, first.port if port is None else port)}
@@ -170,7 +174,7 @@ class BrokerConfig:
         return attrs.evolve(found, listener_of_options=first.name)
 
     def with_addresses(self, addresses: Mapping[str, tuple[str, int]]) -> BrokerConfig:
-        """The configuration with the addresses of listeners changed, as they are shown to clients too."""
+        """Return the configuration with the named listeners at other addresses (host, port), also in `properties`."""
         listeners = tuple(
             str(attrs.evolve(each, host=addresses[each.name][0], port=addresses[each.name][1]))
             if each.name in addresses
@@ -180,19 +184,26 @@ class BrokerConfig:
         return attrs.evolve(self, listeners=listeners, properties={**self.properties, "listeners": ",".join(listeners)})
 
     def flushing(self, flush: str) -> BrokerConfig:
-        """The configuration with what `--flush` says where no property does: "always" syncs every message."""
+        """Return the configuration with the policy of `--flush`, unless a property already sets one.
+
+        With "always", every message is synced before it is acknowledged.
+        """
         if flush != "always" or FLUSH_MESSAGES in self.properties:
             return self
         return attrs.evolve(self, properties={**self.properties, FLUSH_MESSAGES: "1"})
 
     def directory(self, given: Path | None) -> Path:
-        """The data directory: the one given on a command line, else that of `log.dirs`, else the default."""
+        """Return the data directory: `given`, else the first of `log.dirs`, else the default."""
         if given is not None:
             return given
         return Path(self.log_dirs[0]) if self.log_dirs else DATA_DEFAULT
 
     def connection_limit_overrides(self) -> dict[str, int]:
-        """Connection limits of single addresses."""
+        """Return the connection limits in `max.connections.per.ip.overrides`, by host.
+
+        Raises:
+            ConfigError: an item is not of the form host:limit.
+        """
         limits = {}
         for item in filter(None, map(str.strip, self.max_connections_per_ip_overrides.split(","))):
             host, _, limit = item.rpartition(":")
@@ -209,11 +220,7 @@ class BrokerConfig:
 
 
 def _advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:
-    """The addresses that clients are told, by listener; those of the listeners themselves where nothing is set.
-
-    Raises:
-        ConfigError: one cannot be connected to, or is of no listener.
-    """
+    """Return the addresses that clients receive, by listener."""
     listeners = read_endpoints("listeners", config.listeners)
     if config.advertised_listeners is None:
         return {
@@ -224,35 +231,30 @@ def _advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:
     for endpoint in advertised:
         if endpoint.host in WILDCARDS - {""}:
             raise ConfigError(
-                f"advertised.listeners: {str(endpoint)!r} is not allowed: a host that clients can connect to is"
-                " expected",
+                f"advertised.listeners: {str(endpoint)!r} is not allowed: clients cannot connect to this address. Name"
+                " a host that they can reach.",
                 "requirement failed: advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a"
                 " routable IP address.",
             )
     names = [endpoint.name for endpoint in listeners]
-    if strangers := [endpoint.name for endpoint in advertised if endpoint.name not in names]:
+    if unknown := [endpoint.name for endpoint in advertised if endpoint.name not in names]:
         raise ConfigError(
-            f"advertised.listeners: {strangers[0]} is not among listeners ({', '.join(names)})",
+            f"advertised.listeners: {unknown[0]} is not among listeners ({', '.join(names)})",
             "requirement failed: advertised.listeners listener names must be equal to or a subset of the ones defined"
             f" in listeners. Found {','.join(endpoint.name for endpoint in advertised)}. The valid options based on"
             f" the current configuration are {','.join(names)}",
         )
-    # without a host the machine's own address is advertised, as in Kafka's ListenerInfo
+    # Without a host, this machine's own address is advertised, as in Kafka's ListenerInfo.
     return {endpoint.name: (endpoint.host or ADVERTISED_FOR_WILDCARD, endpoint.port) for endpoint in advertised}
 
 
 def _listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
-    """The listeners that are served, in the order in which they are set.
-
-    Raises:
-        ConfigError: what is set does not go together.
-    """
     endpoints = read_endpoints("listeners", config.listeners)
     check_ports(endpoints, config.listeners)
     controllers = {name.upper() for name in config.controller_listener_names}
     served = [endpoint for endpoint in endpoints if endpoint.name not in controllers]
     if not served:
-        raise ConfigError("listeners: a listener that is not the controller's is expected")
+        raise ConfigError("listeners: every listener is the controller's. Add a listener for clients.")
     protocols = security_protocols(config.listener_security_protocol_map)
     if unknown := [endpoint.name for endpoint in served if endpoint.name not in protocols]:
         raise refusal_of_listeners(
@@ -285,7 +287,7 @@ def _listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
 
 
 def _privileged(config: BrokerConfig, served: Iterable[Endpoint], protocols: Mapping[str, str]) -> str | None:
-    """The listener of the brokers themselves; unlike Kafka a lone broker does without."""
+    """Return the inter-broker listener, or None; unlike Kafka, this broker needs none."""
     names = [endpoint.name for endpoint in served]
     if config.inter_broker_listener_name is None:
         of_protocol = [name for name in names if protocols[name] == config.security_inter_broker_protocol]
@@ -302,7 +304,10 @@ def _control_plane(config: BrokerConfig, served: Sequence[Endpoint], privileged:
         return None
     name = _listed("control.plane.listener.name", name, [endpoint.name for endpoint in served])
     if name == privileged or len(served) == 1:
-        raise ConfigError(f"control.plane.listener.name: {name} is not allowed: another listener must serve the data")
+        raise ConfigError(
+            f"control.plane.listener.name: {name} is not allowed: another listener must serve the data. Add one to"
+            " listeners."
+        )
     return name
 
 
@@ -320,7 +325,7 @@ def _properties(texts: Mapping[str, str], name: str, protocol: str) -> dict[str,
     prefix = prefix_of(name)
     of_all = {each: text for each, text in texts.items() if is_of_listener(each)}
     if protocol == "SASL_SSL":
-        of_all.pop("ssl.client.auth", None)  # as in Kafka: who proves himself by SASL needs no certificate too
+        of_all.pop("ssl.client.auth", None)  # as in Kafka: a client that authenticates by SASL needs no certificate
     own = {each.removeprefix(prefix): text for each, text in texts.items() if each.startswith(prefix)}
     return {**of_all, **own}
 

@@ -1,8 +1,4 @@
-"""What a change makes of settings: they are set, deleted, appended to and subtracted from.
-
-Rules: settings are plain mappings of name to Kafka's text; a change returns new ones and leaves the old. Names
-are checked before values; what is refused is refused in Kafka's words.
-"""
+"""Changes to settings: set, delete, append and subtract, with Kafka's checks and error messages."""
 
 import enum
 import re
@@ -34,15 +30,15 @@ ONLY_OF_A_LISTENER = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Security properties that change while the broker runs only with the prefix of a listener."""
+"""Security properties that a running broker accepts only with a listener's prefix."""
 THROTTLED_REPLICAS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 REPLICA = re.compile(r"[0-9]+:[0-9]+")
+# The largest string in the protocol: DescribeConfigs could not return a longer value.
 VALUE_BYTES_MAX = 32_767
-"""A longer value could be told to nobody: no string of the protocol has more bytes."""
 
 
 class Operation(enum.IntEnum):
-    """What IncrementalAlterConfigs asks for, numbered as on the wire."""
+    """An operation of IncrementalAlterConfigs, with its number in the protocol."""
 
     SET = 0
     DELETE = 1
@@ -54,15 +50,19 @@ LIST_OPERATIONS = frozenset({Operation.APPEND, Operation.SUBTRACT})
 
 
 class NotDynamicError(ConfigError):
-    """The properties cannot be changed in this way while the broker runs; a fault of the request, not of a value."""
+    """A change that no running broker can make; an invalid request, in contrast to an invalid value."""
 
 
 class NotAListError(ConfigError):
-    """Only a list can be appended to or subtracted from."""
+    """An append to, or a subtraction from, a property that is not a list."""
 
 
 def check_topic_settings(pairs: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a topic to be created, in Kafka's form."""
+    """Return the settings of a new topic in canonical form.
+
+    Raises:
+        ConfigError: a name is unknown, or values are invalid.
+    """
     changes = [(name, Operation.SET, text) for name, text in pairs.items()]
     settings = alter_known({}, topic_properties(), changes, _unknown_topic_setting)
     _check_topic_relations(settings)
@@ -70,7 +70,10 @@ def check_topic_settings(pairs: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_list_operations(changes: Iterable[tuple[str, Operation, str | None]], known: Mapping[str, Property]) -> None:
-    """Raise NotAListError where what is no list of the `known` is treated so; the first thing that Kafka looks at."""
+    """Raise NotAListError if a change appends to, or subtracts from, a property that `known` does not define as a list.
+
+    Kafka makes this check before all others.
+    """
     for name, operation, _ in changes:
         definition = known.get(name)
         if operation in LIST_OPERATIONS and (definition is None or definition.type != "list"):
@@ -81,7 +84,12 @@ def check_list_operations(changes: Iterable[tuple[str, Operation, str | None]], 
 
 
 def alter_topic_settings(own: Settings, changes: Sequence[tuple[str, Operation, str | None]]) -> dict[str, str]:
-    """A topic's settings after the changes; raises ConfigError and changes nothing where one is not allowed."""
+    """Return the settings of a topic after changes.
+
+    Raises:
+        NotAListError: an operation requires a list.
+        ConfigError: a name is unknown, or values are invalid.
+    """
     check_list_operations(changes, topic_properties())
     altered = alter_known(own, topic_properties(), changes, _unknown_topic_setting)
     _check_topic_relations(altered)
@@ -91,20 +99,25 @@ def alter_topic_settings(own: Settings, changes: Sequence[tuple[str, Operation, 
 def alter_broker_settings(
     own: Settings, changes: Sequence[tuple[str, Operation, str | None]], *, for_all: bool = False
 ) -> dict[str, str]:
-    """The dynamic settings of a broker, or those `for_all`, after the changes.
+    """Return the dynamic settings of a broker after changes.
+
+    Args:
+        own: the current dynamic settings.
+        changes: names, operations and texts, in order.
+        for_all: whether these are the settings of all brokers.
 
     Raises:
-        NotDynamicError: they cannot be changed while the broker runs, or not so.
-        NotAListError: see the name.
-        ConfigError: a value is not allowed.
+        NotDynamicError: a property cannot be changed on a running broker, or only for one broker or listener.
+        NotAListError: an operation requires a list.
+        ConfigError: a value is invalid.
     """
     known = broker_properties()
     for name, operation, _ in changes:
         if operation in LIST_OPERATIONS and (name not in known or known[name].type != "list"):
-            what = f"Config value {operation.name.lower()} is not allowed for config key: {name}"
+            not_a_list = f"Config value {operation.name.lower()} is not allowed for config key: {name}"
             raise NotAListError(
                 f"{name}: only a list can be appended to or subtracted from",
-                what if name in known else f"Unknown config name: {name}",
+                not_a_list if name in known else f"Unknown config name: {name}",
             )
     _check_dynamic([name for name, operation, _ in changes if operation is not Operation.DELETE], for_all=for_all)
     altered = dict(own)
@@ -112,14 +125,14 @@ def alter_broker_settings(
         prefixed = PREFIXED.fullmatch(name)
         definition = known.get(prefixed[1] if prefixed else name)
         if definition is None and text is not None and operation is Operation.SET:
-            altered[name] = text  # as Kafka, which keeps them for plug-ins
+            altered[name] = text  # as in Kafka, where a plug-in may read it
         else:
             _alter_one(altered, definition, name, operation, text)
     return altered
 
 
 def not_dynamic(names: Sequence[str]) -> NotDynamicError:
-    """Refuse properties that cannot be changed while the broker runs, in the words of Kafka's DynamicBrokerConfig."""
+    """Return the error for properties that a running broker cannot change (Kafka's DynamicBrokerConfig)."""
     listed = ", ".join(names)
     return NotDynamicError(
         f"{listed} cannot be changed while the broker runs", f"Cannot update these configs dynamically: [{listed}]"
@@ -155,14 +168,18 @@ def alter_known(
     changes: Sequence[tuple[str, Operation, str | None]],
     unknown: Callable[[str], ConfigError],
 ) -> dict[str, str]:
-    """The settings after the changes of those that are known; as Kafka, it looks at all names before any value.
+    """Return the settings after changes, refusing unknown names.
 
     Args:
-        unknown: the refusal of a name that is none of a setting; to delete one changes nothing.
+        own: the current settings.
+        known: definitions by name.
+        changes: names, operations and texts, in order.
+        unknown: makes the error for an unknown name.
 
     Raises:
-        ConfigError: it is that refusal, or a value is not allowed.
+        ConfigError: a name is unknown, or a value is invalid.
     """
+    # Like Kafka, report an unknown name before any invalid value. Deleting an unknown name has no effect.
     for name, operation, _ in changes:
         if name not in known and operation is not Operation.DELETE:
             raise unknown(name)
@@ -175,13 +192,13 @@ def alter_known(
 def _alter_one(
     altered: dict[str, str], definition: Property | None, name: str, operation: Operation, text: str | None
 ) -> None:
-    """Change one setting among those that are `altered`; raises ConfigError where its value is not allowed."""
+    """Apply one change to `altered`."""
     if operation is Operation.DELETE:
         altered.pop(name, None)
         return
     assert definition is not None
     if text is None:
-        raise ConfigError(f"{name}: a value is expected")
+        raise ConfigError(f"{name}: the value is missing")
     if operation is Operation.SET:
         altered[name] = definition.canonical(text)
         return
@@ -221,7 +238,7 @@ def _check_topic_relations(settings: Settings) -> None:
         )
     if settings.get("remote.storage.enable") == "true":
         raise ConfigError(
-            "remote.storage.enable: there is no tiered storage",
+            "remote.storage.enable: true is not allowed: this broker has no tiered storage",
             "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log"
             " storage.",
         )

@@ -1,4 +1,4 @@
-"""Times in texts: 10ms, 300us, 1s as people write them on a command line, and PT1H30M as ISO 8601 does."""
+"""Durations as texts: `10ms`, `300us` or `1s` on the command line, and ISO 8601 such as `PT1H30M`."""
 
 import re
 
@@ -9,7 +9,7 @@ __all__ = ["BY_DURATION", "MS_PER_UNIT", "iso_milliseconds", "milliseconds"]
 _FORM = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s{0,9}(us|ms|s)?")
 MS_PER_UNIT = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 BY_DURATION = "by_duration:"
-"""The beginning of a duration in `share.auto.offset.reset`."""
+"""Prefix of a duration in `share.auto.offset.reset`."""
 _ISO = re.compile(
     r"P(?=[0-9]|T[0-9])(?:([0-9]{1,20})D)?"
     r"(?:T(?=[0-9])(?:([0-9]{1,20})H)?(?:([0-9]{1,20})M)?(?:([0-9]{1,20})(?:\.([0-9]{1,9}))?S)?)?",
@@ -19,10 +19,10 @@ _MS_PER_PART = (86_400_000, 3_600_000, 60_000, 1_000)
 
 
 def milliseconds(text: str, bare: str = "ms") -> float | None:
-    """The time in milliseconds; None when the text is not one.
+    """Return a duration such as `10ms` in milliseconds, or None if the text has another form.
 
     Args:
-        text: a number, with a unit or without.
+        text: a decimal number with an optional unit: us, ms or s.
         bare: the unit of a number without one.
     """
     match = _FORM.fullmatch(text)
@@ -30,10 +30,10 @@ def milliseconds(text: str, bare: str = "ms") -> float | None:
 
 
 def iso_milliseconds(text: str) -> int | None:
-    """Return a duration of ISO 8601 in days and smaller units, as Java reads it, in milliseconds.
+    """Return an ISO 8601 duration of days, hours, minutes and seconds in milliseconds, parsed like java.time.Duration.
 
     Returns:
-        None if it is another text, negative, or more milliseconds than a long has.
+        None if the text has another form, is negative, or exceeds 64 bits.
     """
     match = _ISO.fullmatch(text)
     if match is None:

@@ -1,4 +1,4 @@
-"""What settings of a group must be like beside each other and beside the broker's; the texts are Kafka's."""
+"""Constraints between the settings of a group, and between them and the broker's, with Kafka's error messages."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,30 +21,30 @@ BOUNDED = (
     "streams.heartbeat.interval.ms",
     "streams.session.timeout.ms",
 )
-"""Settings whose limits are properties of the broker: `group.KIND.min.REST` and `group.KIND.max.REST`."""
+# Settings KIND.REST with the limits `group.KIND.min.REST` and `group.KIND.max.REST` of the broker.
 KINDS = ("consumer", "share", "streams")
 STANDBY_REPLICAS = "streams.num.standby.replicas"
 OFFSET_RESET = "share.auto.offset.reset"
 
 
 def check_group_settings(own: Mapping[str, str], value_of: Callable[[str], int], broker: Callable[[str], int]) -> None:
-    """Refuse settings that no group may have.
+    """Refuse settings of a group that contradict each other or exceed the broker's limits.
 
     Args:
-        own: what is set for the group.
-        value_of: the number that counts for a setting of the group.
-        broker: the number of a property of the broker.
+        own: the texts that are set for the group.
+        value_of: returns the effective number of a setting of the group.
+        broker: returns the number of a broker property.
 
     Raises:
-        ConfigError: they do not go together.
+        ConfigError: a constraint is violated.
     """
     reset = own.get(OFFSET_RESET, "latest")
     if reset not in {"earliest", "latest"} and _duration_ms(reset) is None:
-        said = (
+        message = (
             f"Invalid value `{reset}` for configuration {OFFSET_RESET}. The value must be either 'earliest', 'latest'"
             " or of the format 'by_duration:<PnDTnHnMn.nS>'."
         )
-        raise ConfigError(said, f"Invalid value {reset} for configuration {OFFSET_RESET}: {said}")
+        raise ConfigError(message, f"Invalid value {reset} for configuration {OFFSET_RESET}: {message}")
     for name in BOUNDED:
         kind, rest = name.split(".", 1)
         for word, relation in (("min", "greater"), ("max", "less")):

@@ -1,7 +1,6 @@
-"""How listeners are written in settings: names, addresses, protocols, and which properties one may have of its own.
+"""Listeners in settings: names, addresses, security protocols, and properties of one listener.
 
-Rules of this file: a listener's name counts in upper case and its prefix `listener.name.<name>.` in lower case, as in
-Kafka; what is set with the prefix goes over the same property without it.
+As in Kafka, the name of a listener is in upper case, and in lower case within its prefix `listener.name.<name>.`.
 """
 
 from __future__ import annotations
@@ -67,14 +66,14 @@ LISTENER_PROPERTIES = frozenset(
         "ssl.truststore.type",
     }
 )
-"""What listeners act on, set for all of them or, with its prefix, for one."""
+"""Properties of listeners; with a listener's prefix they override the value for all listeners."""
 OF_ONE_LISTENER = frozenset({"max.connection.creation.rate", "max.connections", "num.network.threads"})
-"""Acted on with a prefix too, where it does not stand in for what is set without it: it is a limit of its own."""
+"""Properties that with a listener's prefix are separate limits, in addition to the broker's."""
 
 
 @attrs.frozen
 class Endpoint:
-    """One item of `listeners` or of `advertised.listeners`; the host of an address in brackets has none."""
+    """One item of `listeners` or `advertised.listeners`; `host` has no brackets."""
 
     name: str
     host: str
@@ -86,19 +85,20 @@ class Endpoint:
 
 @attrs.frozen(kw_only=True)
 class ListenerConfig:
-    """One listener that is served.
+    """The configuration of one listener that the broker serves.
 
     Attributes:
         name: in upper case.
-        host: where to listen; empty for every address.
-        port: where to listen; 0 takes a free one.
+        host: the address to bind; empty for all addresses.
+        port: the port to bind; 0 for a free one.
         security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
-        advertised_host: what clients that come by it are told; None where it is in no advertised listener.
-        advertised_port: the same; 0 is the port that it gets.
-        properties: what counts for it, by Kafka's names without the prefix, in Kafka's texts; that of one SASL
-            mechanism begins with its name, as "plain.sasl.jaas.config".
-        is_privileged: whether it is the listener of the brokers themselves.
-        is_control_plane: whether its requests have a plane of their own.
+        advertised_host: the host that clients of this listener receive; None if `advertised.listeners` omits the
+            listener.
+        advertised_port: the port that clients receive; 0 for the port that was bound.
+        properties: Kafka's texts by name without the listener's prefix. The name of a property of one SASL mechanism
+            begins with that mechanism: "plain.sasl.jaas.config".
+        is_privileged: whether this is the inter-broker listener.
+        is_control_plane: whether requests have a queue and a handler of their own.
     """
 
     name: str
@@ -113,45 +113,47 @@ class ListenerConfig:
 
     @property
     def is_tls(self) -> bool:
-        """Whether its connections are encrypted."""
         return self.security_protocol.endswith("SSL")
 
     @property
     def is_sasl(self) -> bool:
-        """Whether clients must authenticate."""
         return self.security_protocol.startswith("SASL")
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """The SASL mechanisms that it offers."""
+        """Enabled SASL mechanisms."""
         return tuple(filter(None, self.properties.get("sasl.enabled.mechanisms", "").split(",")))
 
     def limit(self, name: str) -> int | None:
-        """A limit of this listener alone, None where it has none."""
+        """Return a limit of this listener alone, or None."""
         text = self.properties.get(name)
         return None if text is None else int(text)
 
 
 def format_host(host: str) -> str:
-    """A host as it stands before a colon and a port."""
+    """Return a host for use before a colon and a port: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
 def prefix_of(name: str) -> str:
-    """What the properties of one listener begin with."""
+    """Return the prefix of the properties of a listener."""
     return f"{PREFIX}{name.lower()}."
 
 
 def is_of_listener(name: str) -> bool:
-    """Whether a property, without its prefix, is one that a listener may have of its own."""
+    """Return whether a property, given without a prefix, can be set for one listener."""
     return name.startswith(("ssl.", "sasl.")) or name in LISTENER_PROPERTIES | {"principal.builder.class"}
 
 
 def read_endpoints(name: str, items: Sequence[str]) -> list[Endpoint]:
-    """The items of a property that lists listeners; each name once.
+    """Parse a list of listeners.
+
+    Args:
+        name: the property, for error messages.
+        items: texts of the form NAME://host:port.
 
     Raises:
-        ConfigError: one is malformed, or a name stands twice.
+        ConfigError: an item is malformed, or two items have one name.
     """
     endpoints = []
     for item in items:
@@ -170,14 +172,14 @@ def read_endpoints(name: str, items: Sequence[str]) -> list[Endpoint]:
         raise refusal_of_listeners(
             name,
             items,
-            f"{twice} stands there twice",
+            f"{twice} is the name of two listeners",
             f"Each listener must have a different name, {name}: [{', '.join(items)}]",
         )
     return endpoints
 
 
 def check_ports(endpoints: Sequence[Endpoint], items: Sequence[str]) -> None:
-    """Two listeners share a port only where one has an IPv4 address and the other an IPv6 address, as in Kafka."""
+    """Refuse listeners with the same port, unless one has an IPv4 and the other an IPv6 address, as in Kafka."""
     by_port: dict[int, list[str]] = {}
     for endpoint in endpoints:
         if endpoint.port:
@@ -187,14 +189,14 @@ def check_ports(endpoints: Sequence[Endpoint], items: Sequence[str]) -> None:
             raise refusal_of_listeners(
                 "listeners",
                 items,
-                f"port {port} is given to more than one listener",
+                f"more than one listener has port {port}",
                 "If you have two listeners on the same port then one needs to be IPv4 and the other IPv6, listeners:"
                 f" [{', '.join(items)}], port: {port}",
             )
 
 
 def _ip_version(host: str) -> int:
-    import ipaddress  # noqa: PLC0415 - for ports that are given twice
+    import ipaddress  # noqa: PLC0415 - needed only if two listeners share a port
 
     try:
         return ipaddress.ip_address(host).version
@@ -203,7 +205,7 @@ def _ip_version(host: str) -> int:
 
 
 def refusal_of_listeners(name: str, items: Sequence[str], reason: str, client_reason: str) -> ConfigError:
-    """The refusal of a property that lists listeners, in this broker's words and in those that clients get."""
+    """Return the error for a property that lists listeners, with Kafka's wording for clients."""
     return ConfigError(
         f"{name}: {','.join(items)!r} is not allowed: {reason}",
         f"Error creating broker listeners from '[{', '.join(items)}]': {client_reason}",
@@ -211,10 +213,10 @@ def refusal_of_listeners(name: str, items: Sequence[str], reason: str, client_re
 
 
 def security_protocols(text: str) -> dict[str, str]:
-    """The protocol of each listener by its name, from `listener.security.protocol.map`.
+    """Parse `listener.security.protocol.map`: security protocols by listener, both in upper case.
 
     Raises:
-        ConfigError: it cannot be read, or names a protocol that does not exist.
+        ConfigError: the text is malformed or names an unknown protocol.
     """
     protocols: dict[str, str] = {}
     for item in filter(None, map(str.strip, text.split(","))):
@@ -231,5 +233,12 @@ def security_protocols(text: str) -> dict[str, str]:
 
 
 def zero_refusal(shown: str, name: str) -> ConfigError:
-    """The refusal of a limit that would let nobody in, so that nobody could take it back."""
-    return refusal(f"{shown}: 0 is not allowed: nobody could connect any more", f"Invalid {name} 0")
+    """Return the error for a limit of 0.
+
+    No client could connect any more, not even to raise the limit again.
+
+    Args:
+        shown: the name in the message for the operator, with a listener's prefix if any.
+        name: the name in Kafka's message.
+    """
+    return refusal(f"{shown}: 0 is not allowed: no client could connect any more", f"Invalid {name} 0")

@@ -1,8 +1,4 @@
-"""The names, types, defaults and ranges of Kafka's broker and topic properties, read from two tables on first use.
-
-Rules: a property is declared once, in the tables; a refusal is one line that names the property, the value and what
-would do; an unknown name is refused with the nearest valid one.
-"""
+"""Definitions of Kafka's properties: names, types, defaults and ranges. The tables are read on first use."""
 
 import functools
 import re
@@ -15,20 +11,19 @@ from pipeline_broker.base.numbers import INT32, INT64, decimal_number, whole_num
 
 TYPE_RANGES: Mapping[str, tuple[int, int]] = {"short": (-(2**15), 2**15 - 1), "int": INT32, "long": INT64}
 PREFIXED = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(?:[A-Za-z0-9-]+\.(?=sasl\.|connections\.max\.reauth\.))?(.+)")
-"""A property of one listener, or of one SASL mechanism of it."""
+"""A property of one listener, or of one SASL mechanism of that listener; group 1 is the name without the prefix."""
 FOLDER = Path(__file__).parent
-FIELDS = 6
-"""Columns of a table line."""
+FIELDS = 6  # columns of a table line
 
 Settings = Mapping[str, str]
 Value = bool | int | float | str | tuple[str, ...]
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used; its text is one line for the person who wrote it.
+    """A setting that cannot be used; the message is one line for the operator.
 
     Attributes:
-        client_message: the same in Kafka's words, for a client that asked for the setting.
+        client_message: Kafka's message, for a client that made the setting.
     """
 
     def __init__(self, text: str, client_message: str | None = None) -> None:
@@ -37,7 +32,7 @@ class ConfigError(Exception):
 
 
 def refusal(text: str, client_reason: str) -> ConfigError:
-    """The refusal of a configuration as a whole, which Kafka words in a way of its own."""
+    """Return the error for a configuration that is invalid as a whole, with Kafka's wording for clients."""
     return ConfigError(
         text,
         f"Invalid value org.apache.kafka.common.config.ConfigException: {client_reason}"
@@ -46,12 +41,21 @@ def refusal(text: str, client_reason: str) -> ConfigError:
 
 
 class UnknownPropertyError(ConfigError):
-    """No property has this name."""
+    pass
 
 
 @attrs.frozen(kw_only=True)
 class Property:
-    """One property: `default` and parsed values are Kafka's texts turned into Python's types, None where unset."""
+    """The definition of one property.
+
+    Attributes:
+        type: Kafka's type in lower case, or "unknown" for a name that is in no table.
+        default: Kafka's text of the default; None if the property is unset by default.
+        values: the allowed values: `-` for any, `a..b`, `a..b|c` (also `c`), `of x,y`, or `anycase X,Y`.
+        update_mode: of a broker property: "read-only", "per-broker" or "cluster-wide".
+        broker_property: of a topic or group setting: the broker property that gives its default.
+        documentation: one sentence, if this broker acts on the property.
+    """
 
     name: str
     type: str
@@ -63,22 +67,26 @@ class Property:
 
     @property
     def sensitive(self) -> bool:
-        """Whether a value is a secret, never shown; what a name that nobody knows stands for may be one."""
+        """True if values are never shown: of secrets, and of unknown properties, which may be secrets of plug-ins."""
         return self.type in {"password", "unknown"}
 
     @property
     def is_number_or_choice(self) -> bool:
-        """Whether it holds numbers, true or false, or some of a few words."""
+        """True if values are numbers, booleans or fixed words."""
         kind, _, _ = self.values.partition(" ")
         return self.type in TYPE_RANGES or self.type in {"double", "boolean"} or kind in {"of", "anycase"}
 
     @property
     def read_only(self) -> bool:
-        """Whether a running broker refuses to change it."""
+        """True if a running broker refuses changes."""
         return self.update_mode == "read-only"
 
     def parse(self, text: str) -> Value:
-        """The value of a text; raises ConfigError where the type or the range forbids it."""
+        """Return the value of a text.
+
+        Raises:
+            ConfigError: the text does not fit the type or the range.
+        """
         stripped = text.strip()
         if self.type in TYPE_RANGES:
             integer = self._integer(stripped)
@@ -104,13 +112,13 @@ class Property:
         return stripped
 
     def canonical(self, text: str) -> str:
-        """The text that Kafka shows for this text: trimmed, lower-case booleans, plain numbers."""
+        """Return the text that Kafka shows for `text`: trimmed, booleans in lower case, plain numbers."""
         return format_value(self.parse(text))
 
     def empty_item(self, text: str) -> ConfigError:
-        """The refusal of a list with an empty item."""
-        said = f"Configuration '{self.name}' values must not be empty."
-        return ConfigError(f"{self.name}: {text!r} is not allowed: an item is empty", said)
+        """Return the error for a list with an empty item."""
+        message = f"Configuration '{self.name}' values must not be empty."
+        return ConfigError(f"{self.name}: {text!r} is not allowed: an item is empty", message)
 
     def _integer(self, text: str) -> int:
         number = whole_number(text, *TYPE_RANGES[self.type])
@@ -140,10 +148,10 @@ class Property:
             reason = f"must be no more than {high}"
         else:
             return
-        said = f"between {low} and {high}" if exception and high else reason.removeprefix("must be ")
+        expected = f"between {low} and {high}" if exception and high else reason.removeprefix("must be ")
         if exception:
-            said += f" or equal to {exception}"
-        raise self._refusal(text, reason, f"Value must be {said}", shown=str(number))
+            expected += f" or equal to {exception}"
+        raise self._refusal(text, reason, f"Value must be {expected}", shown=str(number))
 
     def _check_choice(self, item: str, text: str) -> None:
         kind, _, listed = self.values.partition(" ")
@@ -162,7 +170,7 @@ class Property:
 
 
 def format_value(value: Value) -> str:
-    """A value as Kafka writes it."""
+    """Return Kafka's text of a parsed value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
@@ -172,19 +180,17 @@ def format_value(value: Value) -> str:
 
 @functools.cache
 def broker_properties() -> Mapping[str, Property]:
-    """Every property of a broker by its name."""
     return read_table(FOLDER / "broker_properties.txt", lambda column: {"update_mode": column})
 
 
 @functools.cache
 def topic_properties() -> Mapping[str, Property]:
-    """Every setting of a topic by its name."""
     return read_table(FOLDER / "topic_properties.txt", of_broker)
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
-    """What to say behind a name that is unknown: the nearest valid one, where there is any."""
-    import difflib  # noqa: PLC0415 - a start that goes well does not pay for it
+    """Return "; did you mean ...?" with the known name nearest to `name`, or an empty text."""
+    import difflib  # noqa: PLC0415 - only errors need it
 
     prefixed = PREFIXED.fullmatch(name)
     rest = name if prefixed is None else prefixed[1]
@@ -193,22 +199,27 @@ def nearest_hint(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_property(name: str, known: Iterable[str], client_message: str | None = None) -> UnknownPropertyError:
-    """The refusal of a name, with the nearest valid one where there is any."""
+    """Return the error for an unknown name, with the nearest known one."""
     return UnknownPropertyError(f"unknown property {name!r}{nearest_hint(name, known)}", client_message)
 
 
 def of_broker(column: str) -> dict[str, str | None]:
-    """The fifth column where it names the property of the broker that gives a default."""
+    """Interpret the fifth column of a table as the broker property that gives the default; `-` means none."""
     return {"broker_property": None if column == "-" else column}
 
 
 def property_text(value: object) -> str:
-    """A value as Kafka writes it."""
+    """Return the text of a value from TOML or Python, with Kafka's spelling of booleans."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_table(path: Path, fifth: Callable[[str], dict[str, str | None]]) -> dict[str, Property]:
-    """The properties of a table by their names; `fifth` says what the fifth column stands for."""
+    """Return the properties of a table by name.
+
+    Args:
+        path: a file with one property per line, and columns separated by ` | `; # begins a comment.
+        fifth: turns the fifth column into fields of `Property`.
+    """
     table = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):

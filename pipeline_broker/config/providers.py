@@ -1,10 +1,8 @@
-"""Config providers of Kafka: values that stand elsewhere, named as `${provider:path:key}` in the file of a start.
+"""Kafka's config providers: values from the environment or files, written as `${provider:path:key}`.
 
-`config.providers` names the providers and `config.providers.<name>.class` their classes. Known are Kafka's own three:
-EnvVarConfigProvider, FileConfigProvider and DirectoryConfigProvider. Only the settings of a start are resolved, never a
-value that a client sends, or a client could read the files of the broker. A reference that nothing resolves is refused:
-as a literal text it would be a password that everybody can guess. Resolved values are secret.
-(KIP-297, KIP-421, KIP-887; `ConfigTransformer`, `EnvVarConfigProvider`, `FileConfigProvider` in Kafka.)
+`config.providers` names the providers, and `config.providers.<name>.class` their classes: EnvVarConfigProvider,
+FileConfigProvider or DirectoryConfigProvider (KIP-297, KIP-421, KIP-887; Kafka's `ConfigTransformer`). Resolved values
+are secrets.
 """
 
 from __future__ import annotations
@@ -22,17 +20,21 @@ __all__ = ["references", "resolve"]
 NAMES = "config.providers"
 PACKAGE = "org.apache.kafka.common.config.provider."
 REFERENCES_MAX = 100
-"""Of one value."""
+"""Number of references in one value."""
 
 Lookup = Callable[[str, str], str]
-"""Return the value of a path and a key; raises ConfigError, whose text begins with the fault."""
+"""Returns the value of a path and a key, or raises ConfigError with the reason only."""
 
 
 def resolve(settings: Mapping[str, str]) -> tuple[dict[str, str], frozenset[str]]:
-    """Return settings with all references resolved, and the names of those that had one.
+    """Return settings with all references resolved, and the names of the settings that had one.
+
+    Call it only with the settings of a start. Resolving a value that a client sent would let the client read the
+    broker's
+    files.
 
     Raises:
-        ConfigError: a reference cannot be resolved; the text shows no value.
+        ConfigError: a reference cannot be resolved; the message shows no value.
     """
     with_references = {
         name: found
@@ -53,7 +55,11 @@ def resolve(settings: Mapping[str, str]) -> tuple[dict[str, str], frozenset[str]
 
 
 def references(text: str) -> list[str]:
-    """Return the `${provider:key}` and `${provider:path:key}` in a text, in their order."""
+    """Return the references `${provider:key}` and `${provider:path:key}` in a text, in order.
+
+    Raises:
+        ConfigError: the text has more than REFERENCES_MAX of them.
+    """
     found = []
     position = 0
     while (begin := text.find("${", position)) >= 0 and (end := text.find("}", begin)) >= 0:
@@ -69,6 +75,8 @@ def references(text: str) -> list[str]:
 def _value(name: str, reference: str, providers: Mapping[str, Lookup]) -> str:
     provider, *path, key = reference[2:-1].split(":", 2)
     lookup = providers.get(provider)
+    # Kafka keeps an unresolved reference as a literal text. In a password that would be a value that everyone can
+    # guess.
     if lookup is None:
         declared = f"{NAMES} names {', '.join(providers)}" if providers else f"{NAMES} is not set"
         raise ConfigError(f"{name}: {reference} cannot be resolved: {declared}")
@@ -89,9 +97,12 @@ def _provider(name: str, settings: Mapping[str, str]) -> Lookup:
     if class_name in known:
         return known[class_name]()
 
+    # An unsupported class is an error only if a setting refers to the provider.
     def unknown(_path: str, _key: str) -> str:
         classes = ", ".join(each.removeprefix(PACKAGE) for each in known)
-        raise ConfigError(f"the class {class_name or '(none)'} of the provider {name} is not here; known are {classes}")
+        raise ConfigError(
+            f"the class {class_name or '(none)'} of the provider {name} is not supported; use one of {classes}"
+        )
 
     return unknown
 
@@ -101,11 +112,11 @@ def _environment(pattern: str | None) -> Lookup:
 
     def lookup(path: str, key: str) -> str:
         if path:
-            raise ConfigError("a variable of the environment has no path")
+            raise ConfigError("an environment variable has no path; write ${provider:VARIABLE}")
         try:
             is_allowed = pattern is None or compiled_java(pattern).matches(key)
         except InvalidPatternError as error:
-            raise ConfigError(f"allowlist.pattern is not an expression: {error}") from None
+            raise ConfigError(f"allowlist.pattern is not a regular expression: {error}") from None
         if not is_allowed or key not in os.environ:
             raise ConfigError(
                 "the variable is not set" if is_allowed else "allowlist.pattern does not allow the variable"
@@ -141,7 +152,7 @@ def _directories(allowed: tuple[Path, ...] | None) -> Lookup:
 
 
 def _allowed(paths: str | None) -> tuple[Path, ...] | None:
-    """The directories and files that `allowed.paths` names; None for any (KIP-993)."""
+    """Return the directories and files in `allowed.paths`; None allows all (KIP-993)."""
     if paths is None:
         return None
     return tuple(Path(os.path.realpath(path.strip())) for path in paths.split(",") if path.strip())
@@ -150,7 +161,7 @@ def _allowed(paths: str | None) -> tuple[Path, ...] | None:
 def _within(path: Path, allowed: tuple[Path, ...] | None) -> Path:
     if not path.is_absolute():
         raise ConfigError(f"{path} is not an absolute path")
-    real = Path(os.path.realpath(path))  # links must not lead out of the allowed paths
+    real = Path(os.path.realpath(path))  # a link must not lead out of the allowed paths
     if allowed is not None and not any(real == each or each in real.parents for each in allowed):
         raise ConfigError(f"allowed.paths does not allow {path}")
     return real

@@ -1,7 +1,6 @@
-"""What a running broker refuses to become, in Kafka's words.
+"""Checks of configuration changes to a running broker, with Kafka's error messages.
 
-Rules of this file: it compares the configuration that counts with the one that would count and changes neither; a
-start may do anything that is refused here.
+A start may make any change that is refused here.
 """
 
 from __future__ import annotations
@@ -23,17 +22,23 @@ POOLS = (
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
 )
-"""The last two are pools that this broker does not have; a client is told the same of them."""
+# This broker does not have the last two pools. It refuses the same changes to them as Kafka.
 
 CLASS_LISTS = frozenset({"metric.reporters"})
-"""Lists of names of classes."""
+"""Properties that list class names."""
 
 
 def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
-    """Refuse a change that a running broker cannot make.
+    """Refuse a change that a running broker cannot apply.
+
+    Args:
+        before: the current configuration.
+        after: the configuration with the change.
 
     Raises:
-        ConfigError: see the functions below.
+        ConfigError: a number of threads is more than doubled or halved, a limit would block all connections, or a
+            listener
+            would get another protocol.
     """
     for name in POOLS:
         old, new = (int(config.texts.get(name, broker_properties()[name].default or "1")) for config in (before, after))
@@ -44,18 +49,19 @@ def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
 
 
 def check_acts(altered: Mapping[str, str], names: Iterable[str]) -> None:
-    """Refuse settings that would promise safety which is not there, or that name a class.
+    """Refuse changes that would promise security without effect, and changes that name an unknown class.
 
-    Others that have no effect are stored and shown, as in Kafka, with a warning (`SettingsWarnings`): clients set them
-    on every cluster. Any property may be set to its default, by which the broker acts.
+    Other settings without effect are stored and shown, as in Kafka, with a warning (`SettingsWarnings`): clients set
+    them
+    on every cluster. Every property may be set to its default, since the broker behaves accordingly.
 
     Args:
-        altered: all that is set after the change, in Kafka's form.
-        names: what the change sets.
+        altered: all settings after the change, in Kafka's form.
+        names: the properties that the change sets.
 
     Raises:
-        NotDynamicError: a property counts only where it is set at the start, or not at all.
-        ConfigError: it names a class, and no code of others runs here.
+        NotDynamicError: a property has an effect only at a start, or none.
+        ConfigError: a property names a class; the broker runs no foreign code.
     """
     known = broker_properties()
     refused = []
@@ -68,6 +74,7 @@ def check_acts(altered: Mapping[str, str], names: Iterable[str]) -> None:
             continue
         elif definition.type == "class" or definition.name in CLASS_LISTS:
             raise _unknown_class(name, definition, altered[name])
+        # With the prefix of a listener, such a property looks like a restriction of that listener, and would be none.
         elif prefixed is not None:
             refused.append(name)
     if refused:
@@ -86,7 +93,7 @@ def _unknown_class(name: str, definition: Property, text: str) -> ConfigError:
 
 
 def _check_thread_count(shown: str, name: str, old: int, new: int) -> None:
-    """A number of threads is at most doubled or halved at once."""
+    """Refuse to more than double or halve a number of threads in one change, as in Kafka."""
     if new < old // 2:
         reason = f"value should be at least half the current value {old}"
     elif new > old * 2:
@@ -100,7 +107,7 @@ def _check_thread_count(shown: str, name: str, old: int, new: int) -> None:
 
 
 def _check_listeners(before: BrokerConfig, after: BrokerConfig) -> None:
-    """A listener that stays keeps its protocol; its own limits follow the rules of the general ones."""
+    """Refuse another protocol for an existing listener, and check its number of network threads."""
     served = {listener.name: listener for listener in before.listener_configs}
     for listener in after.listener_configs:
         current = served.get(listener.name)

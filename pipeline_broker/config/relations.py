@@ -1,7 +1,4 @@
-"""What one property demands of another.
-
-Rules: it looks at a whole configuration and changes nothing; a refusal is one line for the person who wrote it.
-"""
+"""Constraints between the properties of a broker."""
 
 from pipeline_broker.config.assignors import consumer_assignors, share_assignor
 from pipeline_broker.config.broker_config import BrokerConfig
@@ -15,7 +12,7 @@ AUTHORIZERS = (
     "kafka.security.authorizer.AclAuthorizer",
     "kafka.security.auth.SimpleAclAuthorizer",
 )
-"""What `authorizer.class.name` may be: nobody is asked, Kafka's, and its former names."""
+"""Values of `authorizer.class.name`: none, Kafka's authorizer, and its former names."""
 
 SHARE_BOUNDED = (
     "session_timeout_ms",
@@ -25,16 +22,21 @@ SHARE_BOUNDED = (
     "delivery_count_limit",
     "partition_max_record_locks",
 )
-"""Settings of share groups that have limits."""
+"""Fields `group_share_...` with a minimum and a maximum."""
 
 
 def check_relations(config: BrokerConfig) -> None:
-    """What one property demands of another; the derived values are made once, so that they fail at the start."""
+    """Refuse a configuration with contradictory properties.
+
+    Raises:
+        ConfigError: a constraint is violated; the message has one line.
+    """
     if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
         raise ConfigError(
             f"queued.max.request.bytes is {config.queued_max_request_bytes}: it must be at least "
             f"socket.request.max.bytes ({config.socket_request_max_bytes}), or -1"
         )
+    # Parsed here so that an invalid value fails the start or the change, not a later connection.
     if config.max_connections_per_ip == 0 and not config.connection_limit_overrides():
         raise ConfigError(
             "max.connections.per.ip: 0 is allowed only with max.connections.per.ip.overrides",
@@ -47,10 +49,10 @@ def check_relations(config: BrokerConfig) -> None:
             f"group.max.session.timeout.ms ({config.group_max_session_timeout_ms})"
         )
     _check_consumer_groups(config)
-    if config.properties.keys() & SHARE_PROPERTIES:  # their defaults go together
+    if config.properties.keys() & SHARE_PROPERTIES:  # the defaults satisfy all constraints
         _check_share_groups(config)
     if config.log_dirs is not None and not config.log_dirs:
-        raise ConfigError("log.dirs: a data directory is expected")
+        raise ConfigError("log.dirs is empty. Name a data directory.")
     if 0 <= config.connections_max_idle_ms <= config.connection_failed_authentication_delay_ms:
         raise ConfigError(
             f"connection.failed.authentication.delay.ms is {config.connection_failed_authentication_delay_ms}: it must"
@@ -60,7 +62,7 @@ def check_relations(config: BrokerConfig) -> None:
         raise zero_refusal("max.connection.creation.rate", "max.connection.creation.rate")
     if config.authorizer_class_name not in AUTHORIZERS:
         raise ConfigError(
-            f"authorizer.class.name: {config.authorizer_class_name!r} is not known here; expected {AUTHORIZERS[1]}"
+            f"authorizer.class.name: {config.authorizer_class_name!r} is not supported; use {AUTHORIZERS[1]}"
         )
     config.connection_limit_overrides()
     _ = config.listener_configs
@@ -72,7 +74,7 @@ def _check_consumer_groups(config: BrokerConfig) -> None:
 
 
 def _check_share_groups(config: BrokerConfig) -> None:
-    """What Kafka's ShareGroupConfig demands; the settings are read here only where one of them is set."""
+    """Check what Kafka's ShareGroupConfig requires."""
     from pipeline_broker.config.share_settings import share_settings  # noqa: PLC0415 - few set any of them
 
     settings = share_settings(config.properties)
@@ -86,7 +88,7 @@ def _check_share_groups(config: BrokerConfig) -> None:
 
 
 def _check_kind(settings: object, kind: str, names: tuple[str, ...]) -> None:
-    """Settings of a kind of groups lie within their limits, and a session outlasts a heartbeat."""
+    """Check that settings of a group type are within their limits, and that a session outlasts a heartbeat."""
     for name in names:
         least, value, most = (getattr(settings, f"group_{kind}_{bound}{name}") for bound in ("min_", "", "max_"))
         if not least <= value <= most:

@@ -1,8 +1,4 @@
-"""Which of several settings counts: a topic's own, a running broker's, the started broker's, or the default.
-
-Rules: settings come as plain mappings of name to Kafka's text and are never changed here; an entry lists every setting
-that had a say, the one that counts first, as DescribeConfigs shows them.
-"""
+"""Precedence of settings: of the topic, of this broker, of all brokers, from the start, and defaults."""
 
 import enum
 from collections.abc import Mapping, Sequence
@@ -19,11 +15,11 @@ COARSER: Mapping[str, Sequence[tuple[str, int]]] = {
     "log.roll.jitter.ms": (("log.roll.jitter.hours", HOUR_MS),),
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
 }
-"""Broker properties in milliseconds that give way to the same in a coarser unit, with what one of it is worth."""
+"""Broker properties in milliseconds, their fallbacks in coarser units, and the milliseconds of one such unit."""
 
 
 class Source(enum.IntEnum):
-    """Where a value comes from, numbered as in DescribeConfigs."""
+    """The origin of a value, with the numbers of DescribeConfigs."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -36,7 +32,7 @@ class Source(enum.IntEnum):
 
 @attrs.frozen
 class Synonym:
-    """One setting that had a say."""
+    """A setting that contributes to the value of a property, as DescribeConfigs lists it."""
 
     name: str
     value: str | None
@@ -45,7 +41,12 @@ class Synonym:
 
 @attrs.frozen
 class Entry:
-    """One property with the value that counts; secrets have none."""
+    """A property with its effective setting.
+
+    Attributes:
+        value: None if the property is unset. It must not be shown if the definition is sensitive.
+        synonyms: all settings of the property; the first one is effective.
+    """
 
     definition: Property
     value: str | None
@@ -55,20 +56,27 @@ class Entry:
 
 @attrs.frozen(kw_only=True)
 class BrokerSettings:
-    """All that was set for the broker: at its start, by IncrementalAlterConfigs for all brokers, and for this one."""
+    """All settings of the broker, by layer.
+
+    Attributes:
+        static: settings from the start of the broker.
+        secrets: names of static settings that are never shown.
+        dynamic_default: settings that IncrementalAlterConfigs made for all brokers.
+        dynamic: settings that IncrementalAlterConfigs made for this broker.
+    """
 
     static: Settings = attrs.field(factory=dict)
     secrets: frozenset[str] = frozenset()
-    """Names of static settings that are never shown."""
     dynamic_default: Settings = attrs.field(factory=dict)
     dynamic: Settings = attrs.field(factory=dict)
     _inherited: dict[str, Entry] = attrs.field(init=False, factory=dict, eq=False, repr=False)
     _inherited_values: dict[str, Value] = attrs.field(init=False, factory=dict, eq=False, repr=False)
 
     def synonyms(self, name: str, *others: str) -> list[Synonym]:
-        """The settings of one property, the strongest first, its default last; then its `others` within each layer.
+        """Return the settings of a property and of `others`, strongest layer first, then their defaults.
 
-        As in Kafka, all that stands before the first one of the name itself is left out.
+        Within a layer, `name` precedes `others`. As in Kafka, settings before the first one of `name` itself are
+        omitted.
         """
         layers = (
             (self.dynamic, Source.DYNAMIC_BROKER),
@@ -86,14 +94,14 @@ class BrokerSettings:
         return found
 
     def inherited(self, name: str) -> Entry:
-        """What topics without a setting of their own get, worked out once for all of them."""
+        """Return the entry of a topic setting for topics that do not set it themselves; cached."""
         known = self._inherited.get(name)
         if known is None:
             known = self._inherited[name] = _inherited(topic_properties()[name], self)
         return known
 
     def inherited_value(self, name: str) -> Value:
-        """The value of that, as Python's type."""
+        """Return the parsed value of `inherited(name)`; cached."""
         known = self._inherited_values.get(name)
         if known is None:
             text, _ = _inherited_text(topic_properties()[name], self)
@@ -106,13 +114,14 @@ def _coarser(name: str) -> list[str]:
 
 
 def broker_entry(name: str, settings: BrokerSettings) -> Entry:
-    """The entry of one broker property, also of one that only a plug-in could know."""
+    """Return the entry of a broker property, which may be prefixed with a listener or unknown to Kafka."""
     definition = broker_properties().get(name)
     others: Sequence[str] = _coarser(name)
     if definition is None:
         prefixed = PREFIXED.fullmatch(name)
         base = broker_properties().get(prefixed[1]) if prefixed else None
         if base is None:
+            # An unknown property may be the secret of a plug-in, so its value is never shown.
             definition = Property(name=name, type="unknown", default=None, values="-", update_mode="read-only")
         else:
             definition, others = attrs.evolve(base, name=name, update_mode="read-only"), [base.name]
@@ -130,7 +139,13 @@ def _entry(definition: Property, synonyms: list[Synonym]) -> Entry:
 
 
 def topic_entry(name: str, own: Settings, settings: BrokerSettings) -> Entry:
-    """The entry of one topic setting, given the topic's own settings."""
+    """Return the entry of a topic setting.
+
+    Args:
+        name: a setting in the table of topics.
+        own: the settings of the topic itself.
+        settings: the broker's settings, from which the topic inherits.
+    """
     inherited = settings.inherited(name)
     if name not in own:
         return inherited
@@ -139,7 +154,7 @@ def topic_entry(name: str, own: Settings, settings: BrokerSettings) -> Entry:
 
 
 def broker_entries(settings: BrokerSettings) -> list[Entry]:
-    """Every property of the broker, then what was set under names that it does not know."""
+    """Return the entries of all broker properties, followed by those of unknown names that are set."""
     known = broker_properties()
     layers = (settings.dynamic, settings.dynamic_default, settings.static)
     foreign = {name for layer in layers for name in layer if name not in known}
@@ -147,19 +162,18 @@ def broker_entries(settings: BrokerSettings) -> list[Entry]:
 
 
 def default_broker_entries(settings: BrokerSettings) -> list[Entry]:
-    """What was set for all brokers while they run."""
+    """Return the entries of the settings that were made for all brokers."""
     only = BrokerSettings(dynamic_default=settings.dynamic_default)
     entries = [broker_entry(name, only) for name in sorted(settings.dynamic_default)]
     return [attrs.evolve(entry, synonyms=entry.synonyms[:1]) for entry in entries]
 
 
 def topic_entries(own: Settings, settings: BrokerSettings) -> list[Entry]:
-    """Every setting of a topic."""
     return [topic_entry(name, own, settings) for name in topic_properties()]
 
 
 def topic_value(name: str, own: Settings, settings: BrokerSettings) -> Value:
-    """The value of a topic setting that counts, as Python's type."""
+    """Return the effective value of a topic setting, parsed."""
     return topic_properties()[name].parse(own[name]) if name in own else settings.inherited_value(name)
 
 
@@ -168,6 +182,7 @@ def _inherited(definition: Property, settings: BrokerSettings) -> Entry:
     name = definition.broker_property
     names = [] if name is None else [name, *_coarser(name)]
     synonyms = settings.synonyms(*names) if names else []
+    # A topic must not reveal a value that came from a config provider.
     if settings.secrets.intersection(names):
         hidden = tuple(attrs.evolve(synonym, value=None) for synonym in synonyms)
         return Entry(attrs.evolve(definition, type="password"), value, source, hidden)
@@ -180,12 +195,12 @@ def _inherited_text(definition: Property, settings: BrokerSettings) -> tuple[str
         for candidate, unit in ((name, 1), *COARSER.get(name, ())):
             synonym = next(iter(settings.synonyms(candidate)), None)
             if synonym is not None and synonym.value is not None and synonym.source is not Source.DEFAULT:
-                # Kafka calls a value derived from a coarser unit a default
+                # Kafka reports a value derived from a coarser unit as a default.
                 return _scaled(synonym.value, unit), synonym.source if candidate == name else Source.DEFAULT
     assert definition.default is not None
     return definition.default, Source.DEFAULT
 
 
 def _scaled(value: str, unit: int) -> str:
-    # less than nothing of a coarser unit means "never", which is -1 (KafkaConfig.getLogRetentionTimeMillis)
+    # Any negative number of a coarser unit means "never", which is -1 (KafkaConfig.getLogRetentionTimeMillis).
     return value if unit == 1 else str(max(-1, int(value) * unit))

@@ -1,8 +1,4 @@
-"""The settings of what is neither a topic nor a broker: subscriptions of client metrics, and groups.
-
-Rules: a kind of resource is one row; its settings are a table as those of topics are, kept under the key of the kind
-as those of brokers are. Whoever acts on them asks the cluster for what is set and `value_of` for what counts.
-"""
+"""Settings of resources that are neither topics nor brokers: client metrics subscriptions and groups."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +11,9 @@ from pipeline_broker.config.group_relations import check_group_settings
 from pipeline_broker.config.properties import FOLDER, ConfigError, Property, Settings, Value, of_broker, read_table
 from pipeline_broker.config.resolution import BrokerSettings, Entry, Source, Synonym
 
+# Numbers of the resource types in the protocol.
 CLIENT_METRICS = 16
 GROUP = 32
-"""Numbers of the kinds on the wire."""
 MATCHED_BY = (
     "client_id",
     "client_instance_id",
@@ -26,30 +22,30 @@ MATCHED_BY = (
     "client_source_address",
     "client_source_port",
 )
-"""What a subscription may look at of a client."""
+"""Keys of the patterns by which a client metrics subscription selects clients (KIP-714)."""
 
 
 class ResourceError(ConfigError):
-    """A fault of the request rather than of a value."""
+    """An invalid request, in contrast to an invalid value."""
 
 
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
-"""How often a subscription may have its clients push."""
+"""Limits of the interval in which the clients of a subscription push."""
 
 
 @attrs.frozen
 class ResourceKind:
-    """One kind of resource.
+    """One type of resource, with the table of its settings.
 
     Attributes:
-        number: on the wire.
-        key: under which the cluster keeps what is set.
-        table: file of its settings.
-        source: what DescribeConfigs calls a value that was set.
-        unknown: the refusal of a name that is none of a setting.
-        nameless: what is said to who names no resource: in a change, and in a description.
-        check: refuses settings that cannot be, all those of a resource.
-        shows_defaults: whether DescribeConfigs lists what a value would be otherwise.
+        number: the resource type in the protocol.
+        key: the key under which the cluster stores the settings.
+        table: the file name of the table of settings.
+        source: the source that DescribeConfigs reports for a value that is set.
+        unknown: makes the error for an unknown setting.
+        nameless: the error messages for an empty resource name, in a change and in a description.
+        check: raises ConfigError if the settings of a resource are invalid together.
+        shows_defaults: whether DescribeConfigs lists inherited values as synonyms.
     """
 
     number: int
@@ -63,25 +59,25 @@ class ResourceKind:
 
     @functools.cached_property
     def properties(self) -> Mapping[str, Property]:
-        """Its settings by their names."""
         return read_table(FOLDER / self.table, of_broker)
 
     def alter(
         self, name: str, own: Settings, changes: Sequence[tuple[str, Operation, str | None]], settings: BrokerSettings
     ) -> dict[str, str]:
-        """What is set after the changes.
+        """Return the settings of a resource after changes.
 
         Args:
-            name: of the resource.
-            own: what is set now.
-            changes: what shall become of it.
-            settings: the broker's, which limit some.
+            name: the name of the resource.
+            own: the current settings of the resource.
+            changes: names, operations and texts, in order.
+            settings: the broker's settings, which limit those of groups.
 
         Raises:
-            NotAListError, ResourceError: the request is at fault.
-            ConfigError: a value is.
+            NotAListError: an operation requires a list.
+            ResourceError: the name is empty, or a client metrics setting is invalid.
+            ConfigError: a value is invalid.
         """
-        check_list_operations(changes, {})  # Kafka takes none of these settings for a list, whatever it calls them
+        check_list_operations(changes, {})  # Kafka treats none of these settings as a list, whatever their types
         if not name:
             raise ResourceError(self.nameless[0])
         altered = alter_known(own, self.properties, changes, self.unknown)
@@ -89,7 +85,7 @@ class ResourceKind:
         return altered
 
     def entries(self, own: Settings, settings: BrokerSettings) -> list[Entry]:
-        """Every setting, as DescribeConfigs shows it."""
+        """Return the entries of all settings, for DescribeConfigs."""
         return [self._entry(definition, own, settings) for definition in self.properties.values()]
 
     def _entry(self, definition: Property, own: Settings, settings: BrokerSettings) -> Entry:
@@ -106,7 +102,7 @@ class ResourceKind:
         return settings.synonyms(definition.broker_property)
 
     def value_of(self, name: str, own: Settings, settings: BrokerSettings) -> Value:
-        """The value of a setting that counts, as Python's type."""
+        """Return the effective value of a setting, parsed."""
         definition = self.properties[name]
         text = own[name] if name in own else self._inherited(definition, settings)[0].value
         assert text is not None, name
@@ -114,10 +110,10 @@ class ResourceKind:
 
 
 def matches_of(text: str) -> dict[str, Pattern]:
-    """What a subscription says of the clients that it is about: patterns by what they look at.
+    """Parse the `match` setting of a subscription: patterns by the client attribute that they are matched with.
 
     Raises:
-        ConfigError: it says nothing that can be understood.
+        ConfigError: the text is not a list of `attribute=pattern`.
     """
     found = {}
     for item in filter(None, map(str.strip, text.split(","))):

@@ -1,10 +1,4 @@
-"""What this broker acts on, made from (name, text) pairs.
-
-Rules: the properties that topics inherit are resolved for each topic (`resolution`). Any other property that Kafka
-knows is checked and kept for DescribeConfigs, and one line names all of them that have no effect. Another line names
-the unknown ones, which are ignored as in Kafka; a likely misspelling is refused (`unknown_names`). All mistakes are
-reported at once. Of two pairs with one name the later wins.
-"""
+"""The broker's configuration, parsed from settings files and `name=value` arguments."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -37,13 +31,13 @@ from pipeline_broker.config.unknown_names import misspelled
 
 JAAS = "sasl.jaas.config"
 KAFKA_VERSION = "4.3"
-"""The release whose names are known."""
+"""The Kafka release that the tables of properties describe."""
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
-"""Properties that Kafka hands to plug-ins unread."""
+"""Prefixes of properties that Kafka passes to plug-ins without checking them."""
 
 
 def _super_users(text: str) -> tuple[str, ...]:
-    """Principals between semicolons: the names in certificates have commas."""
+    """Split principals at semicolons, because names in certificates contain commas."""
     users = tuple(filter(None, map(str.strip, text.split(";"))))
     for user in users:
         kind, colon, name = user.partition(":")
@@ -56,7 +50,7 @@ AUTHORIZER_PROPERTIES: Mapping[str, Callable[[str], Any]] = {
     "allow.everyone.if.no.acl.found": lambda text: text.strip().lower() == "true",
     "super.users": _super_users,
 }
-"""What Kafka's own authorizer reads, a plug-in too: in no list of broker properties, yet in every guide to ACLs."""
+# Kafka's authorizer is a plug-in, so its properties are not in Kafka's list of broker properties.
 
 
 FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(BrokerConfig)) - {
@@ -67,24 +61,30 @@ FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(Broker
 }
 ACTED_ON = (FIELDS - AUTHORIZER_PROPERTIES.keys()) | LISTENER_PROPERTIES | SHARE_PROPERTIES | INHERITED_BY_TOPICS
 COPIES = re.compile(r".*\.(?:replication\.factor|min\.isr)|min\.insync\.replicas")
-"""Properties that count copies of records."""
+# Properties that set a number of replicas.
 COMMENT = re.compile(r"\s#")
 WITHOUT_BLANKS = frozenset({
     "advertised.listeners", "authorizer.class.name", "inter.broker.listener.name", "listener.security.protocol.map",
     "listeners", "sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol",
 })  # fmt: skip
-"""Texts in which a blank and a # cannot be meant."""
+# Text properties in which a blank followed by a # cannot be part of a value.
 ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
-"""Former names, and the properties that they set."""
+"""Former names of properties, and the properties that they set."""
+# Kafka's default of `broker.id`: with ZooKeeper, a broker without an id received a generated one.
 BROKER_ID_GENERATED = "-1"
-"""The default of `broker.id`: with ZooKeeper the broker drew a number."""
 
 
 def load_settings(files: Iterable[Path], arguments: Iterable[str]) -> tuple[BrokerConfig, list[str]]:
-    """Return the configuration of settings files and then `name=value` arguments; later ones win.
+    """Return the configuration of `files` and then `arguments`, and warnings; later settings override earlier ones.
+
+    Config providers are resolved here, and only here (see `providers`).
+
+    Args:
+        files: Java properties files, or TOML files by their suffix.
+        arguments: texts of the form `name=value`.
 
     Raises:
-        ConfigError: settings cannot be used; the text has a line for each of them.
+        ConfigError: a file or argument cannot be read, or settings are invalid; one line per mistake.
     """
     pairs: list[tuple[str, str]] = []
     for path in files:
@@ -99,12 +99,21 @@ def parse_settings(
 ) -> tuple[BrokerConfig, list[str]]:
     """Return the configuration, and warnings about settings that have no effect.
 
+    Each name falls into one of four classes:
+
+    * Properties that the broker acts on are parsed and checked.
+    * Other properties of Kafka are checked and kept for DescribeConfigs. One warning names them all.
+    * Unknown names are kept, as in Kafka, which ignores them. One warning names them all.
+    * Likely misspellings of known names are refused (see `unknown_names`).
+
+    Properties that topics inherit stay texts, because `resolution` resolves them for each topic.
+
     Args:
-        pairs: names and texts.
-        secrets: names whose texts are never shown.
+        pairs: names and texts; of two pairs with one name the later wins.
+        secrets: names of settings whose values errors must not show.
 
     Raises:
-        ConfigError: settings cannot be used; the text has a line for each of them.
+        ConfigError: settings are invalid; the message has one line per mistake.
     """
     given = dict(pairs)
     texts = {name: _without_comment(name, text) for name, text in given.items()}
@@ -112,7 +121,7 @@ def parse_settings(
     known = broker_properties() if texts else {}
     fields: dict[str, Any] = {}
     properties: dict[str, str] = {}
-    idle, unknown, mistakes = [], [], []
+    ignored, unknown, mistakes = [], [], []
     for name, text in texts.items():
         try:
             if is_known(name):
@@ -126,19 +135,18 @@ def parse_settings(
             continue
         if not is_known(name):
             unknown.append(name)
-        elif not is_acted_on(name) and name not in ALIASES and not _says_what_is(name, text):
-            idle.append(name)
+        elif not is_acted_on(name) and name not in ALIASES and not _describes_single_broker(name, text):
+            ignored.append(name)
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     _apply_aliases(fields, properties)
     config = BrokerConfig(**fields, properties=properties, secrets=secrets)
     check_relations(config)
-    return config, _warnings_of_names(idle, unknown, commented) + _idle_warnings(config)
+    return config, _name_warnings(ignored, unknown, commented) + _ineffective_warnings(config)
 
 
-def _warnings_of_names(idle: list[str], unknown: list[str], commented: list[str]) -> list[str]:
-    """Return a line for each kind of names that there is."""
-    lines = [warning_of(*idle)] if idle else []
+def _name_warnings(ignored: list[str], unknown: list[str], commented: list[str]) -> list[str]:
+    lines = [warning_of(*ignored)] if ignored else []
     if unknown:
         lines.append(f"{', '.join(unknown)}: not a property of Kafka {KAFKA_VERSION}, and ignored")
     if commented:
@@ -147,7 +155,7 @@ def _warnings_of_names(idle: list[str], unknown: list[str], commented: list[str]
 
 
 def is_known(name: str) -> bool:
-    """Return whether Kafka, or a plug-in of Kafka, has a property of this name."""
+    """Return whether Kafka, or one of its plug-ins, has a property of this name."""
     known = broker_properties()
     prefixed = PREFIXED.fullmatch(name)
     return (
@@ -159,9 +167,9 @@ def is_known(name: str) -> bool:
 
 
 def _without_comment(name: str, text: str) -> str:
-    """Return a value without the comment after it, where no value of the property has a blank and a #.
+    """Return `text` without a trailing comment, if no valid value of the property contains a blank and a #.
 
-    Java's format has no such comments, and Apache Kafka refuses these values; files of guides have them.
+    Java's format has no trailing comments, so Apache Kafka refuses such values. Files of published guides contain them.
     """
     prefixed = PREFIXED.fullmatch(name)
     rest = name if prefixed is None else prefixed[1]
@@ -172,10 +180,11 @@ def _without_comment(name: str, text: str) -> str:
 
 
 def _checked(name: str, text: str, fields: dict[str, Any]) -> str:
-    """Return the text of a known property in Kafka's form, and set its field; raises ConfigError."""
+    """Return the canonical text of a known property, and set its field in `fields`."""
     definition = broker_properties().get(name)
     if definition is None:
         canonical = _foreign_text(name, text)
+        # They have no definition in the table, so they are parsed here.
         if name in AUTHORIZER_PROPERTIES:
             fields[name.replace(".", "_")] = AUTHORIZER_PROPERTIES[name](text)
         return canonical
@@ -186,17 +195,18 @@ def _checked(name: str, text: str, fields: dict[str, Any]) -> str:
 
 
 def config_with(started: BrokerConfig, changed: Mapping[str, str]) -> BrokerConfig:
-    """The configuration of a running broker: as at its start, and what was `changed` since.
+    """Return the configuration of a running broker: `started`, overridden by the dynamic properties in `changed`.
 
     Raises:
-        ConfigError: properties do not go together.
+        ConfigError: properties contradict each other.
     """
     fields: dict[str, Any] = {}
-    counting = {name: text for name, text in changed.items() if _is_dynamic(name)}
-    for name, text in counting.items():
+    # Stored settings include names that only a plug-in would read, and they have no effect.
+    effective = {name: text for name, text in changed.items() if _is_dynamic(name)}
+    for name, text in effective.items():
         if name in FIELDS:
             fields[name.replace(".", "_")] = broker_properties()[name].parse(text)
-    config = attrs.evolve(started, **fields, changed=counting)
+    config = attrs.evolve(started, **fields, changed=effective)
     check_relations(config)
     return config
 
@@ -207,7 +217,7 @@ def _is_dynamic(name: str) -> bool:
 
 
 def is_acted_on(name: str) -> bool:
-    """Whether this broker acts on a property, also on one with the prefix of a listener."""
+    """Return whether this broker acts on a property, with or without the prefix of a listener."""
     prefixed = PREFIXED.fullmatch(name)
     if prefixed:
         return prefixed[1] in LISTENER_PROPERTIES | OF_ONE_LISTENER
@@ -215,42 +225,42 @@ def is_acted_on(name: str) -> bool:
 
 
 def is_idle_jaas(name: str) -> bool:
-    """Whether a name is that of JAAS lines without a listener and a mechanism: no listener reads those."""
+    """Return whether `name` is a `sasl.jaas.config` that no listener reads: without a listener or a mechanism."""
     return name == JAAS or (PREFIXED.fullmatch(name) is not None and name.split(".", 3)[3] == JAAS)
 
 
 def warning_of(*names: str) -> str:
-    """The line about properties that are accepted without being acted on."""
+    """Return the message about properties that are accepted without effect."""
     if len(names) == 1:
         return f"{names[0]} is accepted, but this broker does not act on it"
     return f"{', '.join(names)} are accepted, but this broker does not act on them"
 
 
-def _says_what_is(name: str, text: str) -> bool:
-    """Whether a property without effect asks for what this broker is: one that has the only copy of everything."""
+def _describes_single_broker(name: str, text: str) -> bool:
+    """Return whether an ignored property describes this broker anyway: a single one, with one copy of each record."""
     return (name == "process.roles" and "broker" in text) or (
         COPIES.fullmatch(name) is not None and text.strip() == "1"
     )
 
 
 def warning_of_change(name: str) -> str | None:
-    """The line about a property that was set while the broker runs, where that has no effect."""
+    """Return the warning about a property that was set on a running broker without effect; None if it has one."""
     if is_acted_on(name):
         return None
     known = broker_properties()
     prefixed = PREFIXED.fullmatch(name)
     if (name if prefixed is None else prefixed[1]) in known or name.startswith(PLUGIN_PREFIXES):
         return warning_of(name)
-    return f"{name} is kept, but is not a property of Kafka's{nearest_hint(name, known)}"
+    return f"{name} is stored, but Kafka has no such property{nearest_hint(name, known)}"
 
 
 def _foreign_text(name: str, text: str) -> str:
-    """The text of a property that is in no table: with the prefix of a listener, or for a plug-in."""
+    """Return the canonical text of a property that is in no table: prefixed with a listener, or of a plug-in."""
     known = broker_properties()
     prefixed = PREFIXED.fullmatch(name)
     if prefixed and prefixed[1] in known:
         if name != name.lower():
-            raise ConfigError(f"{name}: the name of the listener is written in lower case there: {name.lower()}")
+            raise ConfigError(f"{name}: the listener's name must be in lower case. Write {name.lower()}.")
         try:
             return known[prefixed[1]].canonical(text)
         except ConfigError as error:
@@ -258,46 +268,47 @@ def _foreign_text(name: str, text: str) -> str:
     return text
 
 
-def _idle_warnings(config: BrokerConfig) -> list[str]:
-    """What is set for listeners or access and cannot count: some are the controller's, some do not exist."""
+def _ineffective_warnings(config: BrokerConfig) -> list[str]:
+    """Return warnings about settings of listeners, authorization and directories that have no effect."""
     names = {listener.name for listener in config.listener_configs}
     warnings = [
-        f"warning: {name} does not count: no authorizer.class.name is set, so everybody may do everything"
+        f"warning: {name} has no effect: authorizer.class.name is not set, so every client may do everything"
         for name in AUTHORIZER_PROPERTIES
         if name in config.properties and not config.authorizer_class_name
     ]
     if config.log_dirs is not None and len(config.log_dirs) > 1:
-        warnings.append(f"warning: log.dirs: all data is in the first directory, {config.log_dirs[0]}")
+        warnings.append(f"warning: log.dirs: only the first directory is used, {config.log_dirs[0]}")
     warnings += [
         f"warning: the listener {endpoint.name} is the controller's; this broker has no quorum and does not serve it"
         for endpoint in read_endpoints("listeners", config.listeners)
         if endpoint.name not in names
     ]
     warnings += [
-        f"warning: {name} does not count: write {PREFIX}<listener>.<mechanism>.{JAAS}"
+        f"warning: {name} has no effect: write {PREFIX}<listener>.<mechanism>.{JAAS}"
         for name in config.properties
         if is_idle_jaas(name)
     ]
     controllers = {name.upper() for name in config.controller_listener_names}
     prefixes = {name.split(".")[2].upper() for name in config.properties if name.startswith(PREFIX)}
-    strangers = sorted(name.lower() for name in prefixes - names - controllers)
+    unknown = sorted(name.lower() for name in prefixes - names - controllers)
     return warnings + [
-        f"warning: properties of {PREFIX}{name} do not count: there is no such listener" for name in strangers
+        f"warning: properties of {PREFIX}{name} have no effect: listeners has no {name.upper()}" for name in unknown
     ]
 
 
 def _apply_aliases(fields: dict[str, Any], properties: dict[str, str]) -> None:
     node, broker = properties.get("node.id"), properties.get("broker.id")
+    # A copied ZooKeeper-era file sets -1. It keeps the default id instead of failing on a negative one.
     if node is None and broker == BROKER_ID_GENERATED:
         properties["broker.id"] = str(BrokerConfig().node_id)
     elif node is None and broker is not None:
         if int(broker) < 0:
-            raise ConfigError(f"broker.id: {broker!r} is not allowed: must be at least 0")
+            raise ConfigError(f"broker.id: {broker!r} is not allowed: must be at least 0, or -1 for the default")
         fields["node_id"] = int(broker)
         properties["node.id"] = broker
-    elif node is not None and broker is None:  # clients that ask see both, as in Kafka (AbstractKafkaConfig)
+    elif node is not None and broker is None:  # DescribeConfigs shows both, as in Kafka (AbstractKafkaConfig)
         properties["broker.id"] = node
     elif node != broker:
-        raise ConfigError(f"node.id is {node} but broker.id is {broker}: they must agree where both are set")
+        raise ConfigError(f"node.id is {node} but broker.id is {broker}: they must agree. Remove one of them.")
     if "log.dirs" not in properties and "log.dir" in properties:
         fields["log_dirs"] = tuple(properties["log.dir"].split(","))

@@ -1,7 +1,4 @@
-"""Settings that were made while the broker runs and have no effect, or not yet: said once of each.
-
-Rules of this file: what is said of a property stands with the properties; here is only what was said already.
-"""
+"""Log warnings about settings that were made on a running broker and have no effect, each once."""
 
 from __future__ import annotations
 
@@ -15,26 +12,25 @@ __all__ = ["SettingsWarnings"]
 
 logger = logging.getLogger(__name__)
 
-TOLD_MAX = 1_000
-"""Lines that are remembered: a client may invent names, and is told of no more of them."""
+# Clients can invent names without end, so both the log and this memory are bounded.
+WARNINGS_MAX = 1_000
 
 
 class SettingsWarnings:
-    """See the rules of the file."""
+    """Warnings about settings without effect, at most WARNINGS_MAX in the life of the broker."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def tell(self, names: Iterable[str]) -> None:
-        """Of properties of the broker."""
         lines = {name: warning_of_change(name) for name in names}
-        self._tell({name: line for name, line in lines.items() if line is not None})
+        self._warn({name: line for name, line in lines.items() if line is not None})
 
     def tell_of_topic(self, names: Iterable[str]) -> None:
-        self._tell({name: warning_of(f"the topic setting {name}") for name in names if name not in TOPIC_ACTED_ON})
+        self._warn({name: warning_of(f"the topic setting {name}") for name in names if name not in TOPIC_ACTED_ON})
 
-    def _tell(self, lines: Mapping[str, str]) -> None:
+    def _warn(self, lines: Mapping[str, str]) -> None:
         for line in lines.values():
-            if line not in self._told and len(self._told) < TOLD_MAX:
-                self._told.add(line)
+            if line not in self._logged and len(self._logged) < WARNINGS_MAX:
+                self._logged.add(line)
                 logger.warning(line)

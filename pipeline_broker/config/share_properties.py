@@ -1,7 +1,6 @@
-"""The names of the broker's properties about share groups that are acted on.
+"""Names of the broker properties for share groups.
 
-Rules: names only, since every start reads them; what they mean is in `share_settings.py`, for brokers that have share
-groups.
+Every start reads these names. The parsed values are in `share_settings`, which only brokers with share groups import.
 """
 
 __all__ = ["SHARE_PROPERTIES"]

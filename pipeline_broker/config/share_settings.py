@@ -1,8 +1,4 @@
-"""What the configuration says of share groups: the broker's properties, and what a group's own settings make of them.
-
-Rules: the properties are Kafka's `group.share.*` and `share.coordinator.*`; a group's setting that lies outside the
-broker's bounds counts as the nearest bound, as in Kafka where bounds are moved after a group was set.
-"""
+"""Settings of share groups (KIP-932): the broker's properties, and the effective settings of one group."""
 
 from collections.abc import Mapping
 
@@ -16,7 +12,7 @@ __all__ = ["GroupShareSettings", "ShareSettings", "group_share_settings", "share
 
 @attrs.frozen(kw_only=True)
 class ShareSettings:
-    """The broker's properties about share groups, Kafka's names with `_` for `.`."""
+    """The broker's properties for share groups, named as in Kafka with `_` for `.`."""
 
     group_share_assignment_interval_ms: int = 1000
     group_share_assignors: tuple[str, ...] = ("simple",)
@@ -48,13 +44,14 @@ assert {field.name.replace("_", ".") for field in attrs.fields(ShareSettings)} =
 
 @attrs.frozen(kw_only=True)
 class GroupShareSettings:
-    """What counts for one group.
+    """The effective settings of one share group.
 
     Attributes:
-        auto_offset_reset: where a partition is begun that the group has never read: `latest`, `earliest`, or
-            `by_duration:` and a duration of ISO 8601.
+        auto_offset_reset: where the group starts to read a new partition: `latest`, `earliest`, or `by_duration:` with
+            an
+            ISO 8601 duration.
         isolation_level: `read_uncommitted` or `read_committed`.
-        renew_acknowledge: whether members may renew their locks.
+        renew_acknowledge: whether members may renew their record locks.
     """
 
     session_timeout_ms: int
@@ -69,14 +66,18 @@ class GroupShareSettings:
 
 
 def share_settings(texts: Mapping[str, str]) -> ShareSettings:
-    """The broker's settings, from what was set by name."""
+    """Return the broker's settings; `texts` are the settings by name."""
     known = broker_properties()
     fields = {name.replace(".", "_"): known[name].parse(texts[name]) for name in SHARE_PROPERTIES & texts.keys()}
-    return ShareSettings(**fields)  # type: ignore[arg-type]  # their types are those of the table
+    return ShareSettings(**fields)  # type: ignore[arg-type]  # the table and the fields have the same types
 
 
 def group_share_settings(broker: ShareSettings, group: Mapping[str, str]) -> GroupShareSettings:
-    """What counts for a group that has these settings of its own."""
+    """Return the effective settings of a group with the settings `group` of its own.
+
+    As in Kafka, a setting outside the broker's limits counts as the nearest limit: the limits may change after it was
+    set.
+    """
 
     def number(name: str, default: int, low: int, high: int) -> int:
         return min(max(int(group[name]), low), high) if name in group else default

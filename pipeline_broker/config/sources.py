@@ -1,7 +1,6 @@
-"""Where settings are written: `name=value` arguments, Java properties files, TOML files.
+"""Sources of settings: `name=value` arguments, Java properties files and TOML files.
 
-Rules: a source yields (name, text) pairs in the order of the file and judges no name; what cannot be read is one
-ConfigError that says where.
+Each source returns pairs of names and texts in the order of the file, without checking names.
 """
 
 import re
@@ -13,13 +12,12 @@ from pipeline_broker.files.bounded_file import read_bounded
 
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 SEPARATOR = re.compile(r"(?<!\\)(?:\s+(?:[=:]\s*)?|[=:]\s*)")
-FILE_BYTES_MAX = 1 << 20
-"""A hundred times the properties file that comes with Kafka."""
+FILE_BYTES_MAX = 1 << 20  # a hundred times the size of Kafka's own server.properties
 CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_argument(argument: str) -> tuple[str, str]:
-    """The pair of a `--set name=value`."""
+    """Split the argument of `--set name=value`; raises ConfigError if it has another form."""
     name, separator, value = argument.partition("=")
     if not separator or not name.strip():
         raise ConfigError(f"{argument!r} is not of the form name=value")
@@ -27,7 +25,15 @@ def read_argument(argument: str) -> tuple[str, str]:
 
 
 def read_settings_file(path: Path, *, is_properties: bool = False) -> list[tuple[str, str]]:
-    """Return the pairs of a file: TOML by its suffix unless it `is_properties`, otherwise Java properties."""
+    """Return the names and texts in a file of at most FILE_BYTES_MAX bytes.
+
+    Args:
+        path: a TOML file if its suffix is `.toml`, otherwise a Java properties file.
+        is_properties: read Java properties, whatever the suffix.
+
+    Raises:
+        ConfigError: the file cannot be read or parsed.
+    """
     is_toml = path.suffix.lower() == ".toml" and not is_properties
     try:
         data = read_bounded(path, FILE_BYTES_MAX)[0]
@@ -35,14 +41,14 @@ def read_settings_file(path: Path, *, is_properties: bool = False) -> list[tuple
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        if is_toml or b"\0" in data:  # UTF-16 has them, too
+        if is_toml or b"\0" in data:  # binary data or UTF-16
             raise ConfigError(f"cannot read {path}: it is not UTF-8 text") from None
-        text = data.decode("latin-1")  # as Java reads properties; comments of older files are in any code page
+        text = data.decode("latin-1")  # like java.util.Properties; comments of older files have any encoding
     return _read_toml(path, text) if is_toml else list(_read_properties(text))
 
 
 def _read_properties(text: str) -> Iterator[tuple[str, str]]:
-    r"""Java's format: # and ! comments, `=`, `:` or blanks after the name, \ to continue a line, \uXXXX."""
+    r"""Parse Java's format: comments with # or !, separators `=`, `:` or blanks, continuation with \, and \uXXXX."""
     for line in _logical_lines(text):
         name, *rest = SEPARATOR.split(line, maxsplit=1)
         yield _unescape(name), _unescape(rest[0] if rest else "").strip()
@@ -55,7 +61,7 @@ def _logical_lines(text: str) -> Iterator[str]:
         if not pending and (not line or line[0] in "#!"):
             continue
         line = pending + line
-        # an odd number of backslashes at the end continues the line; an even number is that many escaped ones
+        # An odd number of trailing backslashes continues the line. An even number is half as many escaped ones.
         if (len(line) - len(line.rstrip("\\"))) % 2:
             pending = line[:-1]
             continue
@@ -76,18 +82,18 @@ def _unescape(text: str) -> str:
 
 
 def _read_toml(path: Path, text: str) -> list[tuple[str, str]]:
-    import tomllib  # noqa: PLC0415 - only those who write TOML pay for its parser
+    import tomllib  # noqa: PLC0415 - only TOML files need its parser
 
     try:
         return list(_flatten(path, "", tomllib.loads(text)))
     except ConfigError:
         raise
-    except (ValueError, RecursionError) as error:  # also a number of too many digits, and tables too deep
+    except (ValueError, RecursionError) as error:  # ValueError: also too many digits; RecursionError: nesting
         raise ConfigError(f"cannot read {path}: {error}") from None
 
 
 def _flatten(path: Path, prefix: str, table: dict[str, object]) -> Iterator[tuple[str, str]]:
-    """Dotted names and tables are the same in TOML, so `[num.io] threads = 8` sets num.io.threads."""
+    """Yield the leaves of a table under dotted names: in TOML, `[num.io] threads = 8` sets num.io.threads."""
     for key, value in table.items():
         name = prefix + key
         if isinstance(value, dict):
@@ -97,4 +103,4 @@ def _flatten(path: Path, prefix: str, table: dict[str, object]) -> Iterator[tupl
         elif isinstance(value, str | bool | int | float):
             yield name, property_text(value)
         else:
-            raise ConfigError(f"cannot read {path}: {name} is neither a text, a number, true, false nor a list of them")
+            raise ConfigError(f"cannot read {path}: {name} must be a string, a number, a boolean or a list of them")

@@ -1,4 +1,4 @@
-"""Settings that the cluster has kept since an earlier start: whether this release can still read them."""
+"""Validation of settings that the cluster stored under an earlier start, possibly of another release."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ __all__ = ["check_stored_settings"]
 
 
 def check_stored_settings(resource_type: str, settings: Mapping[str, str]) -> None:
-    """Refuse a text that is no value of its setting. Names that are not known are those of another release.
+    """Refuse stored values that this release cannot read.
+
+    Unknown names pass, because another release may have written them.
 
     Args:
         resource_type: "topic", "broker", "group" or "client-metrics".
-        settings: the texts by their names.
+        settings: texts by name.
 
     Raises:
-        ConfigError: a text cannot be read; the error does not show it, as it may be secret.
+        ConfigError: a value is invalid; the message does not show it, because it may be secret.
     """
     if resource_type == "topic":
         _check(settings.items(), topic_properties())
@@ -37,7 +39,7 @@ def _check_others(resource_type: str, settings: Mapping[str, str]) -> None:
     for kind in RESOURCE_KINDS.values():
         if kind.key == resource_type:
             _check(settings.items(), kind.properties)
-            if kind.number == CLIENT_METRICS:  # no setting of the broker limits these
+            if kind.number == CLIENT_METRICS:  # unlike those of groups, no broker property limits these settings
                 kind.check(kind, settings, BrokerSettings())
 
 
@@ -49,7 +51,7 @@ def _check(settings: Iterable[tuple[str, str]], definitions: Mapping[str, Proper
         try:
             definition.parse(text)
         except ConfigError:
-            raise ConfigError(f"{name} has a value that it cannot have") from None
+            raise ConfigError(f"the stored value of {name} is invalid") from None
 
 
 def _without_listener(name: str) -> str:

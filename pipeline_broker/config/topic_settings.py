@@ -1,4 +1,4 @@
-"""Which settings of topics this broker acts on, and from where they are inherited; the others are kept and shown."""
+"""Names of topic settings that the broker acts on, and of the broker properties from which topics inherit."""
 
 TOPIC_ACTED_ON = frozenset(
     {
@@ -26,7 +26,7 @@ TOPIC_ACTED_ON = frozenset(
         "segment.ms",
     }
 )
-"""The settings of topics that this broker acts on; one replica is all that it could wait for."""
+"""Topic settings that this broker acts on. The others are stored and shown."""
 
 INHERITED_BY_TOPICS = frozenset(
     {
@@ -59,7 +59,7 @@ INHERITED_BY_TOPICS = frozenset(
         "min.insync.replicas",
     }
 )
-"""The settings of the broker that give those of a topic which has none of its own.
+"""Broker properties from which topics inherit the settings above.
 
-Spelled out, because a start does not read the table of topics; a test holds them to it.
+Listed here, because a start does not read the table of topic settings. A test compares the two.
 """

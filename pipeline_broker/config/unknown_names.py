@@ -1,8 +1,8 @@
-"""Names that no property of this release has: misspelled ones, and those of other releases and programs.
+"""Detection of misspelled property names.
 
-Kafka ignores a name that it does not know, so a file for an older release, or with the properties of a plug-in, starts.
-A slip of the pen would be ignored as well, and the broker would run without the setting. So a name that is at most
-EDITS_MAX edits away from a known one is refused, unless a release of Kafka had it.
+Kafka ignores unknown names, so that files for other releases, or with properties of plug-ins, start. But a broker that
+ignores a misspelled name runs without the setting. A name that is at most EDITS_MAX edits away from a known one is
+therefore refused, unless a release of Kafka had it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pipeline_broker.config.properties import PREFIXED
 __all__ = ["EDITS_MAX", "FORMER_NAMES", "edits", "misspelled"]
 
 EDITS_MAX = 2
-"""Characters inserted, deleted or replaced."""
+"""Largest distance of a misspelling, in characters inserted, deleted or replaced."""
 
 FORMER_NAMES = frozenset({
     "advertised.host.name", "advertised.port", "auto.create.topics", "broker.id.generation.enable", "brokerid",
@@ -38,12 +38,15 @@ FORMER_NAMES = frozenset({
     "zookeeper.connection.timeout.ms", "zookeeper.max.in.flight.requests", "zookeeper.session.timeout.ms",
     "zookeeper.set.acl", "zookeeper.sync.time.ms",
 })  # fmt: skip
-"""Of brokers from Kafka 0.7 on, and of consumers, which some files set as well.
-Only a name that is close to one of today needs to be here."""
+# Names of former Kafka releases since 0.7, and of consumer settings that some server.properties contain. Only names
+# that are close to a current one need to be listed.
 
 
 def misspelled(name: str, known: Iterable[str]) -> str | None:
-    """Return the name that was probably meant; None if the name is not the misspelling of a known one."""
+    """Return the known name that `name` probably misspells, or None.
+
+    A prefix such as `listener.name.internal.` is left out of the comparison and kept in the result.
+    """
     if name in FORMER_NAMES:
         return None
     prefixed = PREFIXED.fullmatch(name)
@@ -54,7 +57,7 @@ def misspelled(name: str, known: Iterable[str]) -> str | None:
 
 
 def edits(first: str, second: str) -> int:
-    """Return the Levenshtein distance of two names, or a number above EDITS_MAX."""
+    """Return the Levenshtein distance of two names, or a number above EDITS_MAX as soon as it exceeds that."""
     before = list(range(len(second) + 1))
     for row, letter in enumerate(first, 1):
         now = [row]

@@ -64,7 +64,7 @@ def test_a_key_of_a_file_and_the_content_of_a_file_are_resolved(tmp_path):
         ("${file:INSIDE/fifo:k}", "not a regular file"),
         ("${dir:INSIDE:../outside/f}", "not the name of a file"),
         ("${dir:INSIDE:none}", "No such file"),
-        ("${other:x}", "the class com.example.Other of the provider other is not here"),
+        ("${other:x}", "the class com.example.Other of the provider other is not supported"),
     ],
 )
 def test_a_reference_that_cannot_be_resolved_refuses_the_start(text, said, tmp_path, monkeypatch):

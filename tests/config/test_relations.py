@@ -26,15 +26,15 @@ REFUSED = [
         r"group.share.heartbeat.interval.ms is 5000: it must be below group.share.session.timeout.ms \(5000\)",
     ),
     (["group.share.max.share.sessions=199"], r"it must be at least group.share.max.size \(200\)"),
-    (["group.consumer.assignors=mine"], "mine is not known here; expected one or both of uniform, range"),
-    (["group.consumer.assignors="], "an empty list is not known here"),
+    (["group.consumer.assignors=mine"], "mine is not supported; use one or both of uniform, range"),
+    (["group.consumer.assignors="], "an empty list is not supported"),
     ([f"group.consumer.assignors=range,{CLASSES}RangeAssignor"], "RangeAssignor names one assignor twice"),
-    ([f"group.consumer.assignors={CLASSES}SimpleAssignor"], "SimpleAssignor is not known here"),
-    (["group.share.assignors=mine"], "group.share.assignors: mine is not known here; expected simple"),
-    (["group.share.assignors="], "group.share.assignors: an empty list is not known here; expected simple"),
+    ([f"group.consumer.assignors={CLASSES}SimpleAssignor"], "SimpleAssignor is not supported"),
+    (["group.share.assignors=mine"], "group.share.assignors: mine is not supported; use simple"),
+    (["group.share.assignors="], "group.share.assignors: an empty list is not supported; use simple"),
     ([f"group.share.assignors=simple,{CLASSES}SimpleAssignor"], "SimpleAssignor names one assignor twice"),
     (["connection.failed.authentication.delay.ms=700000"], "must be below connections.max.idle.ms"),
-    (["authorizer.class.name=mine"], "'mine' is not known here"),
+    (["authorizer.class.name=mine"], "'mine' is not supported"),
 ]
 
 

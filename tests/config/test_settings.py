@@ -131,7 +131,7 @@ def test_rules_of_access_that_nobody_asks_give_a_warning(name):
     text = "User:a" if name == "super.users" else "true"
     _, warnings = parse_settings([(name, text)])
     assert warnings == [
-        f"warning: {name} does not count: no authorizer.class.name is set, so everybody may do everything"
+        f"warning: {name} has no effect: authorizer.class.name is not set, so every client may do everything"
     ]
     authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     assert parse_settings([(name, text), ("authorizer.class.name", authorizer)])[1] == []
@@ -142,7 +142,7 @@ def test_rules_of_access_that_nobody_asks_give_a_warning(name):
     [
         ("num.io.threads", None),
         ("listener.name.external.max.connections", None),
-        ("num.io.thread", "num.io.thread is kept, but is not a property of Kafka's; did you mean num.io.threads?"),
+        ("num.io.thread", "num.io.thread is stored, but Kafka has no such property; did you mean num.io.threads?"),
         ("num.replica.fetchers", "num.replica.fetchers is accepted, but this broker does not act on it"),
         ("rsm.config.x", "rsm.config.x is accepted, but this broker does not act on it"),
     ],

@@ -127,7 +127,7 @@ def _given_settings(wanted: CreateTopicsRequest.CreatableTopic) -> dict[str, str
     for config in wanted.configs:
         if config.value is None:
             raise ConfigError(
-                f"{config.name}: a value is expected", f"Null value not supported for topic configs: {config.name}"
+                f"{config.name}: the value is missing", f"Null value not supported for topic configs: {config.name}"
             )
         settings[config.name] = config.value
     return settings

@@ -274,7 +274,7 @@ def test_super_users_are_read_at_startup_and_a_change_is_refused(desk):
 def test_unknown_names_are_kept_for_plugins_and_shown_as_secrets(desk, caplog):
     assert alter(desk, (B, ("no.such", SET, "1"))) == [(0, None)]
     assert shown(desk, B, "no.such") == (None, 2, [("no.such", None, 2)])
-    assert [record.getMessage() for record in caplog.records] == ["no.such is kept, but is not a property of Kafka's"]
+    assert [record.getMessage() for record in caplog.records] == ["no.such is stored, but Kafka has no such property"]
 
 
 def test_contradicting_settings_are_ignored_at_startup(desk, caplog):
