@@ -114,7 +114,7 @@ class Broker:
     ) -> None:
         self.ports = ports
         self._randomness = random.SystemRandom() if randomness is None else randomness
-        self.config = config = config.flushing(logs.journal.flush)
+        self.config = config = config.with_flush(logs.journal.flush)
         self.settings_warnings = SettingsWarnings()
         self.logs = logs
         self.cluster = ClusterState()

@@ -165,7 +165,7 @@ class BrokerConfig:
         """
         return _listener_configs(self)
 
-    def listening_at(self, host: str | None, port: int | None) -> BrokerConfig:
+    def with_endpoint(self, host: str | None, port: int | None) -> BrokerConfig:
         """Return the configuration with another host or port of its first listener that is served."""
         first = self.listener_configs[0]
         endpoints = read_endpoints("listeners", self.listeners)
@@ -183,7 +183,7 @@ class BrokerConfig:
         )
         return attrs.evolve(self, listeners=listeners, properties={**self.properties, "listeners": ",".join(listeners)})
 
-    def flushing(self, flush: str) -> BrokerConfig:
+    def with_flush(self, flush: str) -> BrokerConfig:
         """Return the configuration with the policy of `--flush`, unless a property already sets one.
 
         With "always", every message is synced before it is acknowledged.

@@ -4,7 +4,7 @@ import enum
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from pipeline_broker.config.listeners import OF_ONE_LISTENER, PREFIX
+from pipeline_broker.config.listeners import PER_LISTENER_LIMITS, PREFIX
 from pipeline_broker.config.properties import (
     PREFIXED,
     ConfigError,
@@ -16,7 +16,7 @@ from pipeline_broker.config.properties import (
     unknown_property,
 )
 
-ONLY_OF_A_LISTENER = frozenset(
+ONLY_WITH_LISTENER_PREFIX = frozenset(
     {
         "ssl.key.password",
         "ssl.keystore.certificate.chain",
@@ -144,13 +144,13 @@ def _check_dynamic(names: list[str], *, for_all: bool) -> None:
     modes = {name: known[name].update_mode for name in names if name in known}
     if fixed := [name for name, mode in modes.items() if mode == "read-only"]:
         raise not_dynamic(fixed)
-    if bare := [name for name in names if name in ONLY_OF_A_LISTENER]:
+    if bare := [name for name in names if name in ONLY_WITH_LISTENER_PREFIX]:
         raise NotDynamicError(
             f"{', '.join(bare)} can be changed for one listener only, with its prefix",
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
             f"[{', '.join(bare)}]",
         )
-    of_one = [name for name in names if name.startswith(PREFIX) and name.split(".", 3)[-1] not in OF_ONE_LISTENER]
+    of_one = [name for name in names if name.startswith(PREFIX) and name.split(".", 3)[-1] not in PER_LISTENER_LIMITS]
     if for_all and (single := [name for name, mode in modes.items() if mode == "per-broker"] + of_one):
         raise NotDynamicError(
             f"{', '.join(single)} can be changed for one broker only",

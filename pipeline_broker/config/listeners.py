@@ -67,7 +67,7 @@ LISTENER_PROPERTIES = frozenset(
     }
 )
 """Properties of listeners; with a listener's prefix they override the value for all listeners."""
-OF_ONE_LISTENER = frozenset({"max.connection.creation.rate", "max.connections", "num.network.threads"})
+PER_LISTENER_LIMITS = frozenset({"max.connection.creation.rate", "max.connections", "num.network.threads"})
 """Properties that with a listener's prefix are separate limits, in addition to the broker's."""
 
 

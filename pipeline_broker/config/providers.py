@@ -75,8 +75,7 @@ def references(text: str) -> list[str]:
 def _value(name: str, reference: str, providers: Mapping[str, Lookup]) -> str:
     provider, *path, key = reference[2:-1].split(":", 2)
     lookup = providers.get(provider)
-    # Kafka keeps an unresolved reference as a literal text. In a password that would be a value that everyone can
-    # guess.
+    # Left as a literal text, the reference would be a password that everyone can guess.
     if lookup is None:
         declared = f"{NAMES} names {', '.join(providers)}" if providers else f"{NAMES} is not set"
         raise ConfigError(f"{name}: {reference} cannot be resolved: {declared}")

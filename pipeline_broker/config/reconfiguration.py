@@ -11,9 +11,9 @@ from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.changes import not_dynamic
 from pipeline_broker.config.listeners import prefix_of, zero_refusal
 from pipeline_broker.config.properties import PREFIXED, ConfigError, Property, broker_properties, refusal
-from pipeline_broker.config.settings import AUTHORIZER_PROPERTIES, is_acted_on, is_idle_jaas
+from pipeline_broker.config.settings import AUTHORIZER_PROPERTIES, is_acted_on, is_unscoped_jaas
 
-__all__ = ["CLASS_LISTS", "check_acts", "check_change"]
+__all__ = ["CLASS_LISTS", "check_change", "check_has_effect"]
 
 POOLS = (
     "num.io.threads",
@@ -48,7 +48,7 @@ def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
     _check_listeners(before, after)
 
 
-def check_acts(altered: Mapping[str, str], names: Iterable[str]) -> None:
+def check_has_effect(altered: Mapping[str, str], names: Iterable[str]) -> None:
     """Refuse changes that would promise security without effect, and changes that name an unknown class.
 
     Other settings without effect are stored and shown, as in Kafka, with a warning (`SettingsWarnings`): clients set
@@ -68,7 +68,7 @@ def check_acts(altered: Mapping[str, str], names: Iterable[str]) -> None:
     for name in names:
         prefixed = PREFIXED.fullmatch(name)
         definition = known.get(name if prefixed is None else prefixed[1])
-        if name in AUTHORIZER_PROPERTIES or is_idle_jaas(name):
+        if name in AUTHORIZER_PROPERTIES or is_unscoped_jaas(name):
             refused.append(name)
         elif definition is None or is_acted_on(name) or _is_default(definition, altered[name]):
             continue

@@ -109,7 +109,7 @@ class ResourceKind:
         return definition.parse(text)
 
 
-def matches_of(text: str) -> dict[str, Pattern]:
+def parse_client_patterns(text: str) -> dict[str, Pattern]:
     """Parse the `match` setting of a subscription: patterns by the client attribute that they are matched with.
 
     Raises:
@@ -133,7 +133,7 @@ def _check_client_metrics(_kind: ResourceKind, settings: Settings, _of_broker: B
     if not INTERVAL_MS_MIN <= interval_ms <= INTERVAL_MS_MAX:
         limits = f"interval must be between {INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} (1 hour)"
         raise ResourceError(f"Invalid value {interval_ms} for interval.ms, {limits}")
-    matches_of(settings.get("match", ""))
+    parse_client_patterns(settings.get("match", ""))
 
 
 def _check_group(kind: ResourceKind, settings: Settings, of_broker: BrokerSettings) -> None:

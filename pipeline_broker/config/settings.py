@@ -10,7 +10,7 @@ import attrs
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.listeners import (
     LISTENER_PROPERTIES,
-    OF_ONE_LISTENER,
+    PER_LISTENER_LIMITS,
     PREFIX,
     read_endpoints,
 )
@@ -220,11 +220,11 @@ def is_acted_on(name: str) -> bool:
     """Return whether this broker acts on a property, with or without the prefix of a listener."""
     prefixed = PREFIXED.fullmatch(name)
     if prefixed:
-        return prefixed[1] in LISTENER_PROPERTIES | OF_ONE_LISTENER
+        return prefixed[1] in LISTENER_PROPERTIES | PER_LISTENER_LIMITS
     return name in ACTED_ON or name in AUTHORIZER_PROPERTIES
 
 
-def is_idle_jaas(name: str) -> bool:
+def is_unscoped_jaas(name: str) -> bool:
     """Return whether `name` is a `sasl.jaas.config` that no listener reads: without a listener or a mechanism."""
     return name == JAAS or (PREFIXED.fullmatch(name) is not None and name.split(".", 3)[3] == JAAS)
 
@@ -286,7 +286,7 @@ def _ineffective_warnings(config: BrokerConfig) -> list[str]:
     warnings += [
         f"warning: {name} has no effect: write {PREFIX}<listener>.<mechanism>.{JAAS}"
         for name in config.properties
-        if is_idle_jaas(name)
+        if is_unscoped_jaas(name)
     ]
     controllers = {name.upper() for name in config.controller_listener_names}
     prefixes = {name.split(".")[2].upper() for name in config.properties if name.startswith(PREFIX)}

@@ -22,11 +22,11 @@ class SettingsWarnings:
     def __init__(self) -> None:
         self._logged: set[str] = set()
 
-    def tell(self, names: Iterable[str]) -> None:
+    def warn_about_properties(self, names: Iterable[str]) -> None:
         lines = {name: warning_of_change(name) for name in names}
         self._warn({name: line for name, line in lines.items() if line is not None})
 
-    def tell_of_topic(self, names: Iterable[str]) -> None:
+    def warn_about_topic_settings(self, names: Iterable[str]) -> None:
         self._warn({name: warning_of(f"the topic setting {name}") for name in names if name not in TOPIC_ACTED_ON})
 
     def _warn(self, lines: Mapping[str, str]) -> None:

@@ -101,7 +101,7 @@ class ServeOptions:
         for host in config.connection_limit_overrides():
             _check_host(host)
         if options["host"] is not None or options["port"] is not None:
-            config = config.listening_at(options["host"], options["port"])
+            config = config.with_endpoint(options["host"], options["port"])
         return cls(
             mode=mode_of(options["mode"], config),
             flush=options["flush"],

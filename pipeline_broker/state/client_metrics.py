@@ -11,7 +11,7 @@ import attrs
 from pipeline_broker.base.patterns import MATCH_WORK_MAX, Pattern
 from pipeline_broker.config.properties import ConfigError, Settings
 from pipeline_broker.config.resolution import BrokerSettings
-from pipeline_broker.config.resources import CLIENT_METRICS, RESOURCE_KINDS, matches_of
+from pipeline_broker.config.resources import CLIENT_METRICS, RESOURCE_KINDS, parse_client_patterns
 from pipeline_broker.state.cluster import ClusterState
 from pipeline_broker.wire.error import ErrorCode, KafkaError
 
@@ -189,7 +189,7 @@ class ClientMetrics:
             ConfigError: there would be too many patterns.
         """
         others = sum(len(each) for other, each in self._patterns().items() if other != name)
-        if others + len(matches_of(settings.get("match", ""))) > PATTERNS_MAX:
+        if others + len(parse_client_patterns(settings.get("match", ""))) > PATTERNS_MAX:
             raise ConfigError(
                 f"match: all subscriptions together may have {PATTERNS_MAX} patterns. Delete others first."
             )
@@ -199,7 +199,7 @@ class ClientMetrics:
         generation = self._cluster.generations[_KIND.key]
         if generation != self._matches_generation:
             texts = {name: self._cluster.settings((_KIND.key, name)) for name in self._cluster.names(_KIND.key)}
-            self._matches = {name: matches_of(settings.get("match", "")) for name, settings in texts.items()}
+            self._matches = {name: parse_client_patterns(settings.get("match", "")) for name, settings in texts.items()}
             self._matches_generation = generation
         return self._matches
 

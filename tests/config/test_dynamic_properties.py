@@ -3,11 +3,11 @@
 import attrs
 import pytest
 
-from pipeline_broker.config.changes import ONLY_OF_A_LISTENER, NotDynamicError, Operation, alter_broker_settings
+from pipeline_broker.config.changes import ONLY_WITH_LISTENER_PREFIX, NotDynamicError, Operation, alter_broker_settings
 from pipeline_broker.config.properties import ConfigError, broker_properties
-from pipeline_broker.config.reconfiguration import CLASS_LISTS, check_acts
+from pipeline_broker.config.reconfiguration import CLASS_LISTS, check_has_effect
 from pipeline_broker.config.resolution import BrokerSettings, topic_entries
-from pipeline_broker.config.settings import config_with, is_acted_on, is_idle_jaas, parse_settings
+from pipeline_broker.config.settings import config_with, is_acted_on, is_unscoped_jaas, parse_settings
 from pipeline_broker.config.share_settings import share_settings
 from tests.tables import each_row
 
@@ -59,11 +59,11 @@ def counting(name, text):
 
 def altered(name, text):
     own = alter_broker_settings({}, [(name, Operation.SET, text)])
-    check_acts(own, [name])
+    check_has_effect(own, [name])
     return own
 
 
-ACTING = [each for each in DYNAMIC if is_acted_on(each.name) and not is_idle_jaas(each.name)]
+ACTING = [each for each in DYNAMIC if is_acted_on(each.name) and not is_unscoped_jaas(each.name)]
 IDLE = [each for each in DYNAMIC if not is_acted_on(each.name)]
 
 
@@ -73,7 +73,7 @@ def each_property(definitions):
 
 @each_property(ACTING)
 def test_a_dynamic_property_that_is_acted_on_changes_what_counts(definition):
-    name = PREFIX * (definition.name in ONLY_OF_A_LISTENER or definition.name == "sasl.enabled.mechanisms")
+    name = PREFIX * (definition.name in ONLY_WITH_LISTENER_PREFIX or definition.name == "sasl.enabled.mechanisms")
     name, text = name + definition.name, another(definition)
 
     assert altered(name, text) == {name: definition.canonical(text)}
@@ -99,7 +99,7 @@ def test_one_without_effect_may_have_its_default(definition):
     assert altered(definition.name, definition.default) == {definition.name: text}
 
 
-@each_property([each for each in IDLE if each not in NAMES_CLASSES and not is_idle_jaas(each.name)])
+@each_property([each for each in IDLE if each not in NAMES_CLASSES and not is_unscoped_jaas(each.name)])
 def test_any_other_one_without_effect_is_kept_as_in_kafka(definition):
     text = another(definition)
     assert altered(definition.name, text) == {definition.name: definition.canonical(text)}

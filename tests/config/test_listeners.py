@@ -137,7 +137,10 @@ def test_one_listener_may_be_the_control_plane():
         ([("listeners", "PLAINTEXT://h:99999")], "NAME://host:port"),
         ([("listeners", "9092")], "NAME://host:port"),
         ([("listeners", "IN://h:9092")], "no security protocol for IN"),
-        ([("listeners", "CONTROLLER://h:1"), ("controller.listener.names", "CONTROLLER")], "every listener is the controller's"),
+        (
+            [("listeners", "CONTROLLER://h:1"), ("controller.listener.names", "CONTROLLER")],
+            "every listener is the controller's",
+        ),
         ([("listeners", "PLAINTEXT://h:1,plaintext://h:2")], "PLAINTEXT is the name of two listeners"),
         ([("listeners", "IN://h:1,ADMIN://h:1"), MAP], "more than one listener has port 1"),
         ([("listeners", "IN://127.0.0.1:1,ADMIN://127.0.0.2:1"), MAP], "more than one listener has port 1"),
@@ -156,7 +159,7 @@ def test_one_listener_may_be_the_control_plane():
         ([("max.connection.creation.rate", "0")], "no client could connect"),
         ([("listener.name.plaintext.max.connections", "0")], "listener.name.plaintext.max.connections: 0 is not"),
         ([("listener.name.plaintext.max.connection.creation.rate", "0")], "no client could connect"),
-        ([("listener.name.PLAINTEXT.max.connections", "1")], "in lower case there"),
+        ([("listener.name.PLAINTEXT.max.connections", "1")], "must be in lower case"),
         ([("listener.name.plaintext.max.connections", "x")], "listener.name.plaintext.max.connections: 'x'"),
     ],
 )
@@ -196,7 +199,7 @@ def test_the_command_line_moves_the_first_listener_that_is_served():
     config, _ = parse_settings(
         [("listeners", "CONTROLLER://h:1,IN://h:2,ADMIN://h:3"), ("controller.listener.names", "CONTROLLER"), MAP]
     )
-    moved = config.listening_at("::1", 0)
+    moved = config.with_endpoint("::1", 0)
     assert moved.listeners == ("CONTROLLER://h:1", "IN://[::1]:0", "ADMIN://h:3")
     assert moved.properties["listeners"] == "CONTROLLER://h:1,IN://[::1]:0,ADMIN://h:3"
-    assert config.listening_at(None, 7).listeners[1] == "IN://h:7"
+    assert config.with_endpoint(None, 7).listeners[1] == "IN://h:7"

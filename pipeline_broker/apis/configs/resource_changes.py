@@ -31,7 +31,7 @@ from pipeline_broker.config.changes import (
     check_list_operations,
 )
 from pipeline_broker.config.properties import ConfigError, topic_properties
-from pipeline_broker.config.reconfiguration import check_acts
+from pipeline_broker.config.reconfiguration import check_has_effect
 from pipeline_broker.config.resources import CLIENT_METRICS, RESOURCE_KINDS, ResourceError
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.outcome import Write
@@ -176,7 +176,7 @@ def _alter_topic(call: Call, alteration: Alteration, *, validate_only: bool) -> 
     if validate_only or not operations:
         return None
     warn_of_durability(f"topic {name}", before, after)
-    call.broker.settings_warnings.tell_of_topic(alteration.sets)
+    call.broker.settings_warnings.warn_about_topic_settings(alteration.sets)
     # None removes a setting from the topic.
     removed = dict.fromkeys(topic.configs.keys() - altered.keys())
     return catalogue.alter_configs(name, {**altered, **removed}), call.broker.topic_durable
@@ -196,7 +196,7 @@ def _alter_broker(
         own = broker.cluster.latest_settings(key)
         operations = alteration.operations(own, ErrorCode.INVALID_REQUEST)
         altered = alter_broker_settings(own, operations, for_all=for_all)
-        check_acts(altered, alteration.sets)
+        check_has_effect(altered, alteration.sets)
         before = flush_rules_of({}, broker.settings)
         after = flush_rules_of({}, broker.layers.settings_with(key, altered))
         check_durability(call, before, after)
@@ -209,7 +209,7 @@ def _alter_broker(
         if validate_only or not operations:
             return None
         warn_of_durability("topics without settings of their own", before, after)
-        broker.settings_warnings.tell(alteration.sets)
+        broker.settings_warnings.warn_about_properties(alteration.sets)
         return broker.cluster.alter(key, altered), functools.partial(broker.settings_durable, adopt=adopt)
     finally:
         broker.altering.leave(call)

@@ -111,7 +111,7 @@ def _create(
             )  # may have changed between turns
             changes.append((broker.topics.create(new), functools.partial(broker.topic_durable, made=made)))
             warn_of_durability(f"topic {wanted.name}", inherited, own)
-            broker.settings_warnings.tell_of_topic(given)
+            broker.settings_warnings.warn_about_topic_settings(given)
     except TopicError as error:
         return _refusal(wanted.name, error.code, error.message)
     except ConfigError as error:
