@@ -1,4 +1,4 @@
-"""What is expected here was asked of Apache Kafka 4.3.1."""
+"""Changes to settings; the expected results come from Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -24,7 +24,7 @@ from pipeline_broker.config.properties import ConfigError
         ("listeners", False),
     ],
 )
-def test_for_all_brokers_only_the_limits_and_processors_of_a_listener_are_set(name, allowed):
+def test_only_limits_and_processors_of_a_listener_can_be_set_for_all_brokers(name, allowed):
     changes = [(name, Operation.SET, "5")]
     alter_broker_settings({}, changes)
     if allowed:
@@ -36,7 +36,7 @@ def test_for_all_brokers_only_the_limits_and_processors_of_a_listener_are_set(na
     assert caught.value.client_message == said
 
 
-def test_settings_of_a_new_topic_are_checked_and_put_in_kafkas_form():
+def test_settings_of_a_new_topic_are_checked_and_made_canonical():
     given = {"retention.ms": " +7000 ", "preallocate": "TRUE"}
     assert check_topic_settings(given) == {"retention.ms": "7000", "preallocate": "true"}
 
@@ -96,7 +96,7 @@ def test_a_refused_change_changes_nothing(name, operation, text):
     assert own == {"retention.ms": "5", "max.compaction.lag.ms": "9"}
 
 
-def test_a_running_broker_takes_what_may_change_and_unknown_names():
+def test_a_running_broker_accepts_dynamic_properties_and_unknown_names():
     changes = [
         ("log.retention.ms", Operation.SET, "777600000"),
         ("no.such", Operation.SET, "1"),
@@ -220,7 +220,7 @@ def test_only_lists_of_a_broker_are_appended_to(name, said):
         ),
     ],
 )
-def test_a_client_is_told_in_kafkas_words_why_a_topic_refuses(name, operation, text, said):
+def test_a_refused_topic_setting_has_kafkas_message(name, operation, text, said):
     with pytest.raises(ConfigError) as caught:
         alter_topic_settings({"max.compaction.lag.ms": "9"}, [(name, operation, text)])
     assert caught.value.client_message == said

@@ -1,4 +1,4 @@
-"""What the command line says to a setting that cannot be used."""
+"""Errors and warnings of the command line about settings."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_a_wrong_line_in_a_file_ends_with_one_line_and_2(tmp_path):
     assert "broker.toml" in line
 
 
-def test_a_property_not_acted_on_yet_is_one_warning_line(broker_process):
+def test_a_property_without_effect_gives_one_warning_line(broker_process):
     broker = broker_process(settings=["log.cleaner.threads=2"])
     broker.stop()
     assert broker.stderr.splitlines() == [

@@ -1,4 +1,6 @@
-"""docs/reference/configuration.md lists every property that acts; its tables are generated (tests/scripts)."""
+"""docs/reference/configuration.md documents every property with an effect; tests/scripts checks its generated
+tables.
+"""
 
 import re
 from pathlib import Path
@@ -10,7 +12,7 @@ from pipeline_broker.config.topic_settings import TOPIC_ACTED_ON
 DOCUMENT = (Path(__file__).parents[2] / "docs/reference/configuration.md").read_text(encoding="utf-8")
 
 
-def test_every_property_that_acts_has_a_meaning():
+def test_every_property_with_an_effect_is_documented():
     assert [name for name in ACTED_ON if not broker_properties()[name].documentation] == []
     assert [name for name in TOPIC_ACTED_ON if not topic_properties()[name].documentation] == []
 

@@ -1,4 +1,4 @@
-"""A dynamic property acts, or is kept without effect as in Kafka, unless it promises safety or names a class."""
+"""A dynamic property has an effect or is stored as in Kafka, unless it promises security or names a class."""
 
 import attrs
 import pytest
@@ -32,11 +32,11 @@ OTHERS = {
     "ssl.client.auth": "required",
     "ssl.enabled.protocols": "TLSv1.3",
 }
-"""Values that differ from the default where neither a number nor a text of any kind does."""
+"""Values other than the default, for properties with their own syntax."""
 
 
 def another(definition):
-    """A value that may be set and is not the default."""
+    """Return an allowed value other than the default."""
     if definition.name in OTHERS:
         return OTHERS[definition.name]
     if definition.type == "boolean":
@@ -47,8 +47,8 @@ def another(definition):
     return "0.7" if definition.type == "double" else "other"
 
 
-def counting(name, text):
-    """All that the broker acts by, with a dynamic setting or without any."""
+def effective(name, text):
+    """Return everything that determines the behavior of the broker, with one dynamic setting or none."""
     started, _ = parse_settings(LISTENERS)
     config = started if name is None else config_with(started, {name: text})
     settings = BrokerSettings(static=config.properties, dynamic=config.changed)
@@ -64,7 +64,7 @@ def altered(name, text):
 
 
 ACTING = [each for each in DYNAMIC if is_acted_on(each.name) and not is_unscoped_jaas(each.name)]
-IDLE = [each for each in DYNAMIC if not is_acted_on(each.name)]
+WITHOUT_EFFECT = [each for each in DYNAMIC if not is_acted_on(each.name)]
 
 
 def each_property(definitions):
@@ -72,19 +72,19 @@ def each_property(definitions):
 
 
 @each_property(ACTING)
-def test_a_dynamic_property_that_is_acted_on_changes_what_counts(definition):
+def test_a_dynamic_property_with_an_effect_changes_the_configuration(definition):
     name = PREFIX * (definition.name in ONLY_WITH_LISTENER_PREFIX or definition.name == "sasl.enabled.mechanisms")
     name, text = name + definition.name, another(definition)
 
     assert altered(name, text) == {name: definition.canonical(text)}
-    assert counting(name, text) != counting(None, None)
+    assert effective(name, text) != effective(None, None)
 
 
-NAMES_CLASSES = [each for each in IDLE if each.type == "class" or each.name in CLASS_LISTS]
+NAMES_CLASSES = [each for each in WITHOUT_EFFECT if each.type == "class" or each.name in CLASS_LISTS]
 
 
 @each_property(NAMES_CLASSES)
-def test_one_that_names_a_class_is_refused(definition):
+def test_a_property_that_names_a_class_is_refused(definition):
     text = another(definition)
     with pytest.raises(ConfigError) as caught:
         altered(definition.name, text)
@@ -93,14 +93,14 @@ def test_one_that_names_a_class_is_refused(definition):
     )
 
 
-@each_property([each for each in IDLE if each.default is not None])
-def test_one_without_effect_may_have_its_default(definition):
+@each_property([each for each in WITHOUT_EFFECT if each.default is not None])
+def test_a_property_without_effect_can_be_set_to_its_default(definition):
     text = definition.canonical(definition.default)
     assert altered(definition.name, definition.default) == {definition.name: text}
 
 
-@each_property([each for each in IDLE if each not in NAMES_CLASSES and not is_unscoped_jaas(each.name)])
-def test_any_other_one_without_effect_is_kept_as_in_kafka(definition):
+@each_property([each for each in WITHOUT_EFFECT if each not in NAMES_CLASSES and not is_unscoped_jaas(each.name)])
+def test_any_other_property_without_effect_is_stored_as_in_kafka(definition):
     text = another(definition)
     assert altered(definition.name, text) == {definition.name: definition.canonical(text)}
 
@@ -115,7 +115,7 @@ def test_any_other_one_without_effect_is_kept_as_in_kafka(definition):
         PREFIX + "log.preallocate",
     ],
 )
-def test_what_counts_only_at_a_start_or_elsewhere_is_refused(name):
+def test_a_property_with_an_effect_only_at_a_start_or_elsewhere_is_refused(name):
     with pytest.raises(NotDynamicError) as caught:
         altered(name, "true")
     assert caught.value.client_message == f"Cannot update these configs dynamically: [{name}]"

@@ -1,4 +1,4 @@
-"""Files as people have them for Apache Kafka start this broker as they are."""
+"""Configuration files for Apache Kafka start this broker without changes."""
 
 import urllib.request
 
@@ -100,7 +100,7 @@ def sasl(user, password):
     return {"sasl.mechanism": "PLAIN", "sasl.username": user, "sasl.password": password}
 
 
-def test_a_node_in_combined_mode_starts_and_one_line_says_that_its_controller_is_not_served(broker_process, tmp_path):
+def test_a_node_in_combined_mode_starts_with_one_warning_that_its_controller_is_not_served(broker_process, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text(COMBINED.format(data=tmp_path / "kraft-combined-logs"), encoding="utf-8")
     broker = broker_process(arguments=["--config", str(file)])
@@ -112,15 +112,15 @@ def test_a_node_in_combined_mode_starts_and_one_line_says_that_its_controller_is
     assert "does not serve it" in line
 
 
-def test_a_listener_of_all_interfaces_is_served_with_metrics_and_what_has_no_effect_is_one_line(
+def test_a_listener_on_all_interfaces_is_served_with_metrics_and_one_warning_names_ineffective_properties(
     broker_process, tmp_path
 ):
     file = tmp_path / "server.properties"
     text = COMBINED.replace("PLAINTEXT://127.0.0.1:9092", "PLAINTEXT://:9092")
     file.write_text(text.format(data=tmp_path / "kraft-combined-logs"), encoding="utf-8")
     broker = broker_process(arguments=["--config", str(file), "--metrics", "0"])
-    idle, controller, metrics = broker.stderr.splitlines()
-    assert idle == (
+    ignored, controller, metrics = broker.stderr.splitlines()
+    assert ignored == (
         "warning: controller.quorum.bootstrap.servers, num.recovery.threads.per.data.dir are accepted, but this broker "
         "does not act on them"
     )
@@ -130,7 +130,7 @@ def test_a_listener_of_all_interfaces_is_served_with_metrics_and_what_has_no_eff
 
 
 @pytest.mark.clients
-def test_users_of_a_jaas_line_come_by_sasl_over_tls_and_only_super_users_may_act(secure, tmp_path):
+def test_users_of_a_jaas_line_authenticate_by_sasl_over_tls_and_only_super_users_are_authorized(secure, tmp_path):
     import confluent_kafka
     from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -146,7 +146,7 @@ def test_users_of_a_jaas_line_come_by_sasl_over_tls_and_only_super_users_may_act
 
 
 @pytest.mark.clients
-def test_a_wrong_password_gets_nobody_in(secure, tmp_path):
+def test_a_wrong_password_fails_authentication(secure, tmp_path):
     import confluent_kafka
     from confluent_kafka.admin import AdminClient
 
@@ -160,7 +160,7 @@ def test_a_wrong_password_gets_nobody_in(secure, tmp_path):
 
 
 @pytest.mark.clients
-def test_a_certificate_becomes_a_principal_by_the_mapping_rules(secure, authority, tmp_path):
+def test_mapping_rules_turn_a_certificate_into_a_principal(secure, authority, tmp_path):
     from confluent_kafka.admin import AdminClient, NewTopic
 
     port = int(listeners_of(tmp_path, secure.port).rpartition(":")[2])
@@ -184,7 +184,7 @@ def test_a_certificate_becomes_a_principal_by_the_mapping_rules(secure, authorit
 
 
 def listeners_of(tmp_path, port):
-    """Of INTERNAL last: what the broker shows as its own setting."""
+    """Return `listeners` as DescribeConfigs of the INTERNAL listener shows it."""
     from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
     admin = AdminClient(client_settings(tmp_path, port, **sasl("admin", "admin-secret")))

@@ -1,4 +1,4 @@
-"""Listeners as they are set; codes and texts were asked of Apache Kafka 4.3.1."""
+"""Listeners in settings; error codes and messages come from Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -36,14 +36,14 @@ def test_each_listener_has_a_name_an_address_and_a_protocol():
     assert outside.mechanisms == ("PLAIN",)
 
 
-def test_what_is_not_advertised_differently_is_advertised_as_it_listens():
+def test_by_default_a_listener_advertises_its_own_address():
     assert [
         (listener.advertised_host, listener.advertised_port)
         for listener in listeners_of(("listeners", "IN://h:1,ADMIN://:2"), MAP).values()
     ] == [("h", 1), ("127.0.0.1", 2)]
 
 
-def test_the_prefix_of_a_listener_goes_over_what_is_set_for_all():
+def test_a_property_with_a_listeners_prefix_overrides_the_one_for_all():
     listeners = listeners_of(
         ("listeners", "IN://h:1,OUT://h:2"),
         MAP,
@@ -67,7 +67,7 @@ def test_the_prefix_of_a_listener_goes_over_what_is_set_for_all():
     assert (listeners["IN"].limit("max.connections"), listeners["OUT"].limit("max.connections")) == (None, 5)
 
 
-def test_what_is_changed_goes_over_what_it_was_started_with():
+def test_a_dynamic_property_overrides_the_static_one():
     started, _ = parse_settings([("listeners", "IN://h:1"), MAP, ("listener.name.in.max.connections", "5")])
     changed = config_with(started, {"listener.name.in.max.connections": "6", "listeners": "IN://h:1,ADMIN://h:2"})
     assert [listener.name for listener in changed.listener_configs] == ["IN", "ADMIN"]
@@ -75,7 +75,7 @@ def test_what_is_changed_goes_over_what_it_was_started_with():
     assert started.listener_configs[0].limit("max.connections") == 5
 
 
-def test_the_controllers_listener_is_not_served_and_said_so_once():
+def test_the_controllers_listener_is_not_served_with_one_warning():
     config, warnings = parse_settings(
         [
             ("listeners", "IN://h:1,CONTROLLER://h:2"),
@@ -90,20 +90,20 @@ def test_the_controllers_listener_is_not_served_and_said_so_once():
     ]
 
 
-def test_properties_of_a_listener_that_does_not_exist_are_said_not_to_count():
+def test_properties_of_an_unknown_listener_give_a_warning():
     _, warnings = parse_settings([("listener.name.inn.max.connections", "5")])
     assert warnings == ["warning: properties of listener.name.inn have no effect: listeners has no INN"]
 
 
 @pytest.mark.parametrize("name", ["sasl.jaas.config", "listener.name.plaintext.sasl.jaas.config"])
-def test_a_jaas_line_without_listener_or_mechanism_is_said_not_to_count(name):
+def test_a_jaas_line_without_listener_or_mechanism_gives_a_warning(name):
     _, warnings = parse_settings([(name, "x")])
     said = "has no effect: write listener.name.<listener>.<mechanism>.sasl.jaas.config"
     assert warnings == [f"warning: {name} {said}"]
     assert parse_settings([("listener.name.plaintext.plain.sasl.jaas.config", "x")])[1] == []
 
 
-def test_a_client_certificate_is_asked_for_beside_sasl_only_by_the_listeners_own_setting():
+def test_a_sasl_listener_requires_a_client_certificate_only_by_its_own_setting():
     pairs = (("listeners", "OUT://h:1"), MAP, ("ssl.client.auth", "required"))
     assert "ssl.client.auth" not in listeners_of(*pairs)["OUT"].properties
     own = ("listener.name.out.ssl.client.auth", "requested")
@@ -119,7 +119,7 @@ def test_a_client_certificate_is_asked_for_beside_sasl_only_by_the_listeners_own
         ([("listeners", "PLAINTEXT://h:1,SSL://h:2"), ("security.inter.broker.protocol", "SSL")], "SSL"),
     ],
 )
-def test_the_brokers_own_listener_is_privileged(pairs, privileged):
+def test_the_inter_broker_listener_is_privileged(pairs, privileged):
     listeners = listeners_of(*pairs, ("ssl.keystore.location", "/k.pem"))
     assert [name for name, listener in listeners.items() if listener.is_privileged] == [privileged] * bool(privileged)
 
@@ -163,16 +163,16 @@ def test_one_listener_may_be_the_control_plane():
         ([("listener.name.plaintext.max.connections", "x")], "listener.name.plaintext.max.connections: 'x'"),
     ],
 )
-def test_what_does_not_go_together_is_refused_in_one_line(pairs, message):
+def test_contradictory_properties_are_refused_in_one_line(pairs, message):
     assert message in str(refusal_of(*pairs))
 
 
-def test_two_listeners_share_a_port_where_one_is_ipv4_and_the_other_ipv6():
+def test_an_ipv4_and_an_ipv6_listener_may_share_a_port():
     assert len(listeners_of(("listeners", "IN://127.0.0.1:5,ADMIN://[::1]:5"), MAP)) == 2
     assert len(listeners_of(("listeners", "IN://127.0.0.1:0,ADMIN://127.0.0.1:0"), MAP)) == 2
 
 
-def test_a_client_is_refused_in_kafkas_words():
+def test_a_client_receives_kafkas_message():
     listed = "IN://127.0.0.1:1,ADMIN://127.0.0.1:1"
     shown = listed.replace(",", ", ")
     assert refusal_of(("listeners", listed), MAP).client_message == (
@@ -195,7 +195,7 @@ def test_a_client_is_refused_in_kafkas_words():
     )
 
 
-def test_the_command_line_moves_the_first_listener_that_is_served():
+def test_the_command_line_moves_the_first_served_listener():
     config, _ = parse_settings(
         [("listeners", "CONTROLLER://h:1,IN://h:2,ADMIN://h:3"), ("controller.listener.names", "CONTROLLER"), MAP]
     )

@@ -78,7 +78,7 @@ def test_wrong_values_are_refused_in_one_line_that_names_the_property(kind, valu
 
 
 @given(st.text())
-def test_a_secret_is_never_in_a_refusal(text):
+def test_an_error_never_shows_a_secret(text):
     definition = make_property("password", "of nothing")
     with pytest.raises(ConfigError) as caught:
         definition.parse("secret" + text)
@@ -91,7 +91,7 @@ texts = st.text() | numbers | st.sampled_from(["true", "FALSE", "a,b", " 1 "])
 
 @measured(number=0.05, other=0.1, refused=0.1)
 @given(st.sampled_from(["short", "int", "long", "double", "boolean", "list", "string"]), texts)
-def test_any_text_parses_to_a_stable_form_or_raises_the_one_error(kind, text):
+def test_any_text_parses_to_a_stable_form_or_raises_config_error(kind, text):
     definition = make_property(kind)
     try:
         value = definition.parse(text)
@@ -110,9 +110,9 @@ def test_any_text_parses_to_a_stable_form_or_raises_the_one_error(kind, text):
         ("mesage.max.bytes", "message.max.bytes"),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_nearest_one(name, nearest):
+def test_an_unknown_name_gets_a_hint_with_the_nearest_one(name, nearest):
     assert str(unknown_property(name, broker_properties())).endswith(f"did you mean {nearest}?")
 
 
-def test_a_name_like_no_other_gets_no_hint():
+def test_a_name_unlike_any_other_gets_no_hint():
     assert str(unknown_property("%%%%%%%%", broker_properties())) == "unknown property '%%%%%%%%'"

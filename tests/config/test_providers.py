@@ -1,4 +1,4 @@
-"""Values of config providers: resolved at the start only, within limits, refused otherwise, and never shown."""
+"""Values of config providers: resolved only at a start, within limits, and never shown."""
 
 import os
 
@@ -23,7 +23,7 @@ def declared(name, class_name, **parameters):
 ENVIRONMENT = declared("env", "EnvVarConfigProvider")
 
 
-def test_a_variable_of_the_environment_is_resolved(monkeypatch):
+def test_an_environment_variable_is_resolved(monkeypatch):
     monkeypatch.setenv("THREADS", "4")
     monkeypatch.setenv("USER_NAME", "bob")
     settings, secrets = resolve(
@@ -33,7 +33,7 @@ def test_a_variable_of_the_environment_is_resolved(monkeypatch):
     assert secrets == {"num.io.threads", "super.users"}
 
 
-def test_a_key_of_a_file_and_the_content_of_a_file_are_resolved(tmp_path):
+def test_a_key_in_a_file_and_the_content_of_a_file_are_resolved(tmp_path):
     (tmp_path / "secrets.toml").write_text("a.key = of \\\n  the file\nother=2\n")
     (tmp_path / "password").write_text("s3cret\n")
     settings, _ = resolve(
@@ -98,7 +98,7 @@ def test_without_providers_a_reference_refuses_the_start_and_other_dollars_are_t
     assert references("${a:b}-${c}-${d:e:f}") == ["${a:b}", "${d:e:f}"]
 
 
-def test_what_a_provider_gives_is_not_resolved_again(monkeypatch):
+def test_a_resolved_value_is_not_resolved_again(monkeypatch):
     monkeypatch.setenv("A", "${env:B}")
     monkeypatch.setenv("B", "secret")
     assert resolve({**ENVIRONMENT, "x": "${env:A}"})[0]["x"] == "${env:B}"
@@ -118,13 +118,13 @@ def test_a_resolved_value_is_never_shown(monkeypatch, tmp_path):
     topic = topic_entry("retention.ms", {}, settings)
     assert topic.definition.sensitive
     assert {synonym.value for synonym in topic.synonyms} == {None}
-    assert settings.inherited_value("retention.ms") == 86_400_000, "it counts all the same"
+    assert settings.inherited_value("retention.ms") == 86_400_000, "a secret value applies nevertheless"
     with pytest.raises(ConfigError) as refused:
         load_settings([file], ["num.partitions=${env:WRONG}"])
     assert "hunter2" not in str(refused.value)
     assert str(refused.value) == "num.partitions: the value is not allowed"
 
 
-def test_a_value_that_a_client_sends_is_text():
+def test_a_reference_in_a_value_from_a_client_stays_text():
     config, _ = parse_settings([("ssl.key.password", "${env:HOME}")])
     assert config.properties["ssl.key.password"] == "${env:HOME}"

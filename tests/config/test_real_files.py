@@ -1,4 +1,4 @@
-"""Shapes of server.properties that people run: each starts a broker, or is refused for what is missing here.
+"""Shapes of server.properties in use: each starts a broker, or is refused because it needs a missing feature.
 
 Each entry keeps one fact of public files, in lines of our own.
 """
@@ -68,7 +68,7 @@ def load(tmp_path, data):
 
 
 @pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES)
-def test_a_file_of_a_public_shape_is_taken(tmp_path, text):
+def test_a_file_of_a_public_shape_is_accepted(tmp_path, text):
     config, warnings = load(tmp_path, text.encode())
     assert config.listener_configs
     assert all("\n" not in warning for warning in warnings)
@@ -91,14 +91,14 @@ def test_a_file_of_a_public_shape_is_taken(tmp_path, text):
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9092\n", "clients cannot connect to this address"),
     ],
 )
-def test_a_file_that_kafka_would_refuse_or_that_names_what_is_not_here_is_refused_in_one_line(tmp_path, text, said):
+def test_a_file_that_is_invalid_or_names_an_unsupported_class_is_refused_in_one_line(tmp_path, text, said):
     with pytest.raises(ConfigError) as refused:
         load(tmp_path, text.encode())
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_a_comment_after_a_value_is_cut_only_where_no_value_has_one_and_one_warning_names_them(tmp_path):
+def test_a_trailing_comment_is_removed_only_from_values_without_blanks_and_one_warning_names_them(tmp_path):
     text = (
         "num.io.threads=4 # cores\nlisteners=PLAINTEXT://h:1 # mine\nbroker.rack=west # 1\nsuper.users=User:a # b\n"
         "ssl.key.password=p # q\nnum.partitions=2#3\n"
@@ -113,24 +113,24 @@ def test_a_comment_after_a_value_is_cut_only_where_no_value_has_one_and_one_warn
     assert line.startswith("warning: num.io.threads, listeners: ")
 
 
-def test_an_id_that_zookeeper_would_have_given_is_the_default_one(tmp_path):
+def test_a_generated_id_of_zookeeper_becomes_the_default(tmp_path):
     config, _ = load(tmp_path, b"broker.id=-1\n")
     assert config.node_id == 1
     assert config.properties["broker.id"] == "1"
 
 
-def test_an_advertised_listener_without_a_host_tells_clients_an_address(tmp_path):
+def test_an_advertised_listener_without_a_host_advertises_an_address(tmp_path):
     config, _ = load(tmp_path, b"listeners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://:9999\n")
     (listener,) = config.listener_configs
     assert (listener.advertised_host, listener.advertised_port) == ("127.0.0.1", 9999)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "latin-1", "gbk"])
-def test_comments_may_be_in_any_code_page(tmp_path, encoding):
+def test_comments_may_have_any_encoding(tmp_path, encoding):
     text = "broker.id=5\n# \u00e4\u00fc\n" if encoding == "latin-1" else "broker.id=5\n# \u4e2d\u6587\n"
     assert load(tmp_path, text.encode(encoding))[0].node_id == 5
 
 
-def test_a_consumers_name_is_not_the_misspelling_of_a_brokers():
+def test_a_consumer_setting_is_not_a_misspelled_broker_property():
     assert misspelled("fetch.min.bytes", ["fetch.max.bytes"]) is None
     assert misspelled("fetch.mix.bytes", ["fetch.max.bytes"]) == "fetch.max.bytes"

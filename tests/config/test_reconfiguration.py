@@ -1,4 +1,4 @@
-"""What a running broker refuses to become; codes and texts were asked of Apache Kafka 4.3.1."""
+"""Changes that a running broker refuses; error codes and messages come from Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_a_number_of_threads_at_most_doubles_or_halves(name, after, allowed):
 
 
 @pytest.mark.parametrize(("own", "after", "allowed"), [("2", "4", True), ("2", "5", False), (None, "6", True)])
-def test_so_does_the_number_of_one_listener_which_is_the_general_one_unless_set(own, after, allowed):
+def test_the_number_of_threads_of_a_listener_at_most_doubles_or_halves(own, after, allowed):
     name = "listener.name.external.num.network.threads"
     before = started(**({} if own is None else {name.replace(".", "_"): own}))
     changed = config_with(before, {name: after})
@@ -50,7 +50,7 @@ def test_so_does_the_number_of_one_listener_which_is_the_general_one_unless_set(
 
 @pytest.mark.parametrize("prefix", ["", "listener.name.external."])
 @pytest.mark.parametrize("name", ["max.connections", "max.connection.creation.rate"])
-def test_a_limit_of_0_would_let_nobody_take_it_back(name, prefix):
+def test_a_limit_of_0_is_refused_because_no_client_could_raise_it(name, prefix):
     before = started()
     with pytest.raises(ConfigError) as caught:
         check_change(before, config_with(before, {prefix + name: "0"}))
@@ -58,7 +58,7 @@ def test_a_limit_of_0_would_let_nobody_take_it_back(name, prefix):
     check_change(before, config_with(before, {prefix + name: "1"}))
 
 
-def test_the_protocol_of_a_listener_stays_and_another_listener_may_have_any():
+def test_the_protocol_of_an_existing_listener_cannot_change():
     before = started()
     moved = "PLAINTEXT:PLAINTEXT,EXTERNAL:SASL_PLAINTEXT"
     secure = {"listener.name.external.sasl.enabled.mechanisms": "SCRAM-SHA-256"}

@@ -1,4 +1,4 @@
-"""What one property demands of another: refused in one line that names both."""
+"""Contradictory properties are refused in one line that names both."""
 
 import pytest
 
@@ -39,7 +39,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("texts", "said"), REFUSED, ids=[" ".join(texts) for texts, _ in REFUSED])
-def test_what_does_not_go_together_is_refused(texts, said):
+def test_contradictory_properties_are_refused(texts, said):
     with pytest.raises(ConfigError, match=said) as refused:
         parse_settings(text.split("=") for text in texts)
     assert "\n" not in str(refused.value)
@@ -56,5 +56,5 @@ def test_what_does_not_go_together_is_refused(texts, said):
         [f"group.share.assignors={CLASSES}SimpleAssignor"],
     ],
 )
-def test_what_goes_together_is_taken(texts):
+def test_consistent_properties_are_accepted(texts):
     assert parse_settings(text.split("=") for text in texts)

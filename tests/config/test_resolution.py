@@ -1,4 +1,4 @@
-"""What is expected here was asked of Apache Kafka 4.3.1."""
+"""Precedence of settings; the expected results come from Apache Kafka 4.3.1."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_topic_without_settings_shows_the_brokers_default_under_its_name():
     assert entry.synonyms == (Synonym("log.cleanup.policy", "delete", Source.DEFAULT),)
 
 
-def test_a_topics_own_setting_counts_first():
+def test_a_topics_own_setting_takes_precedence():
     entry = topic_entry("cleanup.policy", {"cleanup.policy": ""}, NOTHING)
     assert (entry.value, entry.source) == ("", Source.DYNAMIC_TOPIC)
     assert entry.synonyms == (
@@ -44,7 +44,7 @@ def test_some_topic_settings_have_no_synonyms(name):
     assert topic_entry(name, {}, NOTHING).synonyms == ()
 
 
-def test_what_only_a_plug_in_knows_is_shown_as_a_secret_and_what_is_of_a_listener_as_what_it_is():
+def test_an_unknown_property_is_a_secret_and_one_of_a_listener_has_the_type_of_its_base():
     static = {"super.users": "User:a", "listener.name.external.max.connections": "50"}
     entries = {entry.definition.name: entry for entry in broker_entries(BrokerSettings(static=static))}
     foreign = entries["super.users"]
@@ -54,7 +54,7 @@ def test_what_only_a_plug_in_knows_is_shown_as_a_secret_and_what_is_of_a_listene
     assert own.synonyms[1] == Synonym("max.connections", "2147483647", Source.DEFAULT)
 
 
-def test_layers_of_the_broker_count_in_kafkas_order():
+def test_layers_of_the_broker_have_kafkas_precedence():
     settings = BrokerSettings(
         static={"num.io.threads": "4"}, dynamic_default={"num.io.threads": "5"}, dynamic={"num.io.threads": "6"}
     )
@@ -78,7 +78,7 @@ def test_a_finer_unit_wins_over_a_coarser_one():
     assert (entry.value, entry.source) == ("777", Source.DYNAMIC_DEFAULT_BROKER)
 
 
-def test_an_unset_property_has_no_value_and_a_secret_shows_none():
+def test_unset_and_secret_properties_have_no_value():
     assert broker_entry("log.retention.ms", NOTHING).value is None
     assert broker_entry("log.retention.ms", NOTHING).synonyms == ()
     entry = broker_entry("ssl.keystore.password", BrokerSettings(static={"ssl.keystore.password": "abc"}))
@@ -86,14 +86,14 @@ def test_an_unset_property_has_no_value_and_a_secret_shows_none():
     assert entry.synonyms == (Synonym("ssl.keystore.password", None, Source.STATIC_BROKER),)
 
 
-def test_values_have_pythons_types():
+def test_values_are_parsed():
     own = {"max.message.bytes": "5", "preallocate": "true", "cleanup.policy": "compact,delete"}
     assert topic_value("max.message.bytes", own, NOTHING) == 5
     assert topic_value("preallocate", own, NOTHING) is True
     assert topic_value("cleanup.policy", own, NOTHING) == ("compact", "delete")
 
 
-def test_names_that_nobody_knows_are_shown_as_secrets_and_those_of_a_listener_with_their_base():
+def test_unknown_names_are_secrets_and_those_of_a_listener_have_their_base_as_a_synonym():
     settings = BrokerSettings(
         dynamic={"no.such": "1", "listener.name.x.max.connections": "7"}, dynamic_default={"num.io.threads": "5"}
     )
@@ -107,7 +107,7 @@ def test_names_that_nobody_knows_are_shown_as_secrets_and_those_of_a_listener_wi
     assert entry.synonyms == (Synonym("num.io.threads", "5", Source.DYNAMIC_DEFAULT_BROKER),)
 
 
-def test_a_coarser_unit_is_a_synonym_only_beside_the_finer_one():
+def test_a_coarser_unit_is_a_synonym_only_if_the_finer_one_is_set():
     settings = BrokerSettings(static={"log.retention.minutes": "5"}, dynamic={"log.retention.ms": "777"})
     expected = [("log.retention.ms", 2), ("log.retention.minutes", 4), ("log.retention.hours", 5)]
     for entry in (topic_entry("retention.ms", {}, settings), broker_entry("log.retention.ms", settings)):
@@ -119,24 +119,24 @@ INHERITED = sorted(
     for name, it in topic_properties().items()
     if it.broker_property is not None and broker_properties()[it.broker_property].documentation
 )
-"""Those that the broker acts on."""
+"""Topic settings that inherit from a property with an effect."""
 
 
 @pytest.mark.parametrize("layer", ["static", "dynamic", "dynamic_default"])
-def test_whatever_a_broker_may_be_told_topics_can_inherit(layer):
-    """Else one setting, once taken, would end all that asks what a topic's are."""
+def test_topics_can_inherit_every_allowed_value_of_a_broker(layer):
+    """Otherwise an accepted broker setting would break every use of a topic's settings."""
     texts = ("-2", "-1", "0", "1", "2147483647", "9223372036854775807", "", "true", "0.5", "none", "a,b")
     refused = []
     for name in INHERITED:
         broker_property = topic_properties()[name].broker_property
-        for told in (broker_property, *(coarser for coarser, _ in COARSER.get(broker_property, ()))):
+        for name_of_broker in (broker_property, *(coarser for coarser, _ in COARSER.get(broker_property, ()))):
             for text in texts:
                 try:
-                    broker_properties()[told].parse(text)
+                    broker_properties()[name_of_broker].parse(text)
                 except ConfigError:
                     continue
                 try:
-                    topic_value(name, {}, BrokerSettings(**{layer: {told: text}}))
+                    topic_value(name, {}, BrokerSettings(**{layer: {name_of_broker: text}}))
                 except ConfigError as error:
-                    refused.append(f"{told}={text}: {error}")
+                    refused.append(f"{name_of_broker}={text}: {error}")
     assert refused == []

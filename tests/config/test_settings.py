@@ -33,7 +33,7 @@ def test_every_property_acted_on_says_what_it_means_and_no_other_does():
     assert documented == ACTED_ON | {"broker.id", "log.dir"}
 
 
-def test_what_topics_inherit_is_the_table_s_and_no_field():
+def test_the_inherited_properties_are_those_of_the_table_and_no_fields():
     inherited = {topic_properties()[name].broker_property for name in TOPIC_ACTED_ON}
     inherited |= {coarser for name in inherited for coarser, _ in COARSER.get(name, ())}
     assert inherited == INHERITED_BY_TOPICS
@@ -46,7 +46,7 @@ def test_every_field_is_read_somewhere():
     assert {name for name, field in fields.items() if not re.search(rf"(config|self)\.{field}\b", code)} == set()
 
 
-def test_what_changes_while_the_broker_runs_changes_the_configuration():
+def test_a_dynamic_property_changes_the_configuration():
     started, _ = parse_settings([("max.connections", "5"), ("num.partitions", "2")])
     changed = config_with(started, {"max.connections": "7", "log.retention.ms": "1", "num.partitions": "9"})
     assert (changed.max_connections, changed.num_partitions) == (7, 2)
@@ -56,11 +56,11 @@ def test_what_changes_while_the_broker_runs_changes_the_configuration():
         config_with(started, {"max.connections.per.ip": "0"})
 
 
-def test_nothing_set_gives_the_defaults_without_a_warning():
+def test_without_settings_all_defaults_apply_without_a_warning():
     assert parse_settings([]) == (BrokerConfig(), [])
 
 
-def test_settings_are_typed_and_kept_in_kafkas_form():
+def test_settings_are_parsed_and_kept_in_canonical_form():
     config, warnings = parse_settings([("num.io.threads", " +4"), ("auto.create.topics.enable", "False")])
     assert (config.num_io_threads, config.auto_create_topics_enable) == (4, False)
     assert config.properties == {"num.io.threads": "4", "auto.create.topics.enable": "false"}
@@ -75,7 +75,7 @@ def test_a_later_setting_wins_over_an_earlier_one_and_arguments_over_files(tmp_p
     assert (config.num_network_threads, config.num_io_threads, config.num_partitions) == (5, 3, 6)
 
 
-def test_one_line_names_all_properties_without_effect_and_none_that_says_what_this_broker_is():
+def test_one_warning_names_all_properties_without_effect_except_those_that_describe_a_single_broker():
     as_it_is = [
         ("process.roles", "broker,controller"),
         ("offsets.topic.replication.factor", "1"),
@@ -90,7 +90,7 @@ def test_one_line_names_all_properties_without_effect_and_none_that_says_what_th
 
 
 @pytest.mark.parametrize("name", ["ssl.engine.factory.class", "listener.name.plaintext.num.partitions", "rsm.config.x"])
-def test_a_property_not_acted_on_yet_gives_one_warning_line(name):
+def test_a_property_without_effect_gives_one_warning(name):
     _, warnings = parse_settings([(name, "3"), (name, "3")])
     assert warnings == [f"warning: {name} is accepted, but this broker does not act on it"]
 
@@ -127,7 +127,7 @@ def test_a_wrong_setting_is_refused_in_one_line(name, text, message):
 
 
 @pytest.mark.parametrize("name", ["super.users", "allow.everyone.if.no.acl.found"])
-def test_rules_of_access_that_nobody_asks_give_a_warning(name):
+def test_authorizer_properties_without_an_authorizer_give_a_warning(name):
     text = "User:a" if name == "super.users" else "true"
     _, warnings = parse_settings([(name, text)])
     assert warnings == [
@@ -147,7 +147,7 @@ def test_rules_of_access_that_nobody_asks_give_a_warning(name):
         ("rsm.config.x", "rsm.config.x is accepted, but this broker does not act on it"),
     ],
 )
-def test_a_change_without_effect_is_told_with_its_reason(name, line):
+def test_a_change_without_effect_gives_a_warning_with_its_reason(name, line):
     assert warning_of_change(name) == line
 
 
@@ -170,7 +170,7 @@ def test_kafkas_own_properties_for_one_node_are_accepted():
     assert config.directory(None) == Path("/tmp/kraft-combined-logs")
 
 
-def test_former_names_set_what_they_became():
+def test_former_names_set_the_current_properties():
     config, warnings = parse_settings([("broker.id", "4"), ("log.dir", "/a")])
     assert (config.node_id, config.directory(None), warnings) == (4, Path("/a"), [])
     with pytest.raises(ConfigError, match="must agree"):
@@ -184,7 +184,7 @@ def test_the_id_is_a_setting_under_both_of_its_names(name):
     assert config.properties == {"node.id": "4", "broker.id": "4"}
 
 
-def test_limits_of_single_addresses_are_read():
+def test_connection_limits_of_single_addresses_are_parsed():
     config, _ = parse_settings([("max.connections.per.ip.overrides", "127.0.0.1:3, ::1:4")])
     assert config.connection_limit_overrides() == {"127.0.0.1": 3, "::1": 4}
 

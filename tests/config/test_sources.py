@@ -12,7 +12,7 @@ def read(tmp_path, text, name="server.properties"):
     return read_settings_file(path)
 
 
-def test_an_argument_is_cut_at_the_first_equals_sign():
+def test_an_argument_is_split_at_the_first_equals_sign():
     assert read_argument("listeners = PLAINTEXT://h:1?a=b") == ("listeners", "PLAINTEXT://h:1?a=b")
 
 
@@ -22,7 +22,7 @@ def test_an_argument_without_a_name_and_a_value_is_refused(argument):
         read_argument(argument)
 
 
-def test_a_properties_file_is_read_as_java_reads_it(tmp_path):
+def test_a_properties_file_is_parsed_as_in_java(tmp_path):
     text = (
         "# comment\n! another\n\nnum.io.threads=4\n  num.partitions : 3\nlog.dirs /data/a\\ b\n"
         "log.cleanup.policy=compact,\\\n    delete\nempty=\r\nbroker.rack=\\u00e9\\t!\nwin.path=c:\\\\x\\\\\nlast=1"
@@ -64,13 +64,13 @@ def test_a_toml_file_gives_dotted_names_for_tables_and_quoted_keys(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["a = ", "a = 1979-05-27", "a = [[1]]"])
-def test_a_toml_file_that_cannot_be_used_is_one_line(tmp_path, text):
+def test_an_invalid_toml_file_gives_a_one_line_error(tmp_path, text):
     with pytest.raises(ConfigError, match=r"broker\.toml") as caught:
         read(tmp_path, text, "broker.toml")
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_directory_or_binary_file_is_one_line(tmp_path):
+def test_a_missing_file_a_directory_and_a_binary_file_give_a_one_line_error(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     for path in (tmp_path / "absent", tmp_path, tmp_path / "binary"):
         with pytest.raises(ConfigError, match="cannot read"):

@@ -1,4 +1,4 @@
-"""Settings that were stored by an earlier start are read, or the setting that cannot be is named."""
+"""Settings that an earlier start stored are readable, or an error names the invalid one."""
 
 import pytest
 
@@ -22,12 +22,12 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("kind", [*SOUND, "of another release"])
-def test_values_are_read_and_names_of_another_release_pass(kind):
+def test_valid_values_and_names_of_another_release_pass(kind):
     check_stored_settings(kind, SOUND.get(kind, {}) | {"of.another.release": "anything"})
 
 
 @pytest.mark.parametrize(("kind", "name"), BROKEN)
-def test_a_value_that_cannot_be_is_refused_without_being_shown(kind, name):
+def test_an_invalid_value_is_refused_without_being_shown(kind, name):
     value = "(secret" if name == "match" else "secret"
     with pytest.raises(ConfigError) as refused:
         check_stored_settings(kind, SOUND[kind] | {name: value})

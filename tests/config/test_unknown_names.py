@@ -1,4 +1,4 @@
-"""A name that Kafka does not know is ignored with a warning, unless it is the misspelling of one that it knows."""
+"""An unknown name is ignored with a warning, unless it is a misspelling of a known one."""
 
 import pytest
 from hypothesis import given
@@ -38,7 +38,7 @@ def test_a_name_within_two_edits_of_a_known_one_is_a_misspelling(name, meant):
 
 
 @given(st.text("ab", max_size=6), st.text("ab", max_size=6))
-def test_edits_are_the_distance_of_levenshtein(first, second):
+def test_edits_returns_the_levenshtein_distance(first, second):
     def distance(one, other):
         if not one or not other:
             return len(one) + len(other)
@@ -53,7 +53,7 @@ def test_edits_are_the_distance_of_levenshtein(first, second):
 
 
 @given(st.sampled_from(NAMES), st.integers(0, 60), st.sampled_from("ax."))
-def test_one_letter_too_many_is_refused_with_the_name_that_was_meant(name, place, letter):
+def test_one_letter_too_many_is_refused_with_the_intended_name(name, place, letter):
     wrong = name[:place] + letter + name[place:]
     if wrong in broker_properties() or wrong in FORMER_NAMES:
         return
