@@ -1,7 +1,7 @@
-"""Which error codes a response carries: each `error_code` of it, wherever it stands.
+"""Error codes of a response: its own, and those of its topics, partitions and other parts.
 
-Rules of this file: it reads the declarations of messages, so a new API needs nothing here. Kafka counts the codes of a
-response in the same places (`AbstractResponse.errorCounts`): the one of the whole and those of its parts, NONE too.
+The declarations of messages say where an `error_code` is, so a new API needs no code here. Kafka counts the same codes,
+including NONE (`AbstractResponse.errorCounts`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ __all__ = ["count_errors", "error_name", "errors_of"]
 
 ERROR_CODE = "error_code"
 ELEMENTS_MAX = 5_000
-"""Of one response, 0.7 microseconds each: one with 200,000 partitions would block the event loop for 140 ms."""
+"""Elements counted in one response. Each takes 0.7 us: 200,000 partitions would block the event loop for 140 ms."""
 
 
-class _Places(NamedTuple):
-    """Where codes stand in one struct: in itself, and in which of its fields with their places."""
+class _ErrorFields(NamedTuple):
+    """The error code of a struct, and the fields that contain structs with error codes.
+
+    `inner` has the name of each such field, whether it is an array, and the fields of its structs.
+    """
 
     has_code: bool
-    inner: tuple[tuple[str, bool, _Places], ...]
+    inner: tuple[tuple[str, bool, _ErrorFields], ...]
 
 
 @cache
-def _places(message: type, struct: type) -> _Places:
+def _error_fields(message: type, struct: type) -> _ErrorFields:
     has_code = False
     inner = []
     for field in fields_of(struct):
@@ -36,16 +39,16 @@ def _places(message: type, struct: type) -> _Places:
         if field.name == ERROR_CODE:
             has_code = True
         elif below is not None:
-            places = _places(message, below)
-            if places.has_code or places.inner:
-                inner.append((field.name, field.is_array, places))
-    return _Places(has_code, tuple(inner))
+            nested = _error_fields(message, below)
+            if nested.has_code or nested.inner:
+                inner.append((field.name, field.is_array, nested))
+    return _ErrorFields(has_code, tuple(inner))
 
 
-def _count(struct: Any, places: _Places, codes: Counter[int], left: list[int]) -> None:
-    if places.has_code:
+def _count(struct: Any, fields: _ErrorFields, codes: Counter[int], left: list[int]) -> None:
+    if fields.has_code:
         codes[struct.error_code] += 1
-    for name, is_array, below in places.inner:
+    for name, is_array, below in fields.inner:
         value = getattr(struct, name)
         if value is None:
             continue
@@ -59,13 +62,13 @@ def _count(struct: Any, places: _Places, codes: Counter[int], left: list[int]) -
 
 
 def count_errors(message: Any, codes: Counter[int]) -> None:
-    """Add the codes of a response message to `codes`, of its first ELEMENTS_MAX elements."""
+    """Add the error codes of the first ELEMENTS_MAX elements of a response to `codes`."""
     kind: Any = type(message)
-    _count(message, _places(kind, kind), codes, [ELEMENTS_MAX])
+    _count(message, _error_fields(kind, kind), codes, [ELEMENTS_MAX])
 
 
 def errors_of(answer: Any) -> tuple[int, ...]:
-    """The codes of a response message that are errors, each once; none where there is no message."""
+    """Return the distinct error codes of a response message other than NONE; empty if `answer` is None."""
     if answer is None:
         return ()
     codes: Counter[int] = Counter()
@@ -74,7 +77,7 @@ def errors_of(answer: Any) -> tuple[int, ...]:
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of a code; the number of one that is not known."""
+    """Return Kafka's name of an error code, or the number of an unknown one."""
     try:
         return ErrorCode(code).name
     except ValueError:

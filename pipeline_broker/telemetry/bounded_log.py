@@ -1,10 +1,8 @@
-"""The broker's own messages on standard error, bounded, because clients cause many of them.
+"""A bounded log on standard error, because clients can cause any number of messages.
 
-Rules of this file: of the messages of one place in the source at most LINES_MAX pass in a minute, and of the
-tracebacks of one failure one; the others are counted, and a line says how many there were. A place is where the
-message is logged and, with a traceback, the type of the exception and the line that raised it: what a client sends
-makes no new ones. No message has a line break or more than CHARS_MAX characters, whatever names it quotes. The messages
-themselves are not judged: what is logged, and at which level, stands where it happens.
+In each interval, a call site writes at most LINES_MAX messages, and a failure writes TRACEBACKS_MAX tracebacks. Omitted
+messages are counted, and a summary line reports their number. The call site of a traceback includes the type of
+the exception and the line that raised it. Nothing that a client sends creates another call site.
 """
 
 from __future__ import annotations
@@ -21,79 +19,76 @@ if TYPE_CHECKING:
 __all__ = ["BoundedHandler", "BoundedLog"]
 
 LINES_MAX = 100
-"""Messages of one place in INTERVAL_SECONDS; beyond them they are counted."""
+"""Messages of one call site written in INTERVAL_SECONDS; further ones are counted."""
 TRACEBACKS_MAX = 1
-"""The same of one failure with a traceback."""
+"""Tracebacks of one failure written in INTERVAL_SECONDS."""
 INTERVAL_SECONDS = 60.0
-PLACES_MAX = 1_000
-"""Places that are counted at a time; when there are more, the one that began first is summarised early."""
+CALL_SITES_MAX = 1_000
+"""Call sites with counts; beyond that, the oldest count is summarised early."""
 CHARS_MAX = 2_000
-"""Of one message; what is longer is cut."""
+"""Characters of one message; a longer one is truncated."""
 TRACEBACK_CHARS_MAX = 20_000
-"""Of one traceback, whose last line may quote what a client sent; the middle is left out."""
+"""Characters of one traceback, whose last line may quote a client; the middle of a longer one is omitted."""
+# Control characters and line separators, so that a name from a client cannot forge a line.
 _CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
 
-Place: TypeAlias = tuple[Any, ...]
+CallSite: TypeAlias = tuple[Any, ...]
 
 
 class _Count:
-    """The messages of one place since it `began`.
+    """The messages of one call site since the clock read `began`."""
 
-    Only the text of the last one left out is kept: its traceback would keep the request that it is about.
-    """
-
-    __slots__ = ("began", "last", "left_out", "passed")
+    __slots__ = ("began", "last", "omitted", "passed")
 
     def __init__(self, began: float) -> None:
         self.began = began
-        self.passed = self.left_out = 0
+        self.passed = self.omitted = 0
         self.last: logging.LogRecord | None = None
 
-    def leave_out(self, record: logging.LogRecord) -> None:
-        """Count one that is not written."""
-        self.left_out += 1
+    def omit(self, record: logging.LogRecord) -> None:
+        self.omitted += 1
         text = record.getMessage()[:CHARS_MAX]
         if record.exc_info and record.exc_info[0] is not None:
             text += f": {record.exc_info[0].__name__}"
+        # Keep a copy without the traceback, which would keep its request alive.
         self.last = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, text, None, None)
 
     def summary(self) -> list[logging.LogRecord]:
-        """The line about what was left out, if anything was."""
         if self.last is None:
             return []
-        told = f"{self.left_out} more like this were not logged within {INTERVAL_SECONDS:.0f} s: {self.last.msg}"
-        self.last.msg = told
+        message = f"{self.omitted} more like this were not logged within {INTERVAL_SECONDS:.0f} s: {self.last.msg}"
+        self.last.msg = message
         return [self.last]
 
 
 class BoundedLog:
-    """Decides which records are written; see the rules of the file."""
+    """The decision which log records are written, and the summaries of the omitted ones."""
 
     def __init__(self) -> None:
-        self._counts: OrderedDict[Place, _Count] = OrderedDict()  # in the order in which they began
+        self._counts: OrderedDict[CallSite, _Count] = OrderedDict()  # oldest first
 
     def admit(self, record: logging.LogRecord, now: float) -> list[logging.LogRecord]:
-        """The records to write now: summaries that are due, and this one unless it is one too many.
+        """Return the records to write now: summaries of past intervals, and `record` itself if it is within the bound.
 
         Args:
-            record: what is logged.
-            now: seconds on a clock that never goes back.
+            record: the message to log.
+            now: seconds on a monotonic clock.
         """
-        due = list(self._end(now - INTERVAL_SECONDS))
-        place = _place_of(record)
-        count = self._counts.get(place)
+        summaries = list(self._end(now - INTERVAL_SECONDS))
+        site = _call_site(record)
+        count = self._counts.get(site)
         if count is None:
-            if len(self._counts) >= PLACES_MAX:
-                due += self._counts.popitem(last=False)[1].summary()
-            count = self._counts[place] = _Count(now)
+            if len(self._counts) >= CALL_SITES_MAX:
+                summaries += self._counts.popitem(last=False)[1].summary()
+            count = self._counts[site] = _Count(now)
         if count.passed >= (TRACEBACKS_MAX if record.exc_info else LINES_MAX):
-            count.leave_out(record)
-            return due
+            count.omit(record)
+            return summaries
         count.passed += 1
-        return [*due, record]
+        return [*summaries, record]
 
     def summaries(self) -> list[logging.LogRecord]:
-        """What was left out and not summarised yet, at the end."""
+        """Return the summaries of all omitted messages; call it at the end."""
         return list(self._end(float("inf")))
 
     def _end(self, began_max: float) -> Iterator[logging.LogRecord]:
@@ -101,15 +96,15 @@ class BoundedLog:
             yield from self._counts.popitem(last=False)[1].summary()
 
 
-def _place_of(record: logging.LogRecord) -> Place:
-    place: Place = (record.pathname, record.lineno)
+def _call_site(record: logging.LogRecord) -> CallSite:
+    site: CallSite = (record.pathname, record.lineno)
     if not record.exc_info:
-        return place
+        return site
     kind, _, traceback = record.exc_info
-    return (*place, kind, *_raised_at(traceback))
+    return (*site, kind, *_raised_at(traceback))
 
 
-def _raised_at(traceback: TracebackType | None) -> Place:
+def _raised_at(traceback: TracebackType | None) -> CallSite:
     if traceback is None:
         return ()
     while traceback.tb_next is not None:
@@ -118,11 +113,11 @@ def _raised_at(traceback: TracebackType | None) -> Place:
 
 
 class BoundedHandler(logging.StreamHandler[TextIO]):
-    """Writes what a BoundedLog admits.
+    """A logging handler that writes the records that a BoundedLog admits.
 
     Args:
-        stream: to write to.
-        clock: seconds; never goes back.
+        stream: the file to write to.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
@@ -131,12 +126,11 @@ class BoundedHandler(logging.StreamHandler[TextIO]):
         self._log = BoundedLog()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See logging.Handler, which holds its lock meanwhile."""
         for admitted in self._log.admit(record, self._clock()):
             super().emit(admitted)
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and the traceback, if any, both of bounded length."""
+        """Return one line, and the traceback if any, both of bounded length."""
         formatter = self.formatter or logging.Formatter()
         record.message = record.getMessage()
         line = formatter.formatMessage(record).translate(_CONTROLS)
@@ -147,7 +141,7 @@ class BoundedHandler(logging.StreamHandler[TextIO]):
         return f"{line}\n{_cut_middle(formatter.formatException(record.exc_info))}"
 
     def close(self) -> None:
-        """See logging.Handler; Python calls it at its end."""
+        """Write the outstanding summaries; `logging` calls it when Python exits."""
         self.acquire()
         try:
             for summary in self._log.summaries():

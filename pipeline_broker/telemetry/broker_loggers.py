@@ -1,8 +1,8 @@
-"""The loggers whose levels a client may see and change while the broker runs, as Kafka's BROKER_LOGGER resource.
+"""Log levels that clients can read and change on a running broker: Kafka's resource type BROKER_LOGGER.
 
-Rules of this file: a level is one of Kafka's six names and lasts until the broker ends; it is never written down. The
-logger `kafka.request.logger` is the switch of the request log: DEBUG and TRACE log every request, the others none (INFO
-would log those of deprecated versions, of which Kafka 4.3.1 has none). The others are loggers of Python, of the broker.
+A changed level is not stored. It lasts until the broker ends. `kafka.request.logger` switches the request log; the
+other
+loggers are Python's.
 """
 
 from __future__ import annotations
@@ -14,38 +14,41 @@ __all__ = ["LEVELS", "REQUEST_LOGGER", "ROOT", "BrokerLoggers", "logs_requests"]
 
 REQUEST_LOGGER = "kafka.request.logger"
 ROOT = "root"
-OF_PYTHON = (ROOT, "pipeline_broker", "pipeline_broker.authorizer", "stages")
+PYTHON_LOGGERS = (ROOT, "pipeline_broker", "pipeline_broker.authorizer", "stages")
 LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
-"""Kafka's levels, with Python's numbers."""
+"""Kafka's level names and Python's numbers, ascending."""
 DEFAULT_LEVEL = "WARN"
 
 
 def logs_requests(level: str) -> bool:
-    """Whether a level of `kafka.request.logger` logs requests."""
+    """Return whether a level of `kafka.request.logger` logs requests.
+
+    INFO would log only requests of deprecated versions, of which Kafka 4.3.1 has none.
+    """
     return level in {"TRACE", "DEBUG"}
 
 
 def _name_of(number: int) -> str:
-    """The highest of Kafka's levels that is not above one of Python's."""
-    at_most = [name for name, own in LEVELS.items() if own <= number]
+    """Return the highest of Kafka's levels that is not above a level of Python's."""
+    at_most = [name for name, least in LEVELS.items() if least <= number]
     return at_most[-1] if at_most else next(iter(LEVELS))
 
 
 class BrokerLoggers:
-    """All of them.
+    """The loggers of the broker and their levels, under Kafka's names.
 
     Args:
-        names: the loggers of Python that are shown.
+        names: the Python loggers that clients can see.
     """
 
-    def __init__(self, names: Iterable[str] = OF_PYTHON) -> None:
+    def __init__(self, names: Iterable[str] = PYTHON_LOGGERS) -> None:
         self._loggers = {name: logging.getLogger(None if name == ROOT else name) for name in names}
-        self._at_start = {name: one.level for name, one in self._loggers.items()}
+        self._at_start = {name: logger.level for name, logger in self._loggers.items()}
         self._request_level = self._request_level_at_start = DEFAULT_LEVEL
         self._request_level_changed: Callable[[str], None] = lambda _: None
 
     def start_request_log(self, level: str, changed: Callable[[str], None]) -> None:
-        """The level that the broker is started with, and who follows it from now on."""
+        """Set the initial level of the request log, and call `changed` with this level and each later one."""
         self._request_level_at_start = level
         self._request_level_changed = changed
         self.set_level(REQUEST_LOGGER, level)
@@ -54,13 +57,12 @@ class BrokerLoggers:
         return name == REQUEST_LOGGER or name in self._loggers
 
     def levels(self) -> dict[str, str]:
-        """The level of each, by name."""
-        levels = {name: _name_of(one.getEffectiveLevel()) for name, one in self._loggers.items()}
+        """Return the level of each logger, by name."""
+        levels = {name: _name_of(logger.getEffectiveLevel()) for name, logger in self._loggers.items()}
         levels[REQUEST_LOGGER] = self._request_level
         return dict(sorted(levels.items()))
 
     def set_level(self, name: str, level: str) -> None:
-        """Log at this level from now on."""
         if name == REQUEST_LOGGER:
             self._request_level = level
             self._request_level_changed(level)
@@ -68,7 +70,7 @@ class BrokerLoggers:
             self._loggers[name].setLevel(LEVELS[level])
 
     def reset_level(self, name: str) -> None:
-        """Log as at the start of the broker."""
+        """Restore the level that a logger had when the broker started."""
         if name == REQUEST_LOGGER:
             self.set_level(name, self._request_level_at_start)
         else:

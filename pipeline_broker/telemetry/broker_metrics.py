@@ -1,16 +1,14 @@
-"""Everything that the metrics endpoint shows, and the gauges of queues, handlers and commits.
+"""The text of a scrape, and the metrics of queues, handlers and commits.
 
-Rules of this file: it brings the parts together and reads what they keep. Names are Kafka's where Kafka has the metric,
-as the JMX exporter's usual rules spell them: domain, type and name in lower case, `PerSec` as `_total`, `Percent` as
-`_percent`, and those of Kafka's own metrics library with underscores:
+Names are Kafka's where Kafka has the metric, as the JMX exporter's usual rules spell them. Domain, type and name are in
+lower case, `PerSec` becomes `_total` and `Percent` becomes `_percent`. Names of Kafka's own metrics library have
+underscores:
 
     RequestChannel           RequestQueueSize               kafka_network_requestchannel_requestqueuesize
     KafkaRequestHandlerPool  RequestHandlerAvgIdlePercent
                                     kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent
     BrokerTopicMetrics       BytesInPerSec                  kafka_server_brokertopicmetrics_bytesin_total
     socket-server-metrics    connection-count               kafka_server_socket_server_metrics_connection_count
-
-Handlers are not threads here, and N of them on a busy loop are still idle for (N - 1) / N of their time.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class _RequestLog(Protocol):
 
 
 class Held(Protocol):
-    """What clients hold of one kind; see `held_by_clients`."""
+    """The amount of one kind of state that clients hold, and its limit (`broker.held_by_clients`)."""
 
     @property
     def name(self) -> str: ...
@@ -89,19 +87,19 @@ class _Broker(FetchStates, Protocol):
 
 
 class BrokerMetrics:
-    """See the rules of the file.
+    """All metrics of a broker.
 
     Args:
-        measurements: told of requests and commits by the server; drained here.
-        topics: of the topics.
-        broker: whose fetches wait, and what its start set aside.
-        server: whose stages are shown.
-        request_log: as it stands; None before there ever was one.
-        held: what clients hold of each kind.
+        measurements: the timeline that the server reports to; drained here.
+        topics: the metrics of topics.
+        broker: the broker whose state is read.
+        server: the server whose stages are read.
+        request_log: returns the request log, or None before its first line was wanted.
+        held: returns the state that clients hold, by kind.
         clock_ns: the clock of the stamps.
-        groups: whose offsets are shown.
-        partitions: the families of partitions and of the cluster.
-        store: further families, of a broker with a store of objects.
+        groups: returns the groups with their offsets.
+        store: returns the metrics of an object store, if the broker has one.
+        partitions: returns the metrics of partitions and of the cluster.
     """
 
     def __init__(
@@ -129,7 +127,8 @@ class BrokerMetrics:
         self._is_draining = False
 
     def drain(self) -> Steps[None]:
-        """Take in what happened since the last call; call it every `request_metrics.DRAIN_SECONDS`."""
+        """Collect the events since the last call; call it every `request_metrics.DRAIN_SECONDS`."""
+        # A scrape may start while the regular drain is between two of its steps.
         if self._is_draining:
             return
         self._is_draining = True
@@ -142,7 +141,7 @@ class BrokerMetrics:
             self._is_draining = False
 
     def render(self) -> Steps[bytes]:
-        """The text of a scrape."""
+        """Return the text of a scrape."""
         yield from self.drain()
         return (yield from render(self._families()))
 
@@ -160,70 +159,69 @@ class BrokerMetrics:
         yield from _committer_families(statistics.committer)
         yield gauge(
             "pipeline_broker_writes_refused",
-            "1 while nothing can be written, as on a full disk.",
+            "1 while nothing can be written, for example because the disk is full.",
             Sample(int(not self._broker.can_write)),
         )
         yield from _disk_families(self._broker.logs.disk_space)
         yield gauge(
             "pipeline_broker_topics_synced_later",
-            "Topics whose flush.messages and flush.ms promise less than --flush.",
+            "Topics with a weaker flush policy than --flush.",
             Sample(self._broker.logs.topics_synced_later),
         )
         yield from self._request_log_families()
         yield from _held_families(self._held())
-        yield _refusal_family("failed_logins", "Logins that failed.", self._broker.failed_logins, LOGIN_LABELS)
-        yield _refusal_family("denials", "What clients were denied.", self._broker.denials, DENIAL_LABELS)
+        yield _refusal_family("failed_logins", "Failed logins.", self._broker.failed_logins, LOGIN_LABELS)
+        yield _refusal_family("denials", "Denied operations of clients.", self._broker.denials, DENIAL_LABELS)
         yield from group_families(self._groups())
         yield from self._store()
-        left_out = Sample(self._broker.set_aside.count)
-        yield gauge(
-            "pipeline_broker_set_aside_records", "Records of state that the start could not take over.", left_out
-        )
+        set_aside = Sample(self._broker.set_aside.count)
+        yield gauge("pipeline_broker_set_aside_records", "State records that the startup could not read.", set_aside)
 
     def _handler_families(self, statistics: ServerStatistics) -> Iterator[Family]:
         pools = [statistics.handlers]
         if statistics.control_plane is not None:
             pools.append(statistics.control_plane.handlers)
         handlers = sum(pool.handlers for pool in pools)
+        # Handlers are not threads: on a busy event loop, N of them are still idle for (N - 1) / N of their time.
         idle = Sample(self._measurements.requests.idle_share(handlers))
-        whole = "Share of their time that the handlers of all pools were idle, 0 to 1"
-        yield gauge(f"{POOL}requesthandleravgidle_percent", f"{whole} (RequestHandlerAvgIdlePercent).", idle)
+        share = "Idle share of the request handlers of all pools, 0 to 1"
+        yield gauge(f"{POOL}requesthandleravgidle_percent", f"{share} (RequestHandlerAvgIdlePercent).", idle)
         yield gauge(
-            f"{POOL}brokerrequesthandleravgidle_percent", f"{whole} (BrokerRequestHandlerAvgIdlePercent).", idle
+            f"{POOL}brokerrequesthandleravgidle_percent", f"{share} (BrokerRequestHandlerAvgIdlePercent).", idle
         )
-        yield gauge("pipeline_broker_request_handlers", "Handlers.", Sample(handlers))
+        yield gauge("pipeline_broker_request_handlers", "Request handlers.", Sample(handlers))
         works = sum(pool.blocking_works for pool in pools)
-        yield gauge("pipeline_broker_blocking_works", "Parked requests that wait for a disk.", Sample(works))
+        yield gauge("pipeline_broker_blocking_works", "Parked requests with blocking work.", Sample(works))
         failed = sum(pool.failed for pool in pools)
-        yield counter("pipeline_broker_requests_failed_total", "Requests whose handler raised.", Sample(failed))
+        yield counter("pipeline_broker_requests_failed_total", "Requests that failed in their handler.", Sample(failed))
 
     def _request_log_families(self) -> Iterator[Family]:
         log = self._request_log()
         lines, dropped = (0, 0) if log is None else (log.written, log.dropped)
-        yield counter("pipeline_broker_request_log_lines_total", "Lines of the request log.", Sample(lines))
+        yield counter("pipeline_broker_request_log_lines_total", "Lines written to the request log.", Sample(lines))
         yield counter(
             "pipeline_broker_request_log_dropped_total",
-            "Requests without a line: no room to wait, or the disk failed.",
+            "Requests missing from the request log, because its queue was full or the disk failed.",
             Sample(dropped),
         )
 
 
 def _disk_families(space: tuple[int, int] | None) -> Iterator[Family]:
     size, free = ((), ()) if space is None else ((Sample(each),) for each in space)
-    yield gauge("pipeline_broker_disk_size_bytes", "The size of the disk with the data directory.", *size)
-    yield gauge("pipeline_broker_disk_free_bytes", "How many more bytes can be written to it.", *free)
+    yield gauge("pipeline_broker_disk_size_bytes", "Size of the disk with the data directory.", *size)
+    yield gauge("pipeline_broker_disk_free_bytes", "Free bytes on the disk with the data directory.", *free)
 
 
 def _held_families(states: Sequence[Held]) -> Iterator[Family]:
     labels = [(("state", state.name), ("unit", state.unit)) for state in states]
     yield gauge(
         "pipeline_broker_held_by_clients",
-        "What clients hold of each kind of state.",
+        "Amount of each kind of state that clients hold.",
         *(Sample(state.held, each) for state, each in zip(states, labels, strict=True)),
     )
     yield gauge(
         "pipeline_broker_held_by_clients_limit",
-        "What they may hold of it.",
+        "Limit of each kind of state that clients hold.",
         *(Sample(state.limit, each) for state, each in zip(states, labels, strict=True)),
     )
 
@@ -237,12 +235,12 @@ def _turn_families(statistics: ServerStatistics) -> Iterator[Family]:
     labels = [(("turn", api_name(turns.name)),) for turns in statistics.turns]
     yield gauge(
         "pipeline_broker_loop_turn_seconds_max",
-        "The longest time that it kept the event loop, since the start.",
+        "Longest turn of the event loop since the start.",
         *(Sample(turns.longest_seconds, each) for turns, each in zip(statistics.turns, labels, strict=True)),
     )
     yield counter(
         "pipeline_broker_loop_long_turns_total",
-        "How often it kept the event loop for more than 5 ms.",
+        "Turns of the event loop longer than 5 ms.",
         *(Sample(turns.long_count, each) for turns, each in zip(statistics.turns, labels, strict=True)),
     )
 
@@ -251,7 +249,7 @@ def _queue_families(statistics: ServerStatistics) -> Iterator[Family]:
     queues = list(statistics.queues)
     yield gauge(
         f"{CHANNEL}requestqueuesize",
-        "Requests that wait for a handler (RequestQueueSize).",
+        "Requests waiting for a handler (RequestQueueSize).",
         Sample(sum(queue.depth for queue in queues)),
     )
     if statistics.control_plane is not None:
@@ -259,12 +257,12 @@ def _queue_families(statistics: ServerStatistics) -> Iterator[Family]:
         queues += of_control
         yield gauge(
             f"{CHANNEL}controlplanerequestqueuesize",
-            "The same of the control plane (ControlPlaneRequestQueueSize).",
+            "Requests waiting for the handler of the control plane (ControlPlaneRequestQueueSize).",
             Sample(sum(queue.depth for queue in of_control)),
         )
     yield gauge(
         "pipeline_broker_request_queue_size",
-        "Requests that wait in each queue.",
+        "Requests waiting in each queue.",
         *(Sample(queue.depth, (("queue", str(queue.index)),)) for queue in queues),
     )
     yield gauge(
@@ -275,10 +273,12 @@ def _queue_families(statistics: ServerStatistics) -> Iterator[Family]:
 
 
 def _committer_families(committer: Committer) -> Iterator[Family]:
-    yield counter("pipeline_broker_commits_total", "Commits that are durable.", Sample(committer.commits))
-    yield counter("pipeline_broker_committed_entries_total", "Record batches in them.", Sample(committer.entries))
-    yield counter("pipeline_broker_committed_bytes_total", "Bytes in them.", Sample(committer.size_bytes))
-    yield gauge("pipeline_broker_commit_entries_max", "The most batches in one commit.", Sample(committer.entries_max))
-    yield gauge("pipeline_broker_commits_in_flight", "Commits between begin and end.", Sample(committer.in_flight))
-    yield gauge("pipeline_broker_commits_waiting", "Requests that no commit took yet.", Sample(committer.waiting))
+    yield counter("pipeline_broker_commits_total", "Durable commits.", Sample(committer.commits))
+    yield counter(
+        "pipeline_broker_committed_entries_total", "Record batches in durable commits.", Sample(committer.entries)
+    )
+    yield counter("pipeline_broker_committed_bytes_total", "Bytes in durable commits.", Sample(committer.size_bytes))
+    yield gauge("pipeline_broker_commit_entries_max", "Most batches in one commit.", Sample(committer.entries_max))
+    yield gauge("pipeline_broker_commits_in_flight", "Commits in flight.", Sample(committer.in_flight))
+    yield gauge("pipeline_broker_commits_waiting", "Requests waiting for a commit.", Sample(committer.waiting))
     yield gauge("pipeline_broker_commit_failed", "1 after a commit failed.", Sample(int(committer.has_failed)))

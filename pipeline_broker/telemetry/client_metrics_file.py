@@ -1,9 +1,6 @@
-"""The file that keeps the last metrics that each client has pushed.
+"""A JSON file with the latest metrics that each client pushed (KIP-714).
 
-Rules of this file: it is written in a thread, whole and at once, so that a reader never sees half of it; of the clients
-the last `CLIENTS_MAX` are kept, of the metrics of each the first `POINTS_MAX` that `CLIENT_BYTES_MAX` have room for.
-What a client pushes is unpacked no further than `UNPACKED_FACTOR` times the largest push, whatever it claims to be
-(CVE-2026-111073).
+The file has this form:
 
     {"clients": {instance id: {"client_id", "software_name", "software_version", "host", "received_ms", "ended",
                                "metrics": [{"name", "value", "attributes"}]}}}
@@ -30,25 +27,28 @@ CLIENTS_MAX = 100
 POINTS_MAX = 500
 CLIENT_BYTES_MAX = 256 * 1024
 TEXT_CHARACTERS_MAX = 256
-"""Of what a client says of itself; longer texts are cut."""
+"""Characters of a client's id, software name or another of its texts; a longer text is truncated."""
+# A small compressed push could otherwise expand to any size (CVE-2026-111073).
 UNPACKED_FACTOR = 10
 
 
 class ClientMetricsFile:
-    """See above.
+    """The file of pushed metrics.
+
+    It holds the last CLIENTS_MAX clients, and of each client the first POINTS_MAX metrics that fit in CLIENT_BYTES_MAX.
 
     Args:
-        path: of the file; None keeps nothing, and only looks whether what is pushed can be decompressed.
-        push_bytes_max: largest push.
+        path: the file; None keeps nothing, and only checks that pushes can be decompressed.
+        push_bytes_max: largest size of a compressed push.
 
     Attributes:
-        unpacked_bytes_max: of one push, while it is read.
+        unpacked_bytes_max: largest size of a decompressed push.
     """
 
     def __init__(self, path: Path | None, push_bytes_max: int) -> None:
         self._path = path
         self.unpacked_bytes_max = push_bytes_max * UNPACKED_FACTOR
-        self._clients: OrderedDict[str, str] = OrderedDict()  # as JSON
+        self._clients: OrderedDict[str, str] = OrderedDict()  # JSON by instance id
         self._lock = threading.Lock()
 
     def keep(
@@ -59,42 +59,42 @@ class ClientMetricsFile:
         data: bytes,
         check: Callable[[], object] = lambda: None,
     ) -> None:
-        """Keep what a client has pushed; in a thread.
+        """Replace the metrics of a client, and write the file. Call it in a thread.
 
         Args:
-            instance_id: whose it is.
-            client: what is known of it.
-            codec: how the data are compressed.
-            data: metrics in OpenTelemetry's protocol buffers.
-            check: called now and then; it may raise to end the work.
+            instance_id: the client's instance id.
+            client: attributes of the client, under the names in the file.
+            codec: compression codec of `data`.
+            data: metrics as OpenTelemetry protocol buffers.
+            check: called from time to time; may raise to end the work.
 
         Raises:
-            RecordError: they cannot be decompressed, or are too large then.
-            MalformedMetricsError: they are no metrics.
+            RecordError: the data cannot be decompressed, or are too large decompressed.
+            MalformedMetricsError: the decompressed data are not metrics.
             OSError: the file cannot be written.
         """
         unpacked = decompress(codec, data, self.unpacked_bytes_max)
         if self._path is None:
             return
         metrics = read_metrics(unpacked, POINTS_MAX, Pace(check))
-        told = {name: _cut(value) for name, value in client.items()}
-        shown = f'{json.dumps(told)[:-1]}, "metrics": [\n{",".join(_first(metrics))}]}}'
+        identity = {name: _cut(value) for name, value in client.items()}
+        entry = f'{json.dumps(identity)[:-1]}, "metrics": [\n{",".join(_first(metrics))}]}}'
         with self._lock:
-            self._clients[instance_id] = shown
+            self._clients[instance_id] = entry
             self._clients.move_to_end(instance_id)
             if len(self._clients) > CLIENTS_MAX:
                 self._clients.popitem(last=False)
             self._write(self._path)
 
     def _write(self, path: Path) -> None:
-        coming = path.with_name(path.name + ".new")
-        with open(coming, "w", encoding="utf-8", opener=owner_only.opener) as file:
+        new_path = path.with_name(path.name + ".new")
+        with open(new_path, "w", encoding="utf-8", opener=owner_only.opener) as file:
             separator = '{"clients": {\n'
-            for instance_id, shown in self._clients.items():
-                file.write(f"{separator}{json.dumps(instance_id)}: {shown}")
+            for instance_id, entry in self._clients.items():
+                file.write(f"{separator}{json.dumps(instance_id)}: {entry}")
                 separator = ",\n"
             file.write("}}\n")
-        coming.replace(path)
+        new_path.replace(path)  # atomically: a reader never sees half a file
 
 
 def _cut(value: Any) -> Any:
@@ -102,7 +102,7 @@ def _cut(value: Any) -> Any:
 
 
 def _first(metrics: list[dict[str, Any]]) -> Iterator[str]:
-    """Encode the first metrics that fit, each as JSON; NaN and infinity become null."""
+    """Yield the first metrics that fit as JSON, with null for NaN and infinity."""
     left = CLIENT_BYTES_MAX
     for metric in metrics:
         line = json.dumps(_in_json(metric))

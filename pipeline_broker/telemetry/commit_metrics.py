@@ -1,8 +1,4 @@
-"""The commits: how large, how long their syncs take.
-
-Rules of this file: on the event loop a commit costs a count and, if it is its turn, one row (see `sampled_rows`);
-histograms are filled in batches, by `drain`. The committer's own sums are exact.
-"""
+"""Histograms of commits: record batches, bytes and sync times."""
 
 from __future__ import annotations
 
@@ -19,7 +15,10 @@ __all__ = ["CommitMetrics"]
 
 
 class CommitMetrics:
-    """See the rules of the file."""
+    """Histograms of commits, from sampled rows (`sampled_rows`).
+
+    The exact totals of commits are the committer's own.
+    """
 
     def __init__(self) -> None:
         self._commits = SampledRows()
@@ -34,7 +33,7 @@ class CommitMetrics:
             commits.add((len(commit.entries), commit.size_bytes, commit.written_ns, commit.durable_ns))
 
     def drain(self, at_ns: int) -> None:
-        """Fill the histograms with the rows that wait."""
+        """Add the waiting rows to the histograms."""
         rows, stands_for = self._commits.take()
         if not rows:
             return
@@ -45,11 +44,11 @@ class CommitMetrics:
         record_spans(self._syncs, written, durable, at_seconds, stands_for)
 
     def families(self) -> Iterator[Family]:
-        """What was drained so far."""
+        """Yield the metrics of the rows drained so far."""
         described: tuple[tuple[str, str, DecayingHistogram, Callable[[DecayingHistogram], list[Sample]]], ...] = (
             (
                 "kafka_log_logflushstats_logflushrateandtimems",
-                "Time from the end of a commit's write to its being durable (LogFlushRateAndTimeMs).",
+                "Time from the end of a commit's write until it is durable (LogFlushRateAndTimeMs).",
                 self._syncs,
                 lambda histogram: summary_samples(histogram, (), 1 / NANOSECONDS_IN_MS),
             ),

@@ -1,7 +1,6 @@
-"""Metric families as text of the Prometheus format 0.0.4.
+"""Metric families as text in the Prometheus format 0.0.4.
 
-Rules of this file: text only; names and labels are ours and valid, label values are anybody's and are escaped. Written
-out here, because it is less code than filling the collectors of a client library would be.
+It is written here because that takes less code than filling the collectors of a client library.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -17,20 +16,19 @@ __all__ = ["CONTENT_TYPE", "Families", "Family", "Labels", "Sample", "counter", 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 QUANTILE_LABELS = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
-"""As the JMX exporter writes Kafka's percentiles: `0.` and the digits of their names."""
+# The JMX exporter's spelling of Kafka's percentiles: 50thPercentile is 0.50.
 
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 Labels = tuple[tuple[str, str], ...]
 
 SAMPLES_PER_STEP = 64
-LABEL_CHARACTERS_MAX = 256
-"""Names of topics have at most 249."""
+LABEL_CHARACTERS_MAX = 256  # topic names have at most 249
 
 
 @attrs.frozen
 class Sample:
-    """One line: a value under the family's name and a suffix."""
+    """One line of a family: its value, labels, and a suffix of the name such as `_count`."""
 
     value: float
     labels: Labels = ()
@@ -39,7 +37,7 @@ class Sample:
 
 @attrs.frozen
 class Family:
-    """All lines of one name."""
+    """A metric: all samples under one name."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram", "summary"]
@@ -48,25 +46,31 @@ class Family:
 
 
 Families: TypeAlias = Generator["Family | None", None, None]
-"""Yields families, and None between two steps of making them."""
+"""Yields families, and None where other tasks may run."""
 
 
 def gauge(name: str, explanation: str, *samples: Sample) -> Family:
-    """A family of values that go up and down."""
+    """Return a family of values that rise and fall."""
     return Family(name, "gauge", explanation, samples)
 
 
 def counter(name: str, explanation: str, *samples: Sample) -> Family:
-    """A family of values that only grow; the name ends in `_total`."""
+    """Return a family of values that only rise; its name ends in `_total`."""
     return Family(name, "counter", explanation, samples)
 
 
 def summary_samples(histogram: DecayingHistogram, labels: Labels = (), total_scale: float = 1.0) -> list[Sample]:
-    """Quantiles, count and sum; `total_scale` turns the histogram's total into the unit of its values."""
+    """Return the quantiles, the count and the sum of a histogram.
+
+    Args:
+        histogram: the values.
+        labels: the labels of each sample.
+        total_scale: converts the histogram's total to the unit of its values.
+    """
     quantiles = histogram.quantiles(QUANTILES) or ()
     samples = [
         Sample(value, (*labels, ("quantile", label)))
-        for label, value in zip(QUANTILE_LABELS, quantiles, strict=False)  # none of an empty histogram
+        for label, value in zip(QUANTILE_LABELS, quantiles, strict=False)  # no quantiles if the histogram is empty
     ]
     samples.append(Sample(histogram.count, labels, "_count"))
     samples.append(Sample(histogram.total * total_scale, labels, "_sum"))
@@ -74,11 +78,7 @@ def summary_samples(histogram: DecayingHistogram, labels: Labels = (), total_sca
 
 
 def render(families: Iterable[Family | None]) -> Steps[bytes]:
-    """The text of all families that have samples, in steps.
-
-    Args:
-        families: see Families.
-    """
+    """Return the text of all families that have samples; yields where other tasks may run."""
     parts: list[bytes] = []
     for family in families:
         yield
@@ -99,6 +99,6 @@ def _line(family: Family, sample: Sample) -> str:
 
 
 def _label(value: str) -> str:
-    """The value of a label; of a long one the beginning: clients choose names of up to 32 KB."""
+    """Escape and truncate a label value: clients choose names of up to 32 KB."""
     shown = value if len(value) <= LABEL_CHARACTERS_MAX else f"{value[: LABEL_CHARACTERS_MAX - 1]}…"
     return shown.translate(_ESCAPES)

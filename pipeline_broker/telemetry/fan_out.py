@@ -1,7 +1,4 @@
-"""One timeline in front of several.
-
-Rules of this file: every timeline is told everything, in the order given. A single one needs no fan-out.
-"""
+"""A timeline that forwards events to several timelines."""
 
 from collections.abc import Sequence
 
@@ -11,7 +8,7 @@ __all__ = ["FanOut"]
 
 
 class FanOut(Timeline):
-    """A `stages.timeline.Timeline` that passes on what it is told."""
+    """A `stages.timeline.Timeline` that forwards each event to `timelines`, in their order."""
 
     def __init__(self, timelines: Sequence[Timeline]) -> None:
         self._timelines = tuple(timelines)

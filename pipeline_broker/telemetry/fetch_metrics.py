@@ -1,7 +1,6 @@
-"""Kafka's metrics of fetches that wait and of fetch sessions.
+"""Kafka's metrics of waiting fetches and of fetch sessions.
 
-Rules of this file: it reads what the broker keeps anyway, when somebody asks. Only fetches wait in a purgatory here:
-produce requests wait for their commit, and groups have their own deadlines.
+Only fetches wait in a purgatory: produce requests wait for their commit, and groups have their own deadlines.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class _Sessions(Protocol):
 
 
 class FetchStates(Protocol):
-    """What is read of `broker.Broker`."""
+    """The attributes of `broker.Broker` that these metrics read."""
 
     @property
     def fetches(self) -> _Waiting: ...
@@ -43,22 +42,22 @@ class FetchStates(Protocol):
 
 
 def fetch_families(broker: FetchStates) -> Iterator[Family]:
-    """As they stand."""
+    """Yield the current values."""
     waiting, sessions = broker.fetches, broker.fetch_sessions
     purgatory = "kafka_server_delayedoperationpurgatory"
     yield gauge(
         f"{purgatory}_numdelayedoperations",
-        "Fetches that wait for records (NumDelayedOperations).",
+        "Fetches waiting for records (NumDelayedOperations).",
         Sample(len(waiting), OF_FETCH),
     )
     yield gauge(
         f"{purgatory}_purgatorysize",
-        "Partitions that they wait for, each fetch with all of its own (PurgatorySize).",
+        "Partitions of waiting fetches, counted once for each fetch (PurgatorySize).",
         Sample(waiting.watched, OF_FETCH),
     )
     yield counter(
         "kafka_server_delayedfetchmetrics_expires_total",
-        "Fetches that waited until their deadline (ExpiresPerSec).",
+        "Waiting fetches that reached their deadline (ExpiresPerSec).",
         Sample(waiting.expired, OF_CONSUMERS),
     )
     cache = "kafka_server_fetchsessioncache"
@@ -69,11 +68,11 @@ def fetch_families(broker: FetchStates) -> Iterator[Family]:
     )
     yield gauge(
         f"{cache}_numincrementalfetchpartitionscached",
-        "Partitions in them (NumIncrementalFetchPartitionsCached).",
+        "Partitions in fetch sessions (NumIncrementalFetchPartitionsCached).",
         Sample(sessions.partitions),
     )
     yield counter(
         f"{cache}_incrementalfetchsessionevictions_total",
-        "Sessions that were closed to make room (IncrementalFetchSessionEvictionsPerSec).",
+        "Fetch sessions evicted to make room (IncrementalFetchSessionEvictionsPerSec).",
         Sample(sessions.evicted),
     )

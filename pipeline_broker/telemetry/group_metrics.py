@@ -1,8 +1,8 @@
-"""Committed offsets and lag of groups, under the names that kafka_exporter made usual.
+"""Committed offsets and lag of groups, under the names of kafka_exporter.
 
-Rules of this file: it reads what the broker keeps anyway, when somebody asks. A scrape shows GROUPS_MAX groups and
-PARTITIONS_MAX partitions at most, those of the first groups by name, because anybody may make groups; how many
-partitions are left out is a metric.
+A scrape shows at most GROUPS_MAX groups and PARTITIONS_MAX partitions, because every client may create groups. The
+first
+groups by name are shown, and a metric counts the omitted partitions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PREFIX = "kafka_consumergroup_"
 
 
 class _Offset(Protocol):
-    """What is read of `broker.group_views.OffsetView`."""
+    """The attributes of `broker.group_views.OffsetView` that these metrics read."""
 
     @property
     def topic(self) -> str: ...
@@ -36,7 +36,7 @@ class _Offset(Protocol):
 
 
 class GroupOffsets(Protocol):
-    """What is read of `broker.group_views.GroupOffsets`."""
+    """The attributes of `broker.group_views.GroupOffsets` that these metrics read."""
 
     @property
     def group_id(self) -> str: ...
@@ -49,24 +49,24 @@ class GroupOffsets(Protocol):
 
 
 def group_families(groups: Iterable[GroupOffsets | None]) -> Families:
-    """As they stand.
+    """Yield the current values.
 
     Args:
-        groups: by name, each with its offsets by topic and partition; None between two steps.
+        groups: the groups, sorted by name; None where other tasks may run. The offsets of a group are sorted by topic.
     """
     members: list[Sample] = []
     offsets: list[Sample] = []
     lags: list[Sample] = []
     sums: list[Sample] = []
     offset_sums: list[Sample] = []
-    shown = left_out = 0
+    shown = omitted = 0
     for group in groups:
         yield None
         if group is None:
             continue
         shown += group.partitions
-        if shown > PARTITIONS_MAX or len(members) >= GROUPS_MAX:  # counted and not read
-            left_out += group.partitions
+        if shown > PARTITIONS_MAX or len(members) >= GROUPS_MAX:  # count the group without reading its offsets
+            omitted += group.partitions
             continue
         of_group = (("consumergroup", group.group_id),)
         members.append(Sample(group.members, of_group))
@@ -82,18 +82,18 @@ def group_families(groups: Iterable[GroupOffsets | None]) -> Families:
             committed = [each.committed for each in rows if each.committed is not None]
             _add(offset_sums, sum(committed) if committed else None, labels)
     yield gauge(f"{PREFIX}members", "Members of a group.", *members)
-    yield gauge(f"{PREFIX}current_offset", "Offset that a group has committed.", *offsets)
-    yield gauge(f"{PREFIX}current_offset_sum", "The same, over the partitions of a topic.", *offset_sums)
-    yield gauge(f"{PREFIX}lag", "End of a partition minus what a group has committed in it.", *lags)
-    yield gauge(f"{PREFIX}lag_sum", "The same, over the partitions of a topic.", *sums)
+    yield gauge(f"{PREFIX}current_offset", "Committed offset of a group.", *offsets)
+    yield gauge(f"{PREFIX}current_offset_sum", "Sum of the committed offsets of a group in a topic.", *offset_sums)
+    yield gauge(f"{PREFIX}lag", "End offset of a partition minus the committed offset of a group.", *lags)
+    yield gauge(f"{PREFIX}lag_sum", "Sum of the lag of a group in a topic.", *sums)
     yield gauge(
         "pipeline_broker_consumergroup_partitions_left_out",
-        "Partitions of groups that a scrape has no room for.",
-        Sample(left_out),
+        "Partitions of groups that a scrape omits.",
+        Sample(omitted),
     )
 
 
 def _add(samples: list[Sample], value: int | None, labels: Labels) -> None:
-    """Add a sample if there is a value: what is not known is not 0."""
+    """Append a sample if the value is known: an unknown offset or lag is not 0."""
     if value is not None:
         samples.append(Sample(value, labels))

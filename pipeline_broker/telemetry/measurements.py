@@ -1,8 +1,4 @@
-"""What is measured of a broker, as one timeline.
-
-Rules of this file: it only brings together: the server tells it what happened, and each part is told what concerns it,
-without a call in between on the way of a request.
-"""
+"""The metrics of requests and commits, as one timeline."""
 
 from __future__ import annotations
 
@@ -21,19 +17,20 @@ __all__ = ["Measurements"]
 
 
 class Measurements(Timeline):
-    """A `stages.timeline.Timeline`.
+    """A `stages.timeline.Timeline` that passes each event to the metrics that count it.
 
     Args:
-        api_names: names of the APIs that are served.
-        mode: of the broker.
+        api_names: names of the served APIs by key.
+        mode: the mode of the broker.
     """
 
     def __init__(self, api_names: Mapping[int, str], mode: Mode) -> None:
         self.requests = RequestMetrics(api_names, mode)
         self.commits = CommitMetrics()
-        self.request_ended = self.requests.request_ended  # type: ignore[method-assign]  # see the rules
-        self.request_dropped = self.requests.request_dropped  # type: ignore[method-assign]  # see the rules
-        self.commit_ended = self.commits.commit_ended  # type: ignore[method-assign]  # see the rules
+        # Bound here, so that the path of a request has no call in between.
+        self.request_ended = self.requests.request_ended  # type: ignore[method-assign]  # an instance attribute
+        self.request_dropped = self.requests.request_dropped  # type: ignore[method-assign]  # an instance attribute
+        self.commit_ended = self.commits.commit_ended  # type: ignore[method-assign]  # an instance attribute
 
     def drain(self, at_ns: int) -> Steps[None]:
         """Fill the histograms; call it regularly."""

@@ -1,8 +1,4 @@
-"""The average of something over about the last minute.
-
-Rules of this file: time is passed in. Until the window is full it is the plain average since the beginning, afterwards
-older values fade exponentially, as in Kafka's one-minute rates.
-"""
+"""A time-weighted average over about the last minute."""
 
 import math
 
@@ -12,10 +8,17 @@ WINDOW_NS = 60_000_000_000
 
 
 class MovingAverage:
-    """An average weighted by the time that each value lasted.
+    """An average in which each value weighs as long as it lasted.
+
+    Until the window is full, it is the plain average since the beginning. Afterwards older values fade exponentially,
+    as in
+    Kafka's one-minute rates.
+
+    Args:
+        value: the average before the first `add`.
 
     Attributes:
-        value: the average; what it was made with until something was added.
+        value: the average.
     """
 
     __slots__ = ("_elapsed_ns", "value")
@@ -25,7 +28,7 @@ class MovingAverage:
         self._elapsed_ns = 0
 
     def add(self, value: float, lasted_ns: int) -> None:
-        """The average over the last `lasted_ns` nanoseconds, more than 0, was `value`."""
+        """Add a value that lasted `lasted_ns` nanoseconds, more than 0."""
         self._elapsed_ns += lasted_ns
         weight = max(1.0 - math.exp(-lasted_ns / WINDOW_NS), lasted_ns / self._elapsed_ns)
         self.value += weight * (value - self.value)

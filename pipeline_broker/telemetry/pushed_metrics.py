@@ -1,4 +1,4 @@
-"""The metrics that clients push, read out of OpenTelemetry's protocol buffers (opentelemetry-proto, metrics v1).
+"""A decoder for pushed client metrics: OpenTelemetry's protocol buffers (opentelemetry-proto, metrics v1).
 
     MetricsData      1 resource_metrics
     ResourceMetrics  1 resource, 2 scope_metrics            Resource   1 attributes
@@ -6,9 +6,7 @@
     Metric           1 name, 5 gauge, 7 sum                 AnyValue   1 text, 2 boolean, 3 integer, 4 double
     Gauge, Sum       1 data_points                          NumberDataPoint  4 double, 6 integer, 7 attributes
 
-Rules of this file: it reads what clients send, which is sums and gauges, and reads past everything else. Whatever is no
-such message is one error; lengths are checked first. The size of the result is bounded: the attributes of a
-resource belong to each of its points, so a small push could mean a large file.
+Clients send sums and gauges. Other fields are skipped.
 """
 
 from __future__ import annotations
@@ -22,11 +20,13 @@ __all__ = ["MalformedMetricsError", "read_metrics"]
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 VARINT_BYTES_MAX = 10
 TEXT_CHARACTERS_MAX = 256
-"""Of a name or value; longer ones are cut."""
+"""Characters of a name or value; a longer one is truncated."""
+# The attributes of a resource are repeated in each of its points, so without a bound a small push would make a large
+# file.
 ATTRIBUTES_MAX = 64
-"""Of one resource, and of one point; the rest is left out."""
+"""Attributes of one resource, and of one point; further ones are omitted."""
 FIELDS_MAX = 50_000
-"""Of one push, at every depth: some microseconds each. A push with more is malformed."""
+"""Fields of one push, at every depth: some microseconds each. A push with more is malformed."""
 DOUBLE = struct.Struct("<d")
 INTEGER = struct.Struct("<q")
 DATA_OF_METRIC = frozenset({5, 7})
@@ -34,11 +34,11 @@ Value = int | memoryview
 
 
 class MalformedMetricsError(Exception):
-    """What was pushed is no such message."""
+    """The push is not a valid MetricsData message."""
 
 
 class _Message:
-    """The bytes of a message; all messages of a push count their fields together."""
+    """The bytes of a message; all messages of a push share one count of fields."""
 
     __slots__ = ("_fields_left", "_pace", "data")
 
@@ -46,11 +46,10 @@ class _Message:
         self.data, self._fields_left, self._pace = data, fields_left, pace
 
     def within(self, data: memoryview) -> _Message:
-        """A message in this one."""
         return _Message(data, self._fields_left, self._pace)
 
     def count(self) -> None:
-        """Count a field; raises MalformedMetricsError for one too many."""
+        """Count a field, and reject one beyond FIELDS_MAX."""
         self._fields_left[0] -= 1
         if self._fields_left[0] < 0:
             raise MalformedMetricsError(f"more than {FIELDS_MAX} fields")
@@ -58,15 +57,15 @@ class _Message:
 
 
 def read_metrics(data: bytes, points_max: int, pace: Callable[[], None] = lambda: None) -> list[dict[str, Any]]:
-    """The metrics of a push, each with its name, its value and its attributes.
+    """Return the metrics of a push, each with its name, value and attributes.
 
     Args:
-        data: the message, decompressed.
-        points_max: how many are read; the rest is left out.
-        pace: called for each field; it may raise to end the reading.
+        data: the decompressed MetricsData message.
+        points_max: the maximum number of points; further ones are omitted.
+        pace: called for each field; may raise to end the work.
 
     Raises:
-        MalformedMetricsError: it is none.
+        MalformedMetricsError: the data are not a valid message, or have too many fields.
     """
     found: list[dict[str, Any]] = []
     for resource_metrics in _messages(_Message(memoryview(data), [FIELDS_MAX], pace), 1):
@@ -108,9 +107,9 @@ def _attributes(message: _Message, number: int) -> dict[str, Any]:
 
 
 def _last_text(message: _Message, number: int) -> str:
-    """The text of a field; of a field that comes again the last one counts, as in protocol buffers."""
     found = ""
     for value in _messages(message, number):
+        # Of a repeated scalar field the last value applies, as in protocol buffers.
         found = _text(value.data)
     return found
 
@@ -132,16 +131,16 @@ def _text(value: memoryview) -> str:
 
 
 def _messages(message: _Message, number: int) -> Iterator[_Message]:
-    """The values of a field that have a length."""
+    """Yield the values of a field that contains messages or texts."""
     for found, value in _fields(message):
         if found == number:
             if not isinstance(value, memoryview):
-                raise MalformedMetricsError(f"field {number} is no message")
+                raise MalformedMetricsError(f"field {number} is not a message")
             yield message.within(value)
 
 
 def _fields(whole: _Message) -> Iterator[tuple[int, Value]]:
-    """Number and value of each field: an integer, or the bytes of whatever is not a varint."""
+    """Yield the number and value of each field: an integer for a varint, otherwise bytes."""
     message, position = whole.data, 0
     while position < len(message):
         whole.count()
@@ -156,9 +155,9 @@ def _fields(whole: _Message) -> Iterator[tuple[int, Value]]:
         elif kind in {FIXED64, FIXED32}:
             size = 8 if kind == FIXED64 else 4
         else:
-            raise MalformedMetricsError(f"a field of kind {kind}")
+            raise MalformedMetricsError(f"a field has the unknown wire type {kind}")
         if size > len(message) - position:
-            raise MalformedMetricsError(f"a field of {size} bytes where {len(message) - position} are left")
+            raise MalformedMetricsError(f"a field has {size} bytes, but only {len(message) - position} are left")
         yield tag >> 3, message[position : position + size]
         position += size
 
@@ -172,4 +171,4 @@ def _varint(message: memoryview, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, position + index + 1
-    raise MalformedMetricsError("a number that does not end")
+    raise MalformedMetricsError("a varint does not end")

@@ -1,8 +1,7 @@
-"""The last requests that a broker answered, for whoever asks what happened.
+"""The most recent requests that a broker ended, in memory.
 
-Rules of this file: called on the event loop, and a request costs it microseconds: what is kept is packed into one row,
-as that of a trace file, with the client's name and the errors of the answer beside it; neither frame nor response is
-kept. The newest are kept, the oldest go; nothing is written anywhere.
+On the event loop a request costs microseconds: its stamps are packed like a row of a trace file. Neither the frame nor
+the response is kept.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from stages.timeline import STAMPS, Stamps, Timeline
 
 __all__ = ["NO_NAMES", "AnsweredRequest", "RecentRequests", "RequestNames", "client_id_of"]
 
+# Position of the client id in a request, after its length. It is the same in every version of the header.
 CLIENT_ID_AT = 10
-"""Where the client id of a request header begins, behind its length; the same in every version that has one."""
 CLIENT_ID_BYTES_MAX = 200
 OUTCOMES = {
     Outcome.SEND: "answered",
@@ -41,11 +40,11 @@ _CLIENT_ID_LENGTH = struct.Struct(">h")
 
 @attrs.frozen(kw_only=True)
 class RequestNames:
-    """What a request names.
+    """The groups and partitions that a request names.
 
     Attributes:
-        groups: ids.
-        partitions: topics with their partitions, -1 for a topic as a whole.
+        groups: group ids.
+        partitions: topics and partitions; -1 for a whole topic.
     """
 
     groups: tuple[str, ...] = ()
@@ -61,21 +60,23 @@ def _no_names() -> RequestNames:
 
 @attrs.frozen(kw_only=True, slots=False)
 class AnsweredRequest(Stamps):
-    """One request that has ended; its stamps are attributes too, see `stages.timeline.Stamps`.
+    """A request that has ended; its stamps are attributes too (`stages.timeline.Stamps`).
 
     Attributes:
-        api: Kafka's name of it, as Produce; the number of one that is not known.
-        version: of the API.
-        client_id: as the client names itself.
-        connection: number of the connection, from 0.
-        sequence: number of the request on its connection, from 0.
-        correlation_id: the client's.
-        request_bytes, response_bytes: without their lengths.
-        acks: of a Produce; None for others.
-        outcome: "answered", "no answer" (acks=0), "closed" (the connection), "dropped" (the client had gone).
-        errors: Kafka's names of the errors in the answer, each once.
-        stamps: by name, of the machine's monotonic clock; 0 for a stage that it did not pass, as submitted and durable
-            for what needs no commit.
+        api: Kafka's name of the API, such as Produce; the number of an unknown API.
+        version: version of the API.
+        client_id: the client id in the request header.
+        connection: number of the connection, starting at 0.
+        sequence: number of the request on its connection, starting at 0.
+        correlation_id: the client's number of the request.
+        request_bytes, response_bytes: sizes without the length fields.
+        acks: acks of a Produce request; None for other APIs.
+        outcome: "answered", "no answer" (acks=0), "closed" (the broker closed the connection) or "dropped" (the client
+            closed it).
+        errors: Kafka's names of the distinct errors in the response.
+        stamps: stamps by name, on the machine's monotonic clock. A stage that the request skipped has 0, such as
+            submitted
+            and durable of a request without a commit.
     """
 
     api: str
@@ -97,22 +98,24 @@ class AnsweredRequest(Stamps):
 
     @property
     def stages(self) -> StageDurations:
-        """How long it was in each stage."""
+        """The time spent in each stage."""
         return stage_durations(self)
 
     @functools.cached_property
     def names(self) -> RequestNames:
-        """The groups, topics and partitions that it names."""
+        """The groups, topics and partitions that the request names."""
         return self._names()
 
 
 class RecentRequests(Timeline):
-    """A `stages.timeline.Timeline` that keeps requests.
+    """A `stages.timeline.Timeline` that keeps the most recent requests.
+
+    Iterating yields them, oldest first.
 
     Args:
-        requests_max: how many; 0 keeps none, and only tells.
+        requests_max: maximum number of requests; 0 keeps none and only calls `on_ended`.
         on_ended: called when a request or a commit has ended.
-        names_of: called with a request that has ended; what it returns tells later what the request names.
+        names_of: called with each ended request; returns a function that returns the names in it.
     """
 
     def __init__(
@@ -128,11 +131,13 @@ class RecentRequests(Timeline):
         self._on_ended = on_ended
 
     def __iter__(self) -> Iterator[AnsweredRequest]:
-        """The requests, oldest first."""
         return iter([_shown(*row) for row in self._rows])
 
     def clear(self) -> None:
-        """Forget them, and those that are answered already and have not ended: their clients may have gone on."""
+        """Forget all requests, including those that are answered and have not ended.
+
+        A client that has its response may already act on it, so these requests belong to the past too.
+        """
         self._rows.clear()
         self._since_ns = now_ns()
 
@@ -152,12 +157,12 @@ class RecentRequests(Timeline):
         row = _ROW.pack(*values)
         self._rows.append((row, client_id_of(request.frame), errors_of(request.answer), self._names_of(request)))
 
-    def commit_ended(self, commit: object) -> None:  # noqa: ARG002 - the moment is all that counts
+    def commit_ended(self, commit: object) -> None:  # noqa: ARG002 - only the event matters
         self._on_ended()
 
 
 def client_id_of(frame: Any) -> str:
-    """The client id of a request; empty for null and for what is no header."""
+    """Return the client id of a request frame; empty if it is null, or if the frame has no header."""
     if len(frame) < CLIENT_ID_AT:
         return ""
     (length,) = _CLIENT_ID_LENGTH.unpack_from(frame, CLIENT_ID_AT - _CLIENT_ID_LENGTH.size)

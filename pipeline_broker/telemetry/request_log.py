@@ -1,10 +1,6 @@
-"""The request log: one line of JSON for each request, while somebody wants it.
+"""The request log: one line of JSON for each request, written in a thread.
 
-Rules of this file: on the event loop a request is only put on a bounded queue; a thread decodes, hides and writes it. A
-queue without room, and a disk that fails, cost lines, which are counted, and never a request. Nothing is opened and no
-thread exists before the first line is wanted.
-
-What is logged follows the level of Kafka's `kafka.request.logger`; see `broker_loggers`.
+The level of Kafka's `kafka.request.logger` switches it on and off (`broker_loggers`).
 """
 
 from __future__ import annotations
@@ -29,27 +25,29 @@ if TYPE_CHECKING:
 __all__ = ["RequestLog"]
 
 REQUESTS_MAX = 4096
-"""Requests that may wait to be written."""
+"""Maximum number of requests that wait to be written."""
 BYTES_MAX = 32 * 1024 * 1024
-"""Bytes of requests and responses that they may hold on to; one larger than that passes when none waits."""
-LOOK_SECONDS = 1.0
-"""Between looks whether the file was renamed."""
-STOP_SECONDS_MAX = 5.0
-"""How long what waits may take to be written when the log is closed."""
+"""Maximum size of the waiting requests and responses; a single larger one is accepted if no other waits."""
+RENAME_CHECK_SECONDS = 1.0  # interval of the check whether the file was renamed
+CLOSE_SECONDS_MAX = 5.0  # time to write the waiting requests when the log closes
 
 logger = logging.getLogger(__name__)
 
 
 class RequestLog(Timeline):
-    """A `stages.timeline.Timeline` of requests only.
+    """A `stages.timeline.Timeline` that writes a line for each request.
+
+    On the event loop a request is only put on a bounded queue. A thread decodes, censors and writes it. If the queue is
+    full or the disk fails, lines are lost and counted, but no request is delayed. No file is opened and no thread is
+    started before the first line.
 
     Args:
-        path: the file; lines are appended.
+        path: the file to append to.
 
     Attributes:
-        is_on: whether requests get lines.
-        written: lines so far.
-        dropped: requests without one.
+        is_on: whether requests are logged.
+        written: number of written lines.
+        dropped: number of requests without a line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,7 +56,8 @@ class RequestLog(Timeline):
         self.written = 0
         self._waiting: queue.SimpleQueue[tuple[Request, int] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        # Two cursors that only grow, each with one writer: no lock is needed.
+        # The event loop writes the first two counters and the thread the others. Each has one writer and only grows, so
+        # no lock is needed.
         self._put = self._put_bytes = 0
         self._taken = self._taken_bytes = 0
         self._refused = self._lost = 0
@@ -66,7 +65,6 @@ class RequestLog(Timeline):
 
     @property
     def dropped(self) -> int:
-        """Requests that should have a line and have none: no room, or the disk failed."""
         return self._refused + self._lost
 
     # On the event loop
@@ -79,9 +77,9 @@ class RequestLog(Timeline):
 
     def _add(self, request: Request, ended_ns: int) -> None:
         if request.api == NOT_SET or request.connection.session is None:
-            return  # not even its header could be read
+            return  # the header could not be read
         if not self.is_on or not request.dequeued_ns:
-            return  # the log was switched on while it was on its way: its stamps are not complete
+            return  # the log was switched on after the request arrived, so its stamps are incomplete
         size_bytes = request.size_bytes + request.response_bytes
         held_bytes = self._put_bytes - self._taken_bytes
         if self._put - self._taken >= REQUESTS_MAX or (held_bytes and held_bytes + size_bytes > BYTES_MAX):
@@ -95,24 +93,24 @@ class RequestLog(Timeline):
         self._waiting.put((request, ended_ns))
 
     def close(self) -> None:
-        """Write what waits, within a bound."""
+        """Write the waiting requests, for at most CLOSE_SECONDS_MAX."""
         self.is_on = False
         if self._thread is not None:
             self._waiting.put(None)
-            self._thread.join(STOP_SECONDS_MAX)
+            self._thread.join(CLOSE_SECONDS_MAX)
             self._thread = None
 
     # In the thread
 
     def _write(self) -> None:
         file: IO[str] | None = None
-        looked_at = 0.0
+        checked_at = 0.0
         while (entry := self._waiting.get()) is not None:
             request, ended_ns = entry
             now = time.monotonic()
             try:
-                if file is not None and now > looked_at + LOOK_SECONDS:
-                    looked_at = now
+                if file is not None and now > checked_at + RENAME_CHECK_SECONDS:
+                    checked_at = now
                     if not self._is_in_place(file):
                         file.close()
                         file = None
@@ -127,14 +125,14 @@ class RequestLog(Timeline):
                 self._failed(f"cannot write {self.path}: {error.strerror or error}")
                 _close(file)
                 file = None
-            except Exception as error:  # noqa: BLE001 - a request that cannot be shown costs its line and no other
-                self._failed(f"request of API {request.api} version {request.version} cannot be shown: {error!r}")
+            except Exception as error:  # noqa: BLE001 - a request that cannot be formatted must not end the thread
+                self._failed(f"cannot format a request of API {request.api} version {request.version}: {error!r}")
             self._taken_bytes += request.size_bytes + request.response_bytes
             self._taken += 1
         _close(file)
 
     def _is_in_place(self, file: IO[str]) -> bool:
-        """Whether the open file is still the one of this name: who rotates logs renames it."""
+        """Return whether the open file still has its name; tools that rotate logs rename it."""
         try:
             return os.path.samestat(os.fstat(file.fileno()), Path(self.path).stat())
         except FileNotFoundError:
@@ -142,21 +140,21 @@ class RequestLog(Timeline):
 
     @staticmethod
     def _line(request: Request, ended_ns: int) -> str:
-        ended_at = time.time() - (now_ns() - ended_ns) / 1e9  # by the clock as it is now: a step of it moves what waits
+        # Uses the current wall clock, so a step of the clock shifts the times of waiting requests.
+        ended_at = time.time() - (now_ns() - ended_ns) / 1e9
         return json.dumps(line_of(request, ended_ns, ended_at), separators=(",", ":")) + "\n"
 
-    def _failed(self, complaint: str) -> None:
-        """Say so once, until a line gets through."""
+    def _failed(self, reason: str) -> None:
+        """Count a lost line, and log the first one after a written line."""
         self._lost += 1
         if not self._is_failing:
-            logger.warning("the request log loses lines: %s", complaint)
+            logger.warning("the request log loses lines: %s", reason)
         self._is_failing = True
 
 
 def _close(file: IO[str] | None) -> None:
-    """Close the file; what it could not write is lost with it."""
     if file is not None:
         try:
             file.close()
         except OSError as error:
-            logger.warning("the end of the request log is lost: %s", error)
+            logger.warning("cannot write the last lines of the request log: %s", error)

@@ -1,9 +1,4 @@
-"""One line of the request log: what a request asked, what it was answered, how long each stage took.
-
-Rules of this file: from bytes and stamps to a dictionary that is safe to show: values of settings that are secrets, or
-that nobody knows, are hidden as in Apache Kafka; whatever proves who somebody is (salts, passwords, tokens) is hidden
-wherever it stands; records are told by their size. It runs in the thread that writes the log.
-"""
+"""Lines of the request log: the request, the response and the times of its stages, without secrets."""
 
 from __future__ import annotations
 
@@ -35,20 +30,24 @@ MICROSECONDS = 1000
 
 
 def line_of(request: Request, ended_ns: int, ended_at: float) -> dict[str, Any]:
-    """The fields of one line: the time, which Kafka's log has in front of them, and the others in Kafka's order.
+    """Return the fields of a line: `time`, and then those of Kafka's log in Kafka's order.
+
+    Call it in a thread: a large request takes long. Values of secret or unknown settings are hidden, as in Apache
+    Kafka, and
+    so are salts, passwords and tokens. Records are replaced by their size.
 
     Args:
-        request: answered, or dropped because its connection closed.
-        ended_ns: when it ended, by the clock of its stamps.
-        ended_at: the same, in seconds since 1970.
+        request: a request that was answered, or dropped because its connection closed.
+        ended_ns: its end, on the clock of its stamps.
+        ended_at: the same in seconds since 1970.
 
     Raises:
-        DecodeError: the request cannot be understood.
+        DecodeError: the request is malformed.
     """
     header, position = read_request_header(request.frame)
     key, version = header.api_key, header.api_version
     request_class, response_class = message_classes(key)
-    body_version = version if version in versions_of(request_class) else 0  # an ApiVersions from the future
+    body_version = version if version in versions_of(request_class) else 0  # ApiVersions of a newer client
     header_form: dict[str, Any] = {
         "requestApiKey": key,
         "requestApiVersion": version,
@@ -56,31 +55,31 @@ def line_of(request: Request, ended_ns: int, ended_at: float) -> dict[str, Any]:
         "clientId": header.client_id,
         "requestApiKeyName": ApiKey(key).name,
     }
-    asked: Any = ""
+    body: Any = ""
     if body_version == version and not request.is_cut:
         message, _ = decoder(request_class, version)(request.frame, position)
-        asked = json_form(message, version)
+        body = json_form(message, version)
         if key in ALTERS_CONFIGS:
-            _hide_values(asked)
+            _hide_values(body)
     line: dict[str, Any] = {
         "time": datetime.fromtimestamp(ended_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "isForwarded": False,
         "requestHeader": header_form,
-        "request": _without_secrets(asked),
-        "response": _without_secrets(_answered(request, response_class, key, body_version)),
+        "request": _without_secrets(body),
+        "response": _without_secrets(_response(request, response_class, key, body_version)),
         "connection": request.connection.id,
     }
     line.update(_times(request, ended_ns))
-    line.update(_who(request))
+    line.update(_client(request))
     return line
 
 
-def _answered(request: Request, response_class: type[Any], key: int, version: int) -> Any:
-    """The response, or an empty text where none was sent."""
+def _response(request: Request, response_class: type[Any], key: int, version: int) -> Any:
+    """Return the response, or an empty text if none was sent."""
     if type(request.result) is not Send:
         return ""
     answer = request.answer
-    if answer is None:  # written without a message: the short way of produce
+    if answer is None:  # the fast path of produce makes bytes without a message
         frame = b"".join(request.result.parts)
         _, position = read_response_header(key, version, frame)
         answer, _ = decoder(response_class, version)(frame, position)
@@ -88,7 +87,7 @@ def _answered(request: Request, response_class: type[Any], key: int, version: in
 
 
 def _times(request: Request, ended_ns: int) -> dict[str, float]:
-    """Milliseconds, cut to microseconds; a stage that it did not pass took no time."""
+    """Return the times of the stages in milliseconds, truncated to microseconds; 0 for a stage that was skipped."""
     durations = stage_durations(request, ended_ns)
     spans = {
         "totalTimeMs": durations.total_ns,
@@ -104,9 +103,9 @@ def _times(request: Request, ended_ns: int) -> dict[str, float]:
     return times
 
 
-def _who(request: Request) -> dict[str, Any]:
-    """Who asked; the software is known from the request behind the one that told it."""
+def _client(request: Request) -> dict[str, Any]:
     session, listener = request.connection.session, request.connection.listener
+    # The client sends its software in ApiVersions. As in Kafka, the line of that request does not have it yet.
     is_known = request.sequence > session.software_since
     return {
         "securityProtocol": session.security_protocol,
@@ -119,16 +118,15 @@ def _who(request: Request) -> dict[str, Any]:
     }
 
 
-def _hide_values(asked: dict[str, Any]) -> None:
-    """Hide the values of settings that are secrets, or may be because nobody knows them."""
-    for resource in asked["resources"]:
+def _hide_values(body: dict[str, Any]) -> None:
+    for resource in body["resources"]:
         for config in resource["configs"]:
             if may_be_secret(resource["resourceType"], config["name"]):
                 config["value"] = HIDDEN
 
 
 def may_be_secret(resource_type: int, name: str) -> bool:
-    """Whether a setting of a resource is a secret, or one that nobody knows."""
+    """Return whether a setting of a resource is secret or unknown."""
     if resource_type == BROKER_LOGGER:
         return False
     known: Mapping[str, Property] = {}

@@ -1,22 +1,19 @@
 """Kafka's request metrics, under the names that the JMX exporter's usual rules give them.
 
-Rules of this file: on the event loop a request is counted and, if it is its turn, its stamps are kept (see
-`request_series`); histograms are filled from those in batches, by `drain`, which is called regularly and before each
-scrape. Numbers of requests are always exact, those of errors too, up to `answer_errors.ELEMENTS_MAX` in a response.
-
-Each time of a stage of `traces.stage_durations`, as RequestQueueTimeMs in `requestqueuetimems`, is clamped at 0 and
-rounded to whole milliseconds, as Kafka's are; CommitWait is that of requests that were committed. Beside them:
+Each stage in `traces.stage_durations` has a metric: RequestQueueTimeMs is `requestqueuetimems`. Times are clamped at 0
+and rounded to whole milliseconds, as in Kafka. CommitWait is that of the requests with a commit. The other metrics:
 
 | Kafka | `kafka_network_requestmetrics_...` | |
 |---|---|---|
-| ThrottleTimeMs | throttletimems | the throttle that its answer tells |
-| RequestBytes | requestbytes | bytes behind the request's header |
-| RequestsPerSec | requests_total | with `version`; exact |
-| ErrorsPerSec | errors_total | with `error`, NONE included; each error code of a response counts |
+| ThrottleTimeMs | throttletimems | the throttle time in the response |
+| RequestBytes | requestbytes | bytes after the request header |
+| RequestsPerSec | requests_total | by `version`; exact |
+| ErrorsPerSec | errors_total | by `error`, including NONE; each error code in a response counts |
 
-All have the label `request`; a histogram has the lines `{quantile=}`, `_count` and `_sum`, where the sum keeps what the
-rounded values lose. A fetch counts as `Fetch` and as `FetchConsumer`: there are no followers. A request whose
-connection closed counts too, as Kafka's does: the stages that it did not pass took no time.
+All have the label `request`. A histogram has lines with `quantile`, `_count` and `_sum`; the sum is not rounded.
+
+A fetch counts as `Fetch` and as `FetchConsumer`, because no followers exist. As in Kafka, a request counts even if its
+connection closed. The stages that it did not reach took no time.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ from pipeline_broker.telemetry.answer_errors import count_errors
 from pipeline_broker.telemetry.exposition import Families, Family, Sample, counter, summary_samples
 from pipeline_broker.telemetry.histogram import DecayingHistogram
 from pipeline_broker.telemetry.moving_average import MovingAverage
-from pipeline_broker.telemetry.request_series import BODY_BYTES, PLACES, THROTTLE, RequestSeries
+from pipeline_broker.telemetry.request_series import BODY_BYTES, COLUMNS, THROTTLE, RequestSeries
 from pipeline_broker.telemetry.sampled_rows import Row
 from pipeline_broker.traces.stage_durations import STAGES
 from pipeline_broker.wire.error import ErrorCode
@@ -47,19 +44,19 @@ __all__ = ["DRAIN_SECONDS", "NANOSECONDS_IN_MS", "RequestMetrics", "record_spans
 
 ROWS_PER_STEP = 128
 DRAIN_SECONDS = 1.0
-"""How often `drain` should be called."""
+"""Interval in which `drain` should be called."""
 NANOSECONDS_IN_MS = 1_000_000
 HALF_MS_IN_NS = NANOSECONDS_IN_MS // 2
 
 PREFIX = "kafka_network_requestmetrics_"
 ALIASES = {"Fetch": ("Fetch", "FetchConsumer")}
+# Stands for all unknown versions of ApiVersions. They are answered, and a client can send any number.
 UNSUPPORTED = -1
-"""Stands for all versions of ApiVersions that do not exist, which are answered and could be any number."""
 FETCH = int(ApiKey.FETCH)
 
-_STAGES = tuple((f"{stage.lower()}timems", PLACES[began], PLACES[ended]) for stage, (began, ended) in STAGES.items())
+_STAGES = tuple((f"{stage.lower()}timems", COLUMNS[began], COLUMNS[ended]) for stage, (began, ended) in STAGES.items())
 _DEQUEUED, _DECIDED, _SUBMITTED, _COMPLETED = (
-    PLACES[stamp] for stamp in ("dequeued_ns", "decided_ns", "submitted_ns", "completed_ns")
+    COLUMNS[stamp] for stamp in ("dequeued_ns", "decided_ns", "submitted_ns", "completed_ns")
 )
 _THROTTLE = "throttletimems"
 _BYTES = "requestbytes"
@@ -67,14 +64,14 @@ _EXPLANATIONS = {
     "requestqueuetimems": "Time in the request queue (RequestQueueTimeMs).",
     "localtimems": "Time in the handler (LocalTimeMs).",
     "laterstepstimems": "Part of LocalTimeMs: callbacks, and the steps of a request that takes several turns.",
-    "remotetimems": "Time until what the answer waits for has happened (RemoteTimeMs).",
+    "remotetimems": "Time from the handler's decision until the response is known (RemoteTimeMs).",
     "commitwaittimems": "Part of RemoteTimeMs: time until the request's records were durable.",
-    _THROTTLE: "Throttle applied, not part of the total (ThrottleTimeMs).",
+    _THROTTLE: "Throttle time in the response, not part of the total (ThrottleTimeMs).",
     "responsequeuetimems": "Time until the response began to leave (ResponseQueueTimeMs).",
     "responseorderwaittimems": "Part of ResponseQueueTimeMs: time until the connection's earlier responses were ready.",
     "responsesendtimems": "Time to send the response (ResponseSendTimeMs).",
     "totaltimems": "Time from the receipt of the request to the end of its response (TotalTimeMs).",
-    _BYTES: "Bytes of the request behind its header (RequestBytes).",
+    _BYTES: "Bytes in the body of the request (RequestBytes).",
 }
 
 
@@ -85,12 +82,21 @@ def record_spans(
     at_seconds: float,
     stands_for: float = 1.0,
 ) -> None:
-    """Kafka's formula of a time, for a batch of stamps; the histogram's total is in nanoseconds."""
+    """Add a batch of times to a histogram by Kafka's formula.
+
+    The values are whole milliseconds, and the total is in nanoseconds.
+
+    Args:
+        histogram: the histogram of one stage.
+        began, ended: stamps of the same requests, in the same order.
+        at_seconds: the current time.
+        stands_for: the number of requests that each of these represents.
+    """
     spans = list(map(sub, ended, began))
     if min(spans) < 0:
         spans = [max(0, span) for span in spans]
     values: Mapping[int, int]
-    if max(spans) < HALF_MS_IN_NS:  # nearly always, of nearly every stage
+    if max(spans) < HALF_MS_IN_NS:  # true of most batches of most stages
         values = {0: len(spans)}
     else:
         values = Counter([(span + HALF_MS_IN_NS) // NANOSECONDS_IN_MS for span in spans])
@@ -98,10 +104,14 @@ def record_spans(
 
 
 class RequestMetrics:
-    """Fills Kafka's request metrics.
+    """Kafka's request metrics, filled from events and drained in batches.
+
+    Numbers of requests are exact. Times come from all requests or a sample (`request_series`). Numbers of errors are
+    exact
+    up to `answer_errors.ELEMENTS_MAX` in a response.
 
     Args:
-        api_names: names of the APIs that are served; requests of others have no metrics.
+        api_names: names of the served APIs by key; requests of other APIs have no metrics.
         mode: decides whether a handler is busy while its request is committed.
     """
 
@@ -117,7 +127,7 @@ class RequestMetrics:
         self._busy_handlers = MovingAverage(0.0)
 
     def observe_fetches(self, fetch_sent: Callable[[Any], None]) -> None:
-        """Call this with each fetch response that was sent, from now on."""
+        """Call `fetch_sent` with each fetch response that was sent, from now."""
         self._fetch_sent = fetch_sent
 
     # On the event loop, per request
@@ -129,6 +139,7 @@ class RequestMetrics:
             if series is None:
                 return
         if request.answer is not None or type(request.result) is not Send:
+            # Most responses are plain bytes without errors, and need no look at a message.
             series.unlike += 1
             self._note_answer(request)
             if request.api == FETCH and request.answer is not None and self._fetch_sent is not None:
@@ -138,7 +149,6 @@ class RequestMetrics:
             series.add_request(request)
 
     def request_dropped(self, request: Any) -> None:
-        """See Timeline: its response never left, and it counts as a request."""
         self._dropped += 1
         series = self._series.get((request.api << 16) + request.version) or self._open(request)
         if series is None:
@@ -150,9 +160,9 @@ class RequestMetrics:
         series.add_unfinished(request, now_ns())
 
     def _open(self, request: Request) -> RequestSeries | None:
-        """The series of a version that was not asked for yet; None where its requests are not counted.
+        """Return a new series, or None if the request is not counted.
 
-        Those are what could not be understood: Kafka closes such a connection before it counts.
+        Requests of unknown APIs or versions are not: Kafka closes such a connection before it counts.
         """
         api, version = request.api, request.version
         if api not in self._api_names:
@@ -165,7 +175,7 @@ class RequestMetrics:
         return self._series.setdefault(key, RequestSeries(api, version))
 
     def _note_answer(self, request: Any) -> None:
-        """Count the errors of an answer; a slot that ended without one has none."""
+        """Count the errors of a response, if there is one."""
         if request.answer is None:
             return
         codes = self._errors.get(request.api)
@@ -179,7 +189,7 @@ class RequestMetrics:
         return sorted(self._series.values(), key=lambda series: (series.api, series.version))
 
     def drain(self, at_ns: int) -> Steps[None]:
-        """Fill the histograms with the rows that wait; one drain at a time."""
+        """Fill the histograms with the waiting rows; call it again only after it has finished."""
         at_seconds = at_ns / 1e9
         busy_ns = 0.0
         for series in self._all_series():
@@ -205,14 +215,14 @@ class RequestMetrics:
             began_ns, ended_ns = columns[began], columns[ended]
             if NO_STAMP in began_ns:
                 committed = [row for row in rows if row[began] != NO_STAMP]
-                began_ns, ended_ns = ([row[place] for row in committed] for place in (began, ended))
+                began_ns, ended_ns = ([row[column] for row in committed] for column in (began, ended))
             if began_ns:
                 record_spans(self._histogram(api, name), began_ns, ended_ns, at_seconds, stands_for)
         for name, column in ((_THROTTLE, columns[THROTTLE]), (_BYTES, columns[BODY_BYTES])):
             self._histogram(api, name).add(Counter(column), sum(column), at_seconds, stands_for)
 
     def _busy_ns(self, rows: list[Row]) -> int:
-        """How long handlers were busy with these requests."""
+        """Return the time that handlers spent on these requests."""
         busy_ns = 0
         for row in rows:
             waited = self._waits_for_commit and row[_SUBMITTED] != NO_STAMP
@@ -220,13 +230,13 @@ class RequestMetrics:
         return busy_ns
 
     def idle_share(self, handlers: int) -> float:
-        """The share of their time that so many handlers had nothing to do, over about the last minute."""
+        """Return the share of about the last minute that `handlers` handlers were idle, from 0 to 1."""
         return min(1.0, max(0.0, 1.0 - self._busy_handlers.value / handlers)) if handlers else 1.0
 
     # For a scrape
 
     def families(self) -> Families:
-        """What was drained so far."""
+        """Yield the metrics of the rows drained so far."""
         all_series = self._all_series()
         yield counter(
             f"{PREFIX}requests_total",
@@ -247,10 +257,10 @@ class RequestMetrics:
                         samples += summary_samples(histogram, (("request", request),), scale)
                     yield None
             yield Family(PREFIX + metric, "summary", explanation, samples)
-        skipped = "Requests whose times the summaries take to be like those of the requests beside them."
+        skipped = "Requests without times of their own in the summaries, represented by a sample."
         total = sum(series.skipped for series in all_series)
         yield counter("pipeline_broker_metrics_requests_sampled_out_total", skipped, Sample(total))
-        closed = "Requests whose connection was closed before they were answered."
+        closed = "Requests whose connection closed before they were answered."
         yield counter("pipeline_broker_requests_dropped_total", closed, Sample(self._dropped))
 
     def _error_family(self, all_series: Sequence[RequestSeries]) -> Family:

@@ -1,7 +1,4 @@
-"""The requests of one API in one version: an exact number of them, and the stamps of all or of a sample.
-
-Rules of this file: it says what a row of a request is; which requests have one is said in `sampled_rows`.
-"""
+"""Counts and sampled stamps of the requests of one API in one version."""
 
 from __future__ import annotations
 
@@ -13,13 +10,13 @@ from pipeline_broker.telemetry.sampled_rows import SampledRows
 from pipeline_broker.wire.registry import is_flexible
 from stages.timeline import STAMPS
 
-__all__ = ["BODY_BYTES", "PLACES", "THROTTLE", "RequestSeries"]
+__all__ = ["BODY_BYTES", "COLUMNS", "THROTTLE", "RequestSeries"]
 
 HEADER_BYTES = 10
-"""Of a request header before its client id: key 2, version 2, correlation id 4, length of the client id 2."""
+"""Bytes of a request header before the client id: key 2, version 2, correlation id 4, length of the client id 2."""
 
-PLACES = {stamp: place for place, stamp in enumerate(STAMPS)}
-"""Where the stamps stand in a row; the throttle and the size of the body follow them."""
+COLUMNS = {stamp: index for index, stamp in enumerate(STAMPS)}
+"""Columns of the stamps in a row. The throttle time and the size of the body follow."""
 THROTTLE, BODY_BYTES = len(STAMPS), len(STAMPS) + 1
 
 _values_of = attrgetter(*STAMPS, "throttle_ms")
@@ -27,11 +24,11 @@ _CLIENT_ID_LENGTH = struct.Struct(">h")
 
 
 class RequestSeries(SampledRows):
-    """See the rules of the file.
+    """The requests of one API in one version: their exact number, and the stamps of all or of a sample.
 
     Attributes:
-        api, version: what its requests ask for.
-        unlike: requests that were not answered without any error; see `plain`.
+        api, version: key and version of the API.
+        unlike: requests with a message to observe, or without a response; the others are `plain`.
     """
 
     __slots__ = ("_is_flexible", "api", "unlike", "version")
@@ -45,20 +42,20 @@ class RequestSeries(SampledRows):
 
     @property
     def plain(self) -> int:
-        """How many were answered without a message that observers can read: without any error."""
+        """The number of requests that were answered without errors and without a message to observe."""
         return self.count - self.unlike
 
     def add_request(self, request: Any) -> None:
-        """Keep the stamps of a request whose turn it is, and which is counted already."""
+        """Add the stamps of a request that was counted and selected."""
         self.add((*_values_of(request), self._body_bytes(request)))
 
     def add_unfinished(self, request: Any, now_ns: int) -> None:
-        """The same of one whose connection closed: what it did not pass ended now, after no time."""
+        """Add the stamps of a request whose connection closed; stages that it did not reach end at `now_ns`."""
         *stamps, throttle = _values_of(request)
         self.add((*[stamp or now_ns for stamp in stamps], throttle, self._body_bytes(request)))
 
     def _body_bytes(self, request: Any) -> int:
-        """Bytes behind the header; where that is flexible, one byte says that it has no tagged fields."""
+        """Return the bytes after the header; a flexible header has one more byte, for no tagged fields."""
         (client_id_bytes,) = _CLIENT_ID_LENGTH.unpack_from(request.frame, HEADER_BYTES - _CLIENT_ID_LENGTH.size)
         size: int = request.size_bytes - HEADER_BYTES - max(0, client_id_bytes) - self._is_flexible
         return size

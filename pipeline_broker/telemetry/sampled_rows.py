@@ -1,9 +1,8 @@
-"""An exact number of events, and rows about all of them or about every n-th.
+"""An exact count of events, with rows about all of them or about every n-th.
 
-Rules of this file: on the event loop an event costs a count and at most one row. A drain takes about ROWS_WANTED rows:
-when more events came since the last one, the next interval keeps every n-th only, and each row stands for as many
-events as came per row. So what happens rarely is measured exactly beside what happens fifty thousand times a second,
-and a count never depends on the sample.
+On the event loop an event costs a decrement and at most one row. After an interval with more than ROWS_WANTED events,
+the next interval keeps every n-th, and each row stands for n events. Rare events are thus measured exactly beside fifty
+thousand a second, and the count never depends on the sample.
 """
 
 from __future__ import annotations
@@ -12,23 +11,25 @@ from typing import Any, TypeAlias
 
 __all__ = ["ROWS_MAX", "ROWS_WANTED", "Row", "SampledRows"]
 
+# About 64 rows a second, of which about a minute counts in a histogram: four times the 1028 values of Kafka's. A row
+# costs the event loop a quarter of the time of a small request.
 ROWS_WANTED = 64
-"""Rows that one drain should find: sixty a second, of which those of about a minute count in a histogram: four times
-the 1028 values of Kafka's. Each costs the event loop as much as a quarter of a small request."""
+"""Number of rows that one drain should find."""
 ROWS_MAX = 1024
-"""Rows that may wait for a drain: the bound of what one takes from the event loop."""
+"""Maximum number of waiting rows, which bounds the time of a drain."""
 
 Row: TypeAlias = tuple[Any, ...]
 
 
 class SampledRows:
-    """See the rules of the file.
+    """A counter of events with sampled rows.
 
     Attributes:
-        until_row: events until one has a row, that one included; whoever counts an event makes it less by one, and
-            calls `add` when that makes it 0.
-        rows: waiting for a drain.
-        skipped: events without a row, so far.
+        until_row: events until the next row, including its own. The caller decrements it for each event, and calls
+            `add`
+            when it reaches 0.
+        rows: the rows that wait for a drain.
+        skipped: the number of events without a row.
     """
 
     __slots__ = ("_counted", "_drained", "_stride", "rows", "skipped", "until_row")
@@ -37,35 +38,35 @@ class SampledRows:
         self.until_row = 1
         self.skipped = 0
         self.rows: list[Row] = []
-        self._counted = 1  # when `until_row` is 0, exactly so many events came
+        self._counted = 1  # the number of events when `until_row` reaches 0
         self._drained = 0
         self._stride = 1
 
     @property
     def count(self) -> int:
-        """Events so far, exactly."""
+        """The exact number of events."""
         return self._counted - self.until_row
 
     def _row_in(self, events: int) -> None:
-        """The next row is that of the event after so many; the count stays what it is."""
+        """Take the next row after `events` events, without changing the count."""
         self._counted += events - self.until_row
         self.until_row = events
 
     def add(self, row: Row) -> None:
-        """Keep the row of an event whose turn it is, and which is counted already."""
+        """Add the row of an event that was counted and selected."""
         self._row_in(self._stride)
         if len(self.rows) < ROWS_MAX:
             self.rows.append(row)
 
     def take(self) -> tuple[list[Row], float]:
-        """The rows since the last call, and how many events each of them stands for."""
+        """Return the rows since the last call, and the number of events that each of them stands for."""
         rows, self.rows = self.rows, []
         if not rows:
-            self._row_in(1)  # whatever came since is told by the next row
+            self._row_in(1)  # the next row also stands for the events since the last one
             return rows, 0.0
         count = self.count
-        came, self._drained = count - self._drained, count
-        self._stride = max(1, came // ROWS_WANTED)
+        events, self._drained = count - self._drained, count
+        self._stride = max(1, events // ROWS_WANTED)
         self._row_in(min(self.until_row, self._stride))
-        self.skipped += came - len(rows)
-        return rows, came / len(rows)
+        self.skipped += events - len(rows)
+        return rows, events / len(rows)

@@ -1,6 +1,6 @@
-"""What is read of a socket server: its statistics by their shape, because this room does not know Trio.
+"""Protocols of a socket server's statistics, so that this package does not import Trio.
 
-Rules of this file: types only; every attribute is explained where it is kept, in stages.
+The attributes are documented in `stages`, at the classes that have them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ __all__ = ["Committer", "Counters", "Handlers", "Listener", "ObservedServer", "P
 
 
 class Counters(Protocol):
-    """See `stages.network_counters`."""
-
     created: int
     closed: int
     expired: int
@@ -29,8 +27,6 @@ class Counters(Protocol):
 
 
 class Acceptor(Protocol):
-    """See `stages.acceptor`."""
-
     @property
     def listener(self) -> str: ...
     @property
@@ -50,8 +46,6 @@ class Acceptor(Protocol):
 
 
 class Processor(Protocol):
-    """See `stages.processor`."""
-
     @property
     def id(self) -> int: ...
     @property
@@ -67,8 +61,6 @@ class Processor(Protocol):
 
 
 class Queue(Protocol):
-    """See `stages.request_channel`."""
-
     @property
     def index(self) -> int: ...
     @property
@@ -78,8 +70,6 @@ class Queue(Protocol):
 
 
 class Handlers(Protocol):
-    """See `stages.request_handler`."""
-
     @property
     def handlers(self) -> int: ...
     @property
@@ -89,8 +79,6 @@ class Handlers(Protocol):
 
 
 class Plane(Protocol):
-    """See `stages.request_plane`."""
-
     @property
     def queues(self) -> Sequence[Queue]: ...
     @property
@@ -98,8 +86,6 @@ class Plane(Protocol):
 
 
 class Committer(Protocol):
-    """See `stages.committer`."""
-
     @property
     def commits(self) -> int: ...
     @property
@@ -119,8 +105,6 @@ class Committer(Protocol):
 
 
 class Quotas(Protocol):
-    """See `stages.connection_quotas`."""
-
     @property
     def creation_rate(self) -> float: ...
     @property
@@ -130,8 +114,6 @@ class Quotas(Protocol):
 
 
 class Listener(Protocol):
-    """See `stages.served_listener`."""
-
     @property
     def name(self) -> str: ...
     @property
@@ -139,8 +121,6 @@ class Listener(Protocol):
 
 
 class TurnsOf(Protocol):
-    """See `stages.loop_turns`."""
-
     @property
     def name(self) -> int | str: ...
     @property
@@ -150,8 +130,6 @@ class TurnsOf(Protocol):
 
 
 class ServerStatistics(Protocol):
-    """See `stages.socket_server`."""
-
     @property
     def acceptors(self) -> Sequence[Acceptor]: ...
     @property
@@ -173,7 +151,7 @@ class ServerStatistics(Protocol):
 
 
 class Memory(Protocol):
-    """The byte budget of requests; see `stages.request_channel`."""
+    """The byte budget of requests (`stages.request_channel`)."""
 
     bytes_max: int
     bytes_held: int
@@ -183,20 +161,20 @@ class Memory(Protocol):
 
 
 class ObservedServer(Protocol):
-    """A running server."""
+    """A running socket server."""
 
     @property
     def memory(self) -> Memory:
         """The byte budget of the data plane."""
 
     def statistics(self) -> ServerStatistics:
-        """Every stage as it stands."""
+        """Return the current statistics of all stages."""
 
     def connections(self) -> Iterable[tuple[str, int, Any]]:
-        """Of each open connection: its listener, the number of its processor, and its session, if it has one."""
+        """Yield the listener, the number of the processor, and the session or None of each open connection."""
 
     def accept_rate(self) -> float:
-        """Connections per second that were accepted, over the windows of the quotas."""
+        """Return the number of accepted connections per second, over the windows of the quotas."""
 
     def loop_idle_ns(self) -> tuple[int, int]:
-        """How long the event loop had nothing to do while it was looked at, and how long that was."""
+        """Return the time that the event loop was idle while it was observed, and the time that it was observed."""

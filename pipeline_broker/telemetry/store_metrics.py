@@ -1,6 +1,6 @@
-"""The store of objects: requests by what became of them, times, outages; the journal and the lease in it.
+"""Metrics of an object store: requests, times, outages, and the journal and its lease in the store.
 
-Rules of this file: it reads what others keep; no names of objects are in it, so the number of series is bounded.
+No label holds the name of an object, so the number of series is bounded.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Journal(Protocol):
 
 
 class StoreShape(Protocol):
-    """What is read of a broker's store; see `broker.store_view`."""
+    """The attributes of `broker.store_view` that these metrics read."""
 
     @property
     def totals(self) -> StoreTotals: ...
@@ -62,12 +62,16 @@ class StoreShape(Protocol):
 
 
 def store_families(shown: StoreShape) -> Iterator[Family]:
-    """All about a store."""
+    """Yield the current values."""
     yield from _request_families(shown.totals)
     cache = shown.cache
-    yield counter(f"{STORE}cache_hits_total", "Blocks that were wanted and in memory.", Sample(cache.hits))
-    yield counter(f"{STORE}cache_misses_total", "Blocks that were wanted and had to be got.", Sample(cache.misses))
-    yield gauge(f"{STORE}cache_bytes", "Bytes of the blocks in memory.", Sample(cache.size_bytes))
+    yield counter(f"{STORE}cache_hits_total", "Blocks found in memory.", Sample(cache.hits))
+    yield counter(
+        f"{STORE}cache_misses_total",
+        "Blocks not found in memory.",
+        Sample(cache.misses),
+    )
+    yield gauge(f"{STORE}cache_bytes", "Bytes of blocks in memory.", Sample(cache.size_bytes))
     if shown.journal is not None:
         yield from _journal_families(shown.journal)
 
@@ -76,23 +80,19 @@ def _request_families(totals: StoreTotals) -> Iterator[Family]:
     requests = sorted(totals.requests.items())
     yield counter(
         f"{STORE}requests_total",
-        "Requests to the store, as a bill counts them.",
+        "Billable requests to the store.",
         *(
             Sample(count, (("kind", KINDS[operation]), ("operation", operation), ("outcome", outcome)))
             for (operation, outcome), count in requests
         ),
     )
     yield _histogram(totals)
-    yield counter(f"{STORE}sent_bytes_total", "Bytes of contents that were written.", Sample(totals.sent_bytes))
-    yield counter(f"{STORE}received_bytes_total", "Bytes of contents that were read.", Sample(totals.received_bytes))
-    yield counter(
-        f"{STORE}unsure_total", "Requests whose answer was lost.", Sample(totals.with_outcome(Outcome.UNSURE))
-    )
-    yield counter(f"{STORE}retries_total", "Requests that were sent again.", Sample(totals.retries))
-    yield counter(
-        f"{STORE}outage_seconds_total", "Time in which the store gave no answer.", Sample(totals.outage_seconds)
-    )
-    yield gauge(f"{STORE}is_out", "1 while the store gives no answer.", Sample(int(totals.is_out)))
+    yield counter(f"{STORE}sent_bytes_total", "Content bytes written to the store.", Sample(totals.sent_bytes))
+    yield counter(f"{STORE}received_bytes_total", "Content bytes read from the store.", Sample(totals.received_bytes))
+    yield counter(f"{STORE}unsure_total", "Requests with a lost answer.", Sample(totals.with_outcome(Outcome.UNSURE)))
+    yield counter(f"{STORE}retries_total", "Retried requests.", Sample(totals.retries))
+    yield counter(f"{STORE}outage_seconds_total", "Time without answers from the store.", Sample(totals.outage_seconds))
+    yield gauge(f"{STORE}is_out", "1 while the store does not answer.", Sample(int(totals.is_out)))
 
 
 def _histogram(totals: StoreTotals) -> Family:
@@ -103,23 +103,23 @@ def _histogram(totals: StoreTotals) -> Family:
         for bound, count in zip(bounds, accumulate(times.counts), strict=True):
             samples.append(Sample(count, (*label, ("le", bound)), "_bucket"))
         samples += [Sample(sum(times.counts), label, "_count"), Sample(times.total_seconds, label, "_sum")]
-    explanation = "How long requests took that got an answer."
+    explanation = "Duration of answered requests."
     return Family(f"{STORE}request_seconds", "histogram", explanation, samples)
 
 
 def _journal_families(journal: _Journal) -> Iterator[Family]:
     values: Mapping[str, tuple[str, float]] = {
-        "generation": ("Which owner of the journal this broker is.", journal.generation),
-        "unarchived_slots": ("Objects of the journal that the archive does not hold yet.", journal.slots),
-        "unarchived_bytes": ("Bytes in them.", journal.size_bytes),
-        "slots_in_flight": ("Objects that are being written.", journal.in_flight),
-        "is_fenced": ("1 when another broker has taken the journal over.", int(journal.is_fenced)),
+        "generation": ("Number of the journal's owners up to this broker.", journal.generation),
+        "unarchived_slots": ("Journal objects that are not archived yet.", journal.slots),
+        "unarchived_bytes": ("Bytes in journal objects that are not archived yet.", journal.size_bytes),
+        "slots_in_flight": ("Journal objects being written.", journal.in_flight),
+        "is_fenced": ("1 if another broker has taken over the journal.", int(journal.is_fenced)),
     }
     for name, (explanation, value) in values.items():
         yield gauge(f"{JOURNAL}{name}", explanation, Sample(value))
     if journal.lease is not None:
         yield gauge(
-            f"{JOURNAL}lease_is_held", "1 while the lease is this broker's.", Sample(int(journal.lease.is_held))
+            f"{JOURNAL}lease_is_held", "1 while this broker holds the lease.", Sample(int(journal.lease.is_held))
         )
         age = Sample(journal.lease.age_seconds)
-        yield gauge(f"{JOURNAL}lease_age_seconds", "Since the lease was written last.", age)
+        yield gauge(f"{JOURNAL}lease_age_seconds", "Time since the lease was last written.", age)

@@ -1,11 +1,9 @@
-"""Request timelines as records of a topic: which requests have one, and the JSON of many rows.
+"""Request timelines as JSON records of a topic.
 
-Rules of this file: docs/live.md and docs/trace-format.md explain the format. A record holds up to ROWS_MAX rows, column
-by column: an array a column costs a third of an object a row, both to write and to read. It says itself how many rows
-came before it and how many were lost, so that a reader can prove that it missed nothing. Stamps are nanoseconds after
-the request was received, except `received_ns` itself.
-
-Encoding runs in a thread, in pieces of less than a millisecond with pauses between them.
+docs/guides/live.md and docs/reference/trace-format.md describe the format. A record holds up to ROWS_MAX rows by
+column,
+because an array per column costs a third of an object per row, to write and to read. It has the number of earlier rows
+and of lost rows, so a reader can prove that it missed none. Stamps are nanoseconds after `received_ns`.
 """
 
 from __future__ import annotations
@@ -30,15 +28,15 @@ from stages.timeline import STAMPS
 __all__ = ["RING_ROWS_MAX", "ROWS_MAX", "SCHEMA", "TimelineBatches", "TimelineRows"]
 
 SCHEMA = 2
-"""Version of a record's form: it changes when a reader of the former one would misread it. 1 had no `decided_ns`."""
+"""Version of the record format; raise it if an existing reader would misread a record. 1 had no `decided_ns`."""
 ROWS_MAX = 512
-"""Rows of one record: 60 KB."""
+"""Maximum number of rows in a record: 60 KB."""
 RECORDS_MAX = 8
-"""Records of one batch: half a megabyte before it is compressed, what consumers take by default."""
+"""Maximum number of records in a batch: half a megabyte uncompressed, which consumers accept by default."""
 RING_ROWS_MAX = 1 << 15
-"""Rows that may wait to be published, 4 MB: half a second at 65,000 requests a second, twice what they wait."""
+"""Maximum number of rows waiting for publication, 4 MB: half a second at 65,000 requests per second."""
+# Every client reads gzip without another package. The fastest level takes a fifth of the time of the default one.
 GZIP_LEVEL = 1
-"""Every client can read gzip without a further package; the fastest level costs a fifth of the default one."""
 
 _ROW = REQUESTS.layout
 _RECEIVED, *_LATER = STAMPS
@@ -46,14 +44,15 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class TimelineRows(RequestRows):
-    """A `stages.timeline.Timeline` of requests only, which are kept until they are published.
+    """A `stages.timeline.Timeline` that keeps rows of requests until they are published.
 
-    A Fetch that brought records of the topic of timelines, and of no other, has no row: each publication would be the
-    reason for the next one for as long as anybody reads.
+    A Fetch that returned only records of the timelines topic has no row. Otherwise each publication would cause the
+    next
+    one while a client reads the topic.
 
     Args:
-        topic_id: gives the id of the topic, None while there is none.
-        rows_max: how many may wait; further ones are lost, and counted.
+        topic_id: returns the id of the timelines topic, or None if it does not exist.
+        rows_max: the maximum number of waiting rows; further ones are lost and counted.
     """
 
     def __init__(self, topic_id: Callable[[], bytes | None], rows_max: int = RING_ROWS_MAX) -> None:
@@ -62,11 +61,11 @@ class TimelineRows(RequestRows):
 
     @property
     def lost(self) -> int:
-        """Rows that found no room."""
+        """The number of rows that were lost because the ring was full."""
         return self.ring.dropped
 
     def request_ended(self, request: Any) -> None:
-        """See Timeline; one that was on its way when this was switched on has no complete timeline."""
+        # A request that arrived before timelines were switched on has incomplete stamps.
         if not request.enqueued_ns or not request.handled_ns:
             return
         if request.api == ApiKey.FETCH and self._is_reader(request.answer):
@@ -82,18 +81,20 @@ class TimelineRows(RequestRows):
 
 
 class TimelineBatches:
-    """Makes record batches of rows; the records of one object are one session.
+    """An encoder of rows to record batches; the records of one object form a session.
+
+    Call it in a thread. It works in pieces of less than a millisecond.
 
     Args:
-        session: tells this publisher's rows from those of others.
-        mode: of the broker.
-        clock_offset_ns: what is added to a stamp to get nanoseconds since 1970; the same for the whole session, so that
-            a wall clock that is set does not tear a request's stamps apart.
-        pause: called between two small pieces of work.
+        session: the id of the session.
+        mode: the mode of the broker.
+        clock_offset_ns: the difference between nanoseconds since 1970 and a stamp. It is fixed for the session, so that
+            setting the wall clock does not separate the stamps of a request.
+        pause: called between two pieces of work.
 
     Attributes:
-        rows: encoded so far.
-        records: encoded so far.
+        rows: the number of encoded rows.
+        records: the number of encoded records.
     """
 
     def __init__(self, session: str, mode: str, clock_offset_ns: int, pause: Callable[[], None] = lambda: None) -> None:
@@ -104,25 +105,25 @@ class TimelineBatches:
         self._pause = pause
 
     def encode(self, rows: bytes, lost: int, now_ms: int) -> list[bytes]:
-        """The batches of rows.
+        """Return the record batches of rows.
 
         Args:
-            rows: as the ring gave them.
-            lost: rows of this session that were lost until now.
-            now_ms: wall clock, the timestamp of the records.
+            rows: packed rows from the ring.
+            lost: the number of lost rows in this session so far.
+            now_ms: the timestamp of the records, in milliseconds since 1970.
         """
         batches = []
         values = self._values(rows, lost)
-        while some := list(itertools.islice(values, RECORDS_MAX)):
-            records = [NewRecord(value, self._key, now_ms) for value in some]
+        while chunk := list(itertools.islice(values, RECORDS_MAX)):
+            records = [NewRecord(value, self._key, now_ms) for value in chunk]
             batches.append(build_batch(records, compression=Compression.GZIP, compression_level=GZIP_LEVEL))
             self._pause()
         return batches
 
     def _values(self, rows: bytes, lost: int) -> Iterator[bytes]:
         step = ROWS_MAX * _ROW.size
-        for place in range(0, len(rows), step):
-            yield self._value(rows[place : place + step], lost)
+        for begin in range(0, len(rows), step):
+            yield self._value(rows[begin : begin + step], lost)
 
     def _value(self, rows: bytes, lost: int) -> bytes:
         count = len(rows) // _ROW.size
@@ -140,7 +141,6 @@ class TimelineBatches:
 
 
 def _columns(rows: bytes, count: int) -> Iterable[Sequence[int]]:
-    """The values of each column in turn."""
     if count == ROWS_MAX:
         return (column.unpack(rows) for column in _full_columns())
     return zip(*_ROW.iter_unpack(rows), strict=True)
@@ -148,7 +148,10 @@ def _columns(rows: bytes, count: int) -> Iterable[Sequence[int]]:
 
 @functools.cache
 def _full_columns() -> tuple[struct.Struct, ...]:
-    """For each column what unpacks it from ROWS_MAX rows and skips the others: a third of the time of whole rows."""
+    """Return for each column a struct that unpacks it from ROWS_MAX rows and skips the other columns.
+
+    This takes a third of the time of unpacking whole rows.
+    """
     columns, before = [], 0
     for code in _ROW.format.removeprefix("<"):
         size = struct.calcsize(code)
@@ -158,15 +161,15 @@ def _full_columns() -> tuple[struct.Struct, ...]:
 
 
 def _name(column: str) -> str:
-    """What a column of the table is called in a record."""
+    """Return the name of a column in a record."""
     return column.removesuffix("_ns") + "_after_ns" if column in _LATER else column
 
 
 def _array(name: str, column: Sequence[int], least: int, received: Sequence[int]) -> str:
-    """The JSON of one column, with words for codes and null where the table has a null."""
+    """Return the JSON of a column, with words for codes and null for the table's null value."""
     first, is_after = column[0], name in _LATER
     if column.count(first) == len(column) and (first == least or not is_after):
-        (readable,) = _readable(name, column[:1], least)  # half of the columns nearly always: encode it once
+        (readable,) = _readable(name, column[:1], least)  # about half of the columns are constant: encode once
         return f"[{','.join([_encode(readable)] * len(column))}]"
     if not is_after:
         return _encode(_readable(name, column, least))

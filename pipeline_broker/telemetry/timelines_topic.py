@@ -1,8 +1,7 @@
-"""The topic that request timelines are published to.
+"""The topic to which request timelines are published (docs/guides/live.md).
 
-Rules of this file: data only; docs/live.md explains the topic. Its name begins as those of Kafka's internal topics do,
-and clients may read it, not write it. They are not told that it is internal: Spark's connector would find no partition
-(`ConsumerStrategy.retrieveAllPartitions`).
+Its name begins like Kafka's internal topics. Clients can read it, but not write to it. Responses do not mark it as
+internal, because Spark's connector would then find no partitions (`ConsumerStrategy.retrieveAllPartitions`).
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ __all__ = ["TIMELINES_TOPIC", "timelines_configs"]
 
 TIMELINES_TOPIC = "__request_timelines"
 RETENTION_MS = 3_600_000
-RETENTION_BYTES = 256 * 1024 * 1024
-"""Of all partitions together."""
+RETENTION_BYTES = 256 * 1024 * 1024  # of all partitions together
 SEGMENT_BYTES = 16 * 1024 * 1024
 
 
 def timelines_configs(partitions: int) -> dict[str, str]:
-    """The topic's settings from the beginning; they can be altered as those of any topic."""
+    """Return the initial settings of the topic; clients can alter them like those of any topic."""
     return {
         "cleanup.policy": "delete",
         "compression.type": "producer",

@@ -1,24 +1,23 @@
-"""Kafka's metrics of topics (`BrokerTopicMetrics`), of all topics and of each.
+"""Kafka's metrics of topics (`BrokerTopicMetrics`), in total and by topic.
 
-Rules of this file: what was appended is read from the logs themselves when somebody asks, so that a record costs
-nothing: offsets are dense, and a log knows its bytes and its batches. What leaves no trace in a log (refusals, reads,
-bytes sent) is told by whoever sees it. Only topics that exist have metrics of their own, and only the TOPICS_MAX first
-of them by name; the metrics of all topics keep what deleted ones had.
+Appends are read from the logs at a scrape, so they cost nothing: offsets are dense, and a log knows its bytes and
+batches. Refusals, fetches and sent bytes leave no trace in a log, so their callers report them.
 
 | Kafka | `kafka_server_brokertopicmetrics_...` | counted |
 |---|---|---|
-| MessagesInPerSec | messagesin_total | records, when they are durable |
+| MessagesInPerSec | messagesin_total | durable records |
 | BytesInPerSec | bytesin_total | bytes of their batches |
-| BytesOutPerSec | bytesout_total | bytes of batches in fetch responses that were sent |
+| BytesOutPerSec | bytesout_total | bytes of batches in sent fetch responses |
 | BytesRejectedPerSec | bytesrejected_total | bytes of batches above max.message.bytes |
-| TotalProduceRequestsPerSec | totalproducerequests_total | partitions of produce requests, duplicates, refusals too |
-| TotalFetchRequestsPerSec | totalfetchrequests_total | partitions that fetches looked at, each time |
-| FailedProduceRequestsPerSec | failedproducerequests_total | of the first, those refused for what their records are |
-| FailedFetchRequestsPerSec | failedfetchrequests_total | of the second, those that the disk failed |
-| InvalidMessageCrcRecordsPerSec | invalidmessagecrcrecords_total | batches with a wrong checksum; all topics |
-| InvalidMagicNumberRecordsPerSec | invalidmagicnumberrecords_total | batches of another magic; all topics |
-| InvalidOffsetOrSequenceRecordsPerSec | invalidoffsetorsequencerecords_total | records out of order; all topics |
-| NoKeyCompactedTopicRecordsPerSec | nokeycompactedtopicrecords_total | records without a key; all topics |
+| TotalProduceRequestsPerSec | totalproducerequests_total | partitions of produce requests, duplicates and refusals too
+|
+| TotalFetchRequestsPerSec | totalfetchrequests_total | partitions that a fetch read, each time |
+| FailedProduceRequestsPerSec | failedproducerequests_total | partitions refused because of their records |
+| FailedFetchRequestsPerSec | failedfetchrequests_total | partitions that the disk failed to read |
+| InvalidMessageCrcRecordsPerSec | invalidmessagecrcrecords_total | batches with a wrong checksum; in total only |
+| InvalidMagicNumberRecordsPerSec | invalidmagicnumberrecords_total | batches with another magic; in total only |
+| InvalidOffsetOrSequenceRecordsPerSec | invalidoffsetorsequencerecords_total | records out of order; in total only |
+| NoKeyCompactedTopicRecordsPerSec | nokeycompactedtopicrecords_total | records without a key; in total only |
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ PREFIX = "kafka_server_brokertopicmetrics_"
 
 
 class _Totals(Protocol):
-    """What is read of `log.log_manager.LogTotals`."""
+    """The attributes of `log.log_manager.LogTotals` that these metrics read."""
 
     @property
     def messages(self) -> int: ...
@@ -58,7 +57,7 @@ class _Log(Protocol):
 
 @attrs.define
 class _Counts:
-    """What was told of one topic, or of all."""
+    """Reported events of one topic, or of all."""
 
     bytes_out: int = 0
     bytes_rejected: int = 0
@@ -70,7 +69,7 @@ class _Counts:
 
 @attrs.define
 class _Appended:
-    """What was appended to one topic, or to all, since the metrics began."""
+    """Appends to one topic, or to all, since the metrics began."""
 
     messages: int = 0
     size_bytes: int = 0
@@ -85,13 +84,17 @@ class _Appended:
 
 
 class TopicMetrics:
-    """See the rules of the file.
+    """The metrics of topics.
+
+    Only existing topics have series of their own, at most TOPICS_MAX, the first by name. The metrics of all topics
+    include
+    the deleted ones.
 
     Args:
-        totals: what the logs of each topic hold, by name and id of the topic, in steps; those of deleted topics under
-            no name.
-        topic_name: the name of a topic by its id; None for one that is gone.
-        exists: whether there is a topic of a name.
+        totals: returns the totals of the logs by topic name and id, in steps; deleted topics together have an empty
+            name.
+        topic_name: returns the name of a topic id, or None if the topic was deleted.
+        exists: returns whether a topic exists.
     """
 
     def __init__(
@@ -107,10 +110,10 @@ class TopicMetrics:
         self._by_topic: dict[str, _Counts] = {}
         self._faults = dict.fromkeys(_FAULTS, 0)
 
-    # Told on the event loop
+    # Events, on the event loop
 
     def _counts(self, topic: str) -> tuple[_Counts, ...]:
-        """Of all topics and of this one, which exists."""
+        """Return the counts to increase for an event of an existing topic: those of all topics, and its own."""
         counts = self._by_topic.get(topic)
         if counts is None:
             if len(self._by_topic) >= TOPICS_MAX:
@@ -119,34 +122,39 @@ class TopicMetrics:
         return self._all, counts
 
     def drain(self) -> None:
-        """Make room for topics that have no counts of their own yet; call it now and then."""
+        """Drop the counts of deleted topics if the number of topics has reached the bound; call it regularly."""
         if len(self._by_topic) >= TOPICS_MAX:
             self._by_topic = {name: counts for name, counts in self._by_topic.items() if self._exists(name)}
 
     def produce_refused(self, topic: str | None, *, is_failure: bool = False) -> None:
-        """One partition of a produce request was not appended to; without a topic when nobody knows it."""
+        """Count a partition of a produce request that was not appended.
+
+        Args:
+            topic: the topic; None if it is unknown.
+            is_failure: whether Kafka counts the refusal as a failed request.
+        """
         for counts in self._counts(topic) if topic is not None else (self._all,):
             counts.produces_refused += 1
             counts.produces_failed += is_failure
 
     def bytes_rejected(self, topic: str, count: int) -> None:
-        """A batch of so many bytes is above the topic's limit."""
+        """Count a batch of `count` bytes that is above the topic's limit."""
         for counts in self._counts(topic):
             counts.bytes_rejected += count
 
     def records_faulty(self, fault: str, count: int) -> None:
-        """Records, or their batch, were refused for a fault; see `records.errors`. Kafka counts some of them."""
+        """Count records or batches that were refused for a fault (`records.errors`); Kafka counts only some faults."""
         if fault in self._faults:
             self._faults[fault] += count
 
     def fetched(self, logs: Iterable[_Log | None]) -> None:
-        """A fetch looked at these partitions; None for one that does not exist."""
+        """Count the partitions of a fetch; None stands for an unknown partition."""
         for log in logs:
             for counts in self._counts(log.topic) if log is not None else (self._all,):
                 counts.fetches += 1
 
     def fetch_failed(self, topic: str) -> None:
-        """A partition could not be read."""
+        """Count a partition that could not be read."""
         for counts in self._counts(topic):
             counts.fetches_failed += 1
 
@@ -165,7 +173,7 @@ class TopicMetrics:
     # For a scrape
 
     def families(self) -> Families:
-        """Everything so far."""
+        """Yield the current values."""
         rows = yield from self._rows()
         for name, kafka, explanation, value in _FAMILIES:
             samples = [Sample(value(counts, appended), labels) for labels, counts, appended in rows]
@@ -177,8 +185,8 @@ class TopicMetrics:
         whole = _Appended()
         by_topic: dict[str, _Appended] = {}
         now = yield from self._totals()
-        for place, ((name, topic_id), totals) in enumerate(now.items()):
-            if place % THINGS_PER_STEP == 0:
+        for index, ((name, topic_id), totals) in enumerate(now.items()):
+            if index % THINGS_PER_STEP == 0:
                 yield
             appended = _Appended()
             appended.add(totals)
@@ -188,11 +196,12 @@ class TopicMetrics:
             whole.add(appended)
             if name:
                 by_topic[name] = appended
-        for place, ((name, topic_id), before) in enumerate(self._before.items()):
-            if place % THINGS_PER_STEP == 0:
+        for index, ((name, topic_id), before) in enumerate(self._before.items()):
+            if index % THINGS_PER_STEP == 0:
                 yield
             if name and (name, topic_id) not in now:
-                whole.add(before, -1)  # deleted since: it stands among the deleted ones as a whole
+                # The topic was deleted since the start. The totals of deleted topics include all that it ever had.
+                whole.add(before, -1)
         shown = yield from first_few(by_topic, TOPICS_MAX, str)
         of_topics = [((("topic", name),), self._by_topic.get(name, _Counts()), by_topic[name]) for name in shown]
         return [((), self._all, whole), *of_topics]
@@ -202,8 +211,13 @@ _Value = Callable[[_Counts, _Appended], int]
 _FAMILIES: tuple[tuple[str, str, str, _Value], ...] = (
     ("messagesin", "MessagesInPerSec", "Records appended", lambda _, appended: appended.messages),
     ("bytesin", "BytesInPerSec", "Bytes appended", lambda _, appended: appended.size_bytes),
-    ("bytesout", "BytesOutPerSec", "Bytes fetched", lambda counts, _: counts.bytes_out),
-    ("bytesrejected", "BytesRejectedPerSec", "Bytes of too large batches", lambda counts, _: counts.bytes_rejected),
+    ("bytesout", "BytesOutPerSec", "Bytes in fetch responses", lambda counts, _: counts.bytes_out),
+    (
+        "bytesrejected",
+        "BytesRejectedPerSec",
+        "Bytes in batches above the limit",
+        lambda counts, _: counts.bytes_rejected,
+    ),
     (
         "totalproducerequests",
         "TotalProduceRequestsPerSec",
@@ -214,13 +228,13 @@ _FAMILIES: tuple[tuple[str, str, str, _Value], ...] = (
     (
         "failedproducerequests",
         "FailedProduceRequestsPerSec",
-        "Of them, refused for what their records are",
+        "Partitions of produce requests refused because of their records",
         lambda counts, _: counts.produces_failed,
     ),
     (
         "failedfetchrequests",
         "FailedFetchRequestsPerSec",
-        "Of them, failed by the disk",
+        "Partitions of fetches that could not be read",
         lambda counts, _: counts.fetches_failed,
     ),
 )
@@ -233,7 +247,7 @@ _FAULTS = {
     MAGIC: (
         "invalidmagicnumberrecords",
         "InvalidMagicNumberRecordsPerSec",
-        "Batches of another magic",
+        "Batches with another magic",
     ),
     ORDER: (
         "invalidoffsetorsequencerecords",

@@ -1,8 +1,7 @@
-"""The trace of a broker as files: one ring per table, which one thread drains.
+"""The trace of a broker as files: a ring of rows for each table, and one thread that drains the rings.
 
-Rules of this file: the event loop packs a row into a preallocated ring and does nothing else; the thread moves whole
-rows to the files; a ring that is full, and a disk that fails, lose rows that are counted, never a request. A string is
-in strings.jsonl before the first row that refers to it. The bytes are those of `traces`.
+The event loop packs each row into a preallocated ring, and the thread writes whole rows. If a ring is full or the disk
+fails, rows are lost and counted. `traces` defines the tables.
 """
 
 import contextlib
@@ -26,7 +25,7 @@ __all__ = ["TraceFiles"]
 
 DRAIN_SECONDS = 0.02
 QUEUE_SAMPLE_NS = 1_000_000
-"""The depth of one queue is written at most once in this time."""
+"""Minimum interval between two samples of one queue's depth."""
 ROWS_MAX = {
     "requests": 1 << 15,
     "appends": 1 << 15,
@@ -35,22 +34,21 @@ ROWS_MAX = {
     "queues": 1 << 13,
     "store": 1 << 12,
 }
-"""Capacity of each ring: half a second at 65,000 requests per second, 25 times what the thread sleeps."""
+"""Capacity of each ring: half a second at 65,000 requests per second, 25 times DRAIN_SECONDS."""
+# A reader loads a whole file, and several in parallel.
 RING_FILE_BYTES_MAX = 64 * 1024 * 1024
-"""Bytes after which a table goes on in another file: a reader takes a file whole, and several at once."""
+"""Size after which a table continues in another file."""
 STRINGS_MAX = 1 << 16
-"""Different topic names; appends to further ones are lost rows."""
+"""Maximum number of distinct strings; rows with further ones are lost."""
 
 
 class TracedLog(Protocol):
-    """The partition that an entry belongs to."""
-
     topic: str
     partition: int
 
 
 class TracedEntry(Protocol):
-    """What the committer's entries have that their trace needs."""
+    """An entry of the committer, as far as the trace needs it."""
 
     log: TracedLog
     base_offset: int
@@ -58,14 +56,14 @@ class TracedEntry(Protocol):
 
 
 class TracedSubmission(Protocol):
-    """The entries of one request."""
+    """The entries of one request; the broker's own records have none."""
 
     entries: Sequence[TracedEntry]
     request: Request | None
 
 
 class TracedCommit(Protocol):
-    """A commit that ended."""
+    """A commit that has ended."""
 
     number: int
     submissions: Sequence[TracedSubmission]
@@ -79,7 +77,7 @@ class TracedCommit(Protocol):
 
 
 class TracedStoreRequest(Protocol):
-    """A request to the store of objects that ended."""
+    """A request to the object store that has ended."""
 
     @property
     def operation(self) -> str: ...
@@ -98,7 +96,7 @@ class TracedStoreRequest(Protocol):
 
 
 class _File:
-    """A file that only ever holds whole pieces: a piece that cannot be written whole is cut off again."""
+    """A file of whole pieces: if a piece cannot be written completely, its beginning is truncated again."""
 
     def __init__(self, path: Path, first: bytes) -> None:
         self._descriptor = owner_only.opener(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -106,7 +104,7 @@ class _File:
         self.write(first)
 
     def write(self, piece: bytes) -> None:
-        """Append `piece`; raises OSError with the file as it was."""
+        """Append `piece`; raises OSError and leaves the file unchanged if it cannot be written."""
         view = memoryview(piece)
         try:
             while view:
@@ -123,13 +121,12 @@ class _File:
         return self._size
 
     def close(self) -> None:
-        """Give the file up."""
         os.close(self._descriptor)
 
 
 @attrs.define(eq=False)
 class _Recording:
-    """One table's way from the loop to its file."""
+    """The ring of one table, and its current file."""
 
     table: Table
     ring: RowRing
@@ -147,11 +144,15 @@ class _Recording:
         return cls(table, RowRing(table.layout, rows_max), directory, file, bytes_max)
 
     def write(self, rows: bytes) -> None:
-        """Append rows to the file, or to the next one where it is full; raises OSError with what is there whole."""
+        """Append rows to the file, or to the next file if it is full.
+
+        Raises:
+            OSError: the rows cannot be written; the files hold only whole rows.
+        """
         if self.file.size_bytes >= self.bytes_max:
-            further = _File(self.directory / f"{self.table.name}-{self.files}.ring", self.table.header())
+            next_file = _File(self.directory / f"{self.table.name}-{self.files}.ring", self.table.header())
             self.file.close()
-            self.file = further
+            self.file = next_file
             self.files += 1
         self.file.write(rows)
 
@@ -161,17 +162,17 @@ class _Recording:
 
 
 class TraceFiles(RequestRows):
-    """Writes `requests`, `appends`, `commits`, `mutes`, `queues` and `store`; a `stages.timeline.Timeline`.
+    """A `stages.timeline.Timeline` that writes the tables requests, appends, commits, mutes, queues and store.
 
     Args:
-        directory: made when missing; trace files of an earlier run in it are overwritten.
-        mute_reasons: the words for the reasons that `mute_ended` is called with.
+        directory: created if missing; trace files of an earlier run are overwritten.
+        mute_reasons: names of the reasons that `mute_ended` receives.
         rows_max: capacity of each table's ring.
-        drain_seconds: how long the thread sleeps between its turns.
-        file_bytes_max: after which a table goes on in another file.
+        drain_seconds: sleep of the thread between two drains.
+        file_bytes_max: size after which a table continues in another file.
 
     Raises:
-        OSError: the directory cannot be written to.
+        OSError: the directory cannot be written.
     """
 
     samples_queues = True
@@ -201,9 +202,9 @@ class TraceFiles(RequestRows):
         self._add_commit, self._add_mute, self._add_queue = commits.append, mutes_ring.append, queues.append
         self._store_lock, self._strings_lock = threading.Lock(), threading.Lock()
         self._indexes: dict[str, int] = {}
-        self._strings: list[str] = []  # only ever appended to, so that the thread may read what is there
+        self._strings: list[str] = []  # only appended to, so the thread can read it without the lock
         self._strings_written = 0
-        self._sampled_ns: dict[int, int] = {}  # queue: when its depth was written last
+        self._sampled_ns: dict[int, int] = {}  # time of the last sample by queue
         self._failure: OSError | None = None
         self._drain_seconds = drain_seconds
         self._closing = threading.Event()
@@ -228,7 +229,7 @@ class TraceFiles(RequestRows):
         for submission in ended.submissions:
             request = submission.request
             if request is None:
-                continue  # the broker's own records: no client waits for them
+                continue  # the broker's own records belong to no request
             for entry in submission.entries:
                 log = entry.log
                 topic = self._intern(log.topic)
@@ -249,7 +250,7 @@ class TraceFiles(RequestRows):
         index = self._indexes.get(text)
         if index is not None:
             return index
-        with self._strings_lock:  # threads that ask the store have words, too
+        with self._strings_lock:  # store threads add strings, too
             if text not in self._indexes and len(self._strings) < STRINGS_MAX:
                 self._strings.append(text)
                 self._indexes[text] = len(self._strings) - 1
@@ -259,15 +260,14 @@ class TraceFiles(RequestRows):
         self._add_mute(connection_index, reason, began_ns, ended_ns)
 
     def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
-        """See Timeline; in a busy queue most calls write nothing."""
         if at_ns - self._sampled_ns.get(queue, -QUEUE_SAMPLE_NS) >= QUEUE_SAMPLE_NS:
             self._sampled_ns[queue] = at_ns
             self._add_queue(queue, at_ns, depth)
 
-    # In the threads that ask the store
+    # In the threads of the store
 
     def store_request_ended(self, request: TracedStoreRequest) -> None:
-        """Take note of a request to the store; for any thread, until `close`."""
+        """Record a request to the object store; callable in any thread, without effect after `close`."""
         operation, outcome = self._intern(request.operation), self._intern(request.outcome)
         with self._store_lock:
             if self._closing.is_set() or operation is None or outcome is None:
@@ -290,7 +290,9 @@ class TraceFiles(RequestRows):
             self._drain()
 
     def _drain(self) -> None:
-        """Move what the rings hold to the files; the strings come first, and after the rows were taken."""
+        # Strings are written after the rows were taken and before the rows, so that a file never refers to a missing
+        # string,
+        # even if the broker is killed.
         taken = [recording.ring.take() for recording in self._recordings]
         self._write_strings()
         for recording, rows in zip(self._recordings, taken, strict=True):
@@ -315,18 +317,18 @@ class TraceFiles(RequestRows):
             self._failure = error
         self._strings_written = count
 
-    # Ending
+    # Closing
 
     @property
     def lost(self) -> dict[str, int]:
-        """Rows per table that are in no file and never will be."""
+        """The number of lost rows by table."""
         return {recording.table.name: recording.lost for recording in self._recordings}
 
     def close(self) -> None:
-        """Write everything that was recorded, and lost.json; call it when nothing is recorded any more. Idempotent.
+        """Write all rows and lost.json; call it after the last event. Further calls have no effect.
 
         Raises:
-            OSError: something could not be written; what is missing is counted.
+            OSError: some rows could not be written; they are counted as lost.
         """
         if self._closing.is_set():
             return

@@ -12,7 +12,7 @@ from pipeline_broker.telemetry.bounded_log import (
     CHARS_MAX,
     INTERVAL_SECONDS,
     LINES_MAX,
-    PLACES_MAX,
+    CALL_SITES_MAX,
     TRACEBACK_CHARS_MAX,
     BoundedHandler,
     BoundedLog,
@@ -128,21 +128,21 @@ def test_every_record_is_written_or_counted_and_a_place_never_exceeds_its_bound(
 
 def test_places_that_are_counted_are_bounded():
     log = BoundedLog()
-    for line in range(3 * PLACES_MAX):
+    for line in range(3 * CALL_SITES_MAX):
         for _ in range(2):
             log.admit(record(line, error=raised(ValueError)), 0.0)
-    assert len(log._counts) == PLACES_MAX
+    assert len(log._counts) == CALL_SITES_MAX
 
 
 def test_of_too_many_places_the_one_that_began_first_is_told_of_early_and_the_others_stay_counted():
     log, error = BoundedLog(), raised(ValueError)
-    for line in range(PLACES_MAX):
+    for line in range(CALL_SITES_MAX):
         log.admit(record(line, error=error), 0.0)
     log.admit(record(0, error=error), 0.0)
-    summary, further = log.admit(record(PLACES_MAX, error=error), 0.0)
+    summary, further = log.admit(record(CALL_SITES_MAX, error=error), 0.0)
     assert LEFT_OUT.match(summary.getMessage())[1] == "1"
-    assert further.lineno == PLACES_MAX
-    assert log.admit(record(PLACES_MAX - 1, error=error), 0.0) == []
+    assert further.lineno == CALL_SITES_MAX
+    assert log.admit(record(CALL_SITES_MAX - 1, error=error), 0.0) == []
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
