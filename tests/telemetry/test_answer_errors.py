@@ -1,4 +1,4 @@
-"""Error codes of a response are counted wherever they stand, up to a bounded number of elements."""
+"""Error codes at every level of a response are counted, up to a bounded number of elements."""
 
 from collections import Counter
 
@@ -23,7 +23,7 @@ def test_each_code_counts():
     assert counted(response_of(3, 4)) == {3: 12}
 
 
-def test_of_a_very_large_response_the_first_elements_count():
+def test_only_the_first_elements_of_a_very_large_response_count():
     assert counted(response_of(1, 2 * ELEMENTS_MAX)) == {3: ELEMENTS_MAX - 1}, "the topic is an element, too"
     found = counted(response_of(200, 200))
     assert ELEMENTS_MAX - 200 <= found[3] <= ELEMENTS_MAX

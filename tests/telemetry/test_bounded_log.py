@@ -1,4 +1,4 @@
-"""However much clients make the broker log, what it writes is bounded, and what it leaves out is counted."""
+"""The log of a broker is bounded whatever clients do, and omitted messages are counted."""
 
 import io
 import logging
@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.telemetry.bounded_log import (
+    CALL_SITES_MAX,
     CHARS_MAX,
     INTERVAL_SECONDS,
     LINES_MAX,
-    CALL_SITES_MAX,
     TRACEBACK_CHARS_MAX,
     BoundedHandler,
     BoundedLog,
@@ -50,7 +50,7 @@ class Written:
         return self.stream.getvalue().splitlines()
 
 
-def test_lines_of_one_place_beyond_the_bound_are_counted_and_told_after_the_interval():
+def test_lines_of_one_call_site_beyond_the_bound_are_counted_and_summarised_after_the_interval():
     written = Written()
     for number in range(LINES_MAX + 7):
         written.log(text=f"a stranger failed {number}")
@@ -64,7 +64,7 @@ def test_lines_of_one_place_beyond_the_bound_are_counted_and_told_after_the_inte
     ]
 
 
-def test_a_failure_has_one_traceback_in_an_interval_however_many_requests_meet_it():
+def test_a_failure_has_one_traceback_in_an_interval_whatever_the_number_of_requests():
     written = Written()
     error = raised(ValueError, "bad bytes")
     for number in range(1_000):
@@ -78,14 +78,14 @@ def test_a_failure_has_one_traceback_in_an_interval_however_many_requests_meet_i
     assert written.stream.getvalue().count("Traceback") == 2
 
 
-def test_another_failure_at_the_same_place_of_the_log_has_a_traceback_of_its_own():
+def test_another_failure_at_the_same_call_site_has_its_own_traceback():
     written = Written()
     for error in (raised(ValueError), raised(KeyError), raised(ValueError)):
         written.log(error=error)
     assert written.stream.getvalue().count("Traceback") == 2
 
 
-def test_what_was_left_out_last_is_told_at_the_end():
+def test_the_last_omitted_messages_are_summarised_at_the_end():
     written = Written()
     for _ in range(LINES_MAX + 1):
         written.log()
@@ -93,7 +93,7 @@ def test_what_was_left_out_last_is_told_at_the_end():
     assert written.lines[-1] == "1 more like this were not logged within 60 s: message"
 
 
-def test_names_that_a_client_chose_make_no_further_line_and_no_long_one():
+def test_names_from_a_client_make_neither_a_further_nor_a_long_line():
     written = Written()
     written.log(text="x\nERROR forged\x1b[2J\u2028 " + "y" * 100_000)
     assert len(written.lines) == 1
@@ -111,7 +111,7 @@ def test_a_traceback_that_quotes_a_client_is_cut_in_the_middle():
 
 
 @given(st.lists(st.tuples(st.floats(0, 40), st.integers(0, 3), st.booleans()), max_size=400))
-def test_every_record_is_written_or_counted_and_a_place_never_exceeds_its_bound(steps):
+def test_every_record_is_written_or_counted_and_a_call_site_never_exceeds_its_bound(steps):
     """The bound holds in whatever rhythm they come; `seen` is cut into the intervals of each place."""
     log, now, out = BoundedLog(), 0.0, []
     error = raised(ValueError)
@@ -126,7 +126,7 @@ def test_every_record_is_written_or_counted_and_a_place_never_exceeds_its_bound(
     assert len(tracebacks) <= 4 * (1 + now // INTERVAL_SECONDS)
 
 
-def test_places_that_are_counted_are_bounded():
+def test_the_number_of_counted_call_sites_is_bounded():
     log = BoundedLog()
     for line in range(3 * CALL_SITES_MAX):
         for _ in range(2):
@@ -134,7 +134,7 @@ def test_places_that_are_counted_are_bounded():
     assert len(log._counts) == CALL_SITES_MAX
 
 
-def test_of_too_many_places_the_one_that_began_first_is_told_of_early_and_the_others_stay_counted():
+def test_beyond_the_bound_the_oldest_call_site_is_summarised_early_and_the_others_stay_counted():
     log, error = BoundedLog(), raised(ValueError)
     for line in range(CALL_SITES_MAX):
         log.admit(record(line, error=error), 0.0)
@@ -147,7 +147,7 @@ def test_of_too_many_places_the_one_that_began_first_is_told_of_early_and_the_ot
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
 def test_a_client_cannot_flood_standard_error_of_a_broker(broker_process, mode):
-    """A name that is no property is logged; a request may hold thousands of them."""
+    """Unknown property names are logged, and a request may contain thousands of them."""
     broker = broker_process(mode=mode)
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     config = IncrementalAlterConfigsRequest.AlterableConfig

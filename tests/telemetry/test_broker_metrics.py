@@ -1,4 +1,4 @@
-"""The text of a scrape is valid, whatever stands in it, and shows the server's statistics."""
+"""The text of a scrape is valid whatever labels contain, and shows the server's statistics."""
 
 import pytest
 from hypothesis import given
@@ -32,7 +32,7 @@ SECOND_NS = 1_000_000_000
 
 
 class Fetches(list):
-    """Nobody waits, nothing is remembered."""
+    """Fetch states without waiting fetches or sessions."""
 
     watched = expired = partitions = evicted = 0
 
@@ -75,7 +75,7 @@ class Server:
 
 
 class Time:
-    """A clock, how long the loop was idle while it was looked at, and how long that was."""
+    """A clock, and the idle and observed time of an event loop."""
 
     now_ns = idle_ns = observed_ns = 0
 
@@ -185,7 +185,7 @@ def test_refusals_are_counted_by_kind():
     assert samples["pipeline_broker_denials_total", ("operation", "READ"), ("resource", "Topic")] == 1
 
 
-def test_turns_that_kept_the_loop_are_told_by_api_or_by_what_they_were():
+def test_turns_of_the_event_loop_have_a_series_by_api_or_by_kind():
     samples = samples_of(broker_metrics().render())
     found = [
         tuple(
@@ -210,7 +210,7 @@ def test_metrics_of_sockets_tell_the_listener_and_those_of_processors_do_not():
 
 
 def test_expired_connections_are_those_that_did_not_authenticate_again():
-    """As in Apache Kafka; what was closed for idleness has a metric of its own."""
+    """As in Apache Kafka; connections closed because they were idle have a metric of their own."""
     samples = samples_of(broker_metrics().render())
     tags = (("listener", "PLAINTEXT"), ("networkprocessor", "1"))
 
@@ -227,7 +227,7 @@ def test_the_byte_budget_is_kafkas_memory_pool():
     assert samples[f"{SOCKETS}memorypooldepletedtimetotal",] == 7
 
 
-def test_newcomers_are_told_by_listener_where_quotas_know_them():
+def test_new_connections_are_counted_by_listeners_with_quotas():
     samples = samples_of(broker_metrics().render())
 
     assert samples[f"{SOCKETS}broker_connection_accept_rate",] == 3.5
@@ -254,7 +254,7 @@ def test_connections_are_counted_by_the_software_of_the_client():
     assert len(found) == SOFTWARE_MAX + 1
 
 
-def test_the_loops_idle_share_follows_what_it_was_in_the_last_minutes():
+def test_the_idle_share_of_the_loop_follows_the_last_minutes():
     time = Time()
     metrics = broker_metrics(time)
     name = ("kafka_network_socketserver_networkprocessoravgidle_percent",)
@@ -269,7 +269,7 @@ def test_the_loops_idle_share_follows_what_it_was_in_the_last_minutes():
     assert abs(samples_of(metrics.render())[name] - 0.25) < 0.001
 
 
-def test_a_look_at_the_loop_stands_for_the_time_since_the_look_before():
+def test_an_observation_of_the_loop_stands_for_the_time_since_the_previous_one():
     """Idle in the look after nine seconds, busy in the one a second later; between the two nothing is known."""
     time = Time()
     metrics = broker_metrics(time)
@@ -299,7 +299,7 @@ def test_an_acceptors_blocked_share_is_of_the_time_between_scrapes():
     assert samples["kafka_network_acceptor_acceptorblocked_percent", ("listener", "PLAINTEXT")] == pytest.approx(0.4)
 
 
-def test_a_listener_that_is_gone_has_no_blocked_share():
+def test_a_removed_listener_has_no_blocked_share():
     time, names = Time(), ["PLAINTEXT", "EXTRA"]
 
     def statistics():
@@ -335,7 +335,7 @@ def test_after_the_end_of_the_server_the_gauges_read_as_at_rest():
     assert samples["kafka_network_socketserver_expiredconnectionskilledcount",] == 0
 
 
-def test_free_disk_space_is_told_where_the_disk_tells_it(monkeypatch):
+def test_free_disk_space_is_shown_if_the_disk_reports_it(monkeypatch):
     named = {"pipeline_broker_disk_size_bytes": 1000, "pipeline_broker_disk_free_bytes": 300}
     samples = samples_of(broker_metrics().render())
     assert not any((name,) in samples for name in named)
@@ -373,7 +373,7 @@ def test_handlers_of_all_pools_share_one_idle_gauge(answered):
         assert samples["pipeline_broker_request_handlers",] == sum(pools)
 
 
-def test_the_request_log_tells_its_lines_and_what_it_lost():
+def test_the_request_log_counts_its_written_and_lost_lines():
     class Log:
         written, dropped = 5, 2
 
@@ -384,7 +384,7 @@ def test_the_request_log_tells_its_lines_and_what_it_lost():
 
 
 @given(st.text(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**70), 2**70))
-def test_any_label_value_and_number_comes_back(text, real, whole):
+def test_any_label_value_and_number_can_be_parsed(text, real, whole):
     families = [
         gauge("a_gauge", "One.", Sample(real, (("label", text), ("other", "x"))), Sample(whole)),
         counter("a_counter_total", "Two.", Sample(abs(whole), (("label", text),))),

@@ -1,4 +1,4 @@
-"""The dashboard for Grafana asks for what a broker shows: every query of it finds something in a scrape."""
+"""Every query of the Grafana dashboard finds series in a scrape."""
 
 import json
 import re
@@ -77,7 +77,7 @@ def matches(labels, matchers):
     return True
 
 
-def test_the_panels_do_not_overlap_and_have_numbers_of_their_own():
+def test_the_panels_do_not_overlap_and_have_distinct_ids():
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     cells = [

@@ -1,4 +1,4 @@
-"""A scrape shows what groups have committed and how far they lag, within a bound."""
+"""A scrape shows committed offsets and lag of groups, within a bound."""
 
 import attrs
 from prometheus_client.parser import text_string_to_metric_families
@@ -49,13 +49,13 @@ def test_offsets_and_lag_have_the_names_of_kafka_exporter():
     }
 
 
-def test_a_partition_that_is_gone_has_no_lag():
+def test_a_deleted_partition_has_no_lag():
     found = scraped([group_of("billing", 0, [offset("gone", 0, 7, None)])])
     assert found["kafka_consumergroup_current_offset", "billing", "gone", "0"] == 7
     assert not any("lag" in name for name, *_ in found)
 
 
-def test_groups_that_have_no_room_are_counted_and_smaller_ones_after_them_too():
+def test_omitted_groups_are_counted_and_so_are_smaller_ones_after_them():
     large = group_of("a", 0, [offset("t", number, 1, 1) for number in range(PARTITIONS_MAX)])
     found = scraped([large, attrs.evolve(large, group_id="b", partitions=3, read=None)])
     assert found["pipeline_broker_consumergroup_partitions_left_out",] == 3

@@ -53,7 +53,7 @@ def test_an_old_value_counts_less_than_a_new_one():
     assert histogram.quantiles((0.24, 0.26, 0.5)) == [1, 2, 2]
 
 
-def test_weights_neither_overflow_nor_stay_for_ever():
+def test_weights_neither_overflow_nor_remain_forever():
     histogram = DecayingHistogram()
     for hour in range(2000):
         histogram.add({hour % 1000: 1}, 1, hour * (RESCALE_SECONDS + 1))

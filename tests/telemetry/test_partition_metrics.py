@@ -1,4 +1,4 @@
-"""Metrics of partitions: what the logs say, of so many partitions as a scrape has room for."""
+"""Metrics of partitions are read from the logs, for a bounded number of partitions."""
 
 import attrs
 import pytest
@@ -18,7 +18,7 @@ class Log:
 
 
 def scrape(topics, *, can_write=True):
-    """Values by name and labels, of topics with so many partitions."""
+    """Return values by name and labels, of topics with the given numbers of partitions."""
     logs = {name: [Log(number) for number in range(count)] for name, count in topics.items()}
     families = partition_families(list(topics), lambda name: logs.get(name, ()), 5, can_write=can_write)
     return {
@@ -42,7 +42,7 @@ def test_a_partition_shows_its_offsets_its_size_and_its_leader():
     assert found["pipeline_broker_partitions_left_out",] == 0
 
 
-def test_a_scrape_has_room_for_so_many_partitions():
+def test_the_partitions_of_a_scrape_are_bounded():
     found = scrape({"c": 2, "a": PARTITIONS_MAX - 1, "b": 2, "d": 1})
     assert {key[1] for key in found if key[0] == "kafka_topic_partitions"} == {"a"}
     assert sum(key[0] == "kafka_log_log_size" for key in found) == PARTITIONS_MAX - 1
@@ -51,7 +51,7 @@ def test_a_scrape_has_room_for_so_many_partitions():
 
 
 @pytest.mark.parametrize(("can_write", "offline"), [(True, 0), (False, 1)])
-def test_a_disk_that_takes_nothing_is_an_offline_directory(can_write, offline):
+def test_a_disk_that_cannot_be_written_is_an_offline_directory(can_write, offline):
     found = scrape({"a": 3}, can_write=can_write)
     assert found["kafka_log_logmanager_offlinelogdirectorycount",] == offline
     assert found["kafka_server_replicamanager_offlinereplicacount",] == 3 * offline

@@ -1,4 +1,4 @@
-"""OpenTelemetry's metrics: what is written field by field is read, whatever is cut or changed is one error."""
+"""OpenTelemetry metrics are decoded, and any truncation or change gives one error."""
 
 import json
 import struct
@@ -70,7 +70,7 @@ def test_an_empty_push_has_no_metrics():
     assert read_metrics(b"", MANY) == []
 
 
-def test_histograms_and_fields_to_come_are_read_past():
+def test_histograms_and_unknown_fields_are_skipped():
     unknown = field(9, field(1, b"histogram")) + varint(40 << 3) + varint(3) + varint(41 << 3 | 5) + b"four"
     assert read_metrics(pushed(field(1, b"h") + unknown), MANY) == []
 
@@ -86,7 +86,7 @@ def test_a_push_that_is_cut_off_is_malformed(size):
 
 
 @given(st.binary(max_size=200) | st.tuples(st.integers(0, len(PUSH) - 1), st.integers(0, 255)))
-def test_whatever_comes_is_metrics_or_malformed(data):
+def test_any_push_is_either_metrics_or_malformed(data):
     if isinstance(data, tuple):
         index, byte = data
         data = PUSH[:index] + bytes([byte]) + PUSH[index + 1 :]
@@ -95,7 +95,7 @@ def test_whatever_comes_is_metrics_or_malformed(data):
 
 
 def test_attributes_of_a_resource_and_texts_of_a_push_do_not_multiply():
-    """500 points, of which each has what their resource has, are no more than a bounded part of the file."""
+    """500 points, each with the attributes of their resource, take a bounded part of the file."""
     resource = b"".join(attribute(1, f"a{number}", field(1, b"x" * 10_000)) for number in range(100))
     push = pushed(*(metric("m" * 5_000, number) for number in range(500)), resource=resource)
     found = read_metrics(push, MANY)
@@ -111,7 +111,7 @@ def test_a_push_of_very_many_fields_is_malformed():
         read_metrics(pushed((varint(40 << 3) + varint(3)) * (FIELDS_MAX + 1)), MANY)
 
 
-def test_a_number_that_is_cut_short_is_no_number():
+def test_a_truncated_number_has_no_value():
     push = pushed(metric("m", 7, attributes=attribute(7, "short", field(4, b"abc"))))
     assert read_metrics(push, MANY)[0]["attributes"] == {"short": None}
 
@@ -130,7 +130,7 @@ def test_the_file_keeps_a_bounded_part_of_each_push_and_is_json_whatever_is_push
     assert path.stat().st_size < 3 * (CLIENT_BYTES_MAX + 2_000)
 
 
-def test_a_push_whose_memory_others_need_ends():
+def test_a_push_ends_when_its_check_raises():
     fields = []
 
     def pace():

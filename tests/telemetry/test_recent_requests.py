@@ -1,4 +1,4 @@
-"""The last requests, as they are kept and shown."""
+"""The most recent requests, as they are kept and shown."""
 
 import struct
 from types import SimpleNamespace
@@ -60,13 +60,13 @@ def test_the_errors_of_an_answer_are_named_once():
 @pytest.mark.parametrize(
     ("result", "outcome"), [(Send(b"x"), "answered"), (NoOp(), "no answer"), (Close("reason"), "closed")]
 )
-def test_how_a_request_ended_is_said(result, outcome):
+def test_the_outcome_of_a_request_is_shown(result, outcome):
     recent = RecentRequests(10)
     recent.request_ended(request(result=result))
     assert next(iter(recent)).outcome == outcome
 
 
-def test_a_request_whose_client_went_is_dropped():
+def test_a_request_of_a_closed_connection_is_dropped():
     recent = RecentRequests(10)
     made = request()
     made.result = None
@@ -75,13 +75,13 @@ def test_a_request_whose_client_went_is_dropped():
 
 
 @pytest.mark.parametrize("client_id", [None, "", "a name with ümlauts"])
-def test_a_client_is_named_as_it_names_itself(client_id):
+def test_the_client_id_is_that_of_the_header(client_id):
     recent = RecentRequests(10)
     recent.request_ended(request(client_id=client_id))
     assert next(iter(recent)).client_id == (client_id or "")
 
 
-def test_a_frame_that_is_no_header_has_no_client():
+def test_a_frame_without_a_header_has_no_client():
     recent = RecentRequests(10)
     made = request(api=-1)
     for data in (b"", b"\0" * 9, frame("cut short")[:12]):
@@ -91,7 +91,7 @@ def test_a_frame_that_is_no_header_has_no_client():
     assert {shown.api for shown in recent} == {"-1"}
 
 
-def test_the_newest_are_kept_and_neither_frame_nor_answer():
+def test_the_newest_requests_are_kept_without_frames_and_responses():
     recent = RecentRequests(3)
     for number in range(5):
         recent.request_ended(request(received_ns=number))
@@ -100,7 +100,7 @@ def test_the_newest_are_kept_and_neither_frame_nor_answer():
     assert list(recent) == []
 
 
-def test_whoever_wants_to_know_is_told_of_every_end_even_where_nothing_is_kept():
+def test_the_callback_is_called_at_every_end_even_if_nothing_is_kept():
     told = []
     recent = RecentRequests(0, lambda: told.append(1))
     recent.request_ended(request())
@@ -111,8 +111,8 @@ def test_whoever_wants_to_know_is_told_of_every_end_even_where_nothing_is_kept()
     assert (len(told), list(recent)) == (3, [])
 
 
-def test_what_is_answered_and_has_not_ended_when_all_is_forgotten_is_forgotten_too():
-    """Its client may have gone on already; what waits to be answered is not."""
+def test_clearing_also_forgets_answered_requests_that_have_not_ended():
+    """Their clients may already act on the responses; requests without a response are kept."""
     recent = RecentRequests(10)
     answered, waiting = request(), request()
     recent.clear()
@@ -122,7 +122,7 @@ def test_what_is_answered_and_has_not_ended_when_all_is_forgotten_is_forgotten_t
     assert [shown.stamps["completed_ns"] for shown in recent] == [waiting.completed_ns]
 
 
-def test_what_a_request_names_is_read_when_it_is_asked_for_and_once():
+def test_the_names_in_a_request_are_read_once_on_demand():
     read = []
 
     def names_of(ended):

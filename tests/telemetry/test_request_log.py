@@ -69,7 +69,7 @@ def test_each_request_has_a_line_in_order_and_a_dropped_one_too(log, make):
     assert (log.written, log.dropped) == (6, 0)
 
 
-def test_a_line_can_be_read_as_soon_as_no_other_waits(log, make):
+def test_a_line_is_readable_once_no_other_waits(log, make):
     log.request_ended(make(index=4))
     wait_written(log, 1)
     assert json.loads(log.path.read_text(encoding="utf-8"))["connection"] == "connection-4"
@@ -82,9 +82,9 @@ def test_a_line_says_when_its_request_ended(log, make):
     assert before - 0.001 <= datetime.fromisoformat(line["time"]).timestamp() <= time.time()
 
 
-def test_a_file_that_was_renamed_is_made_anew(log, make, monkeypatch):
+def test_a_renamed_file_is_created_again(log, make, monkeypatch):
     """As logrotate does it."""
-    monkeypatch.setattr(request_log, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(request_log, "RENAME_CHECK_SECONDS", 0.0)
     for index, name in enumerate(("first", "second", None)):
         log.request_ended(make(index=index))
         wait_written(log, index + 1)
@@ -104,7 +104,7 @@ def test_a_log_that_is_off_starts_no_thread_and_opens_no_file(log, make):
     assert not log.path.exists()
 
 
-def test_a_request_that_was_on_its_way_when_the_log_began_has_no_line(log, make):
+def test_a_request_that_arrived_before_the_log_began_has_no_line(log, make):
     """Its stamps are not complete."""
     request = make()
     request.dequeued_ns = 0
@@ -130,7 +130,7 @@ def test_requests_beyond_the_bound_have_no_line_and_are_counted(log, make, monke
     assert len(lines(log)) == log.written == 3
 
 
-def test_bytes_beyond_the_bound_too_but_one_large_request_passes_alone(log, make, monkeypatch):
+def test_bytes_beyond_the_bound_are_counted_but_one_large_request_passes_alone(log, make, monkeypatch):
     monkeypatch.setattr(request_log, "BYTES_MAX", 10)
     gate = log.path = Gate(log.path)
     for number in range(3):
@@ -143,7 +143,7 @@ def test_bytes_beyond_the_bound_too_but_one_large_request_passes_alone(log, make
     assert [line["connection"] for line in lines(log)] == ["connection-0"]
 
 
-def test_a_disk_that_fails_costs_lines_and_is_said_once(log, make, caplog):
+def test_a_failing_disk_loses_lines_and_is_logged_once(log, make, caplog):
     log.path = log.path / "no" / "such"
     for _ in range(3):
         log.request_ended(make())
@@ -155,7 +155,7 @@ def test_a_disk_that_fails_costs_lines_and_is_said_once(log, make, caplog):
     ]
 
 
-def test_a_request_that_cannot_be_shown_costs_its_own_line_only(log, make, caplog):
+def test_a_request_that_cannot_be_formatted_loses_only_its_own_line(log, make, caplog):
     broken = make()
     broken.frame = broken.frame[:12]
     log.request_ended(broken)
@@ -163,10 +163,10 @@ def test_a_request_that_cannot_be_shown_costs_its_own_line_only(log, make, caplo
 
     assert [line["connection"] for line in lines(log)] == ["connection-1"]
     assert log.dropped == 1
-    assert "cannot be shown" in caplog.text
+    assert "cannot format a request" in caplog.text
 
 
-def test_a_disk_that_fails_again_is_said_again(log, make, caplog):
+def test_a_disk_that_fails_again_is_logged_again(log, make, caplog):
     place = log.path
     for is_failing in (True, False, True):
         log.path = place / "no" / "such" if is_failing else place
@@ -178,7 +178,7 @@ def test_a_disk_that_fails_again_is_said_again(log, make, caplog):
     assert len(caplog.records) == 2
 
 
-def test_what_gets_no_line_holds_no_room_afterwards(log, make, monkeypatch):
+def test_requests_without_a_line_free_their_space_in_the_queue(log, make, monkeypatch):
     monkeypatch.setattr(request_log, "BYTES_MAX", 10)
     place = log.path
     unshown, unwritten = make(index=0), make(index=1)
@@ -193,7 +193,7 @@ def test_what_gets_no_line_holds_no_room_afterwards(log, make, monkeypatch):
     assert log.dropped == 2
 
 
-def test_a_log_appends_to_what_is_there_and_may_begin_again(log, make):
+def test_a_log_appends_to_its_file_and_can_begin_again(log, make):
     log.request_ended(make(index=0))
     assert len(lines(log)) == 1
     log.is_on = True

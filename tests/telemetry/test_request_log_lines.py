@@ -1,4 +1,4 @@
-"""A line of the request log has Kafka's fields, and shows no secret."""
+"""A line of the request log has Kafka's fields and shows no secret."""
 
 import json
 import struct
@@ -37,7 +37,7 @@ class Connection:
 
 
 def asked(message, version, *, result=None, answer=None, sequence=5):
-    """A request whose stages took 1, 2, 4, 8 and 16 ms, in the order of its way."""
+    """Return a request with stages of 1, 2, 4, 8 and 16 ms, in their order."""
     header = RequestHeader(type(message).SCHEMA.key, version, 7, "client")
     frame = encode_request_header(header) + b"".join(map(bytes, encode(message, version)))
     session = Session("host", "EXTERNAL", software_name="lib", software_version="2.0", software_since=4)
@@ -99,7 +99,7 @@ def test_a_stage_that_a_dropped_request_did_not_pass_took_no_time():
 
 
 @pytest.mark.parametrize("result", [NO_OP, Close("for a test")], ids=["acks=0", "closed"])
-def test_what_was_not_answered_has_an_empty_response(result):
+def test_a_request_without_a_response_has_an_empty_one(result):
     assert line(asked(ProduceRequest(None, 0, 1000, []), 9, result=result))["response"] == ""
 
 
@@ -122,7 +122,7 @@ def test_the_software_of_a_client_is_known_from_the_next_request_on():
     assert software == ["unknown", "lib"]
 
 
-def test_a_version_from_the_future_has_a_line():
+def test_an_unknown_version_of_api_versions_has_a_line():
     """ApiVersions answers any version in the layout of version 0; how its body is laid out is unknown."""
     request = asked(ApiVersionsRequest(), 3, answer=ApiVersionsResponse(error_code=35))
     request.version = 99
@@ -155,7 +155,7 @@ def test_secret_and_unknown_settings_of_a_broker_are_hidden():
     assert set(hidden) == {HIDDEN}
 
 
-def test_settings_of_a_topic_are_shown_where_they_are_known():
+def test_known_settings_of_a_topic_are_shown():
     assert values_of(TOPIC, "compression.type", "retention.ms", "ssl.key.password") == [
         "the value",
         "the value",
@@ -186,7 +186,7 @@ def test_salts_and_passwords_of_scram_users_are_hidden():
     assert found["deletions"] == [{"name": "bob", "mechanism": 2}]
 
 
-def test_what_proves_who_a_client_is_is_hidden_in_both_directions():
+def test_credentials_are_hidden_in_requests_and_responses():
     request = SaslAuthenticateRequest(b"the token")
     found = line(asked(request, 2, answer=SaslAuthenticateResponse(0, None, b"the proof", 1000)))
 

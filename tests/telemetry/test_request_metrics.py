@@ -1,4 +1,4 @@
-"""Request metrics are Kafka's: their names, their formulas, and what falls behind is counted."""
+"""Request metrics have Kafka's names and formulas, and requests without a row are counted."""
 
 import re
 
@@ -87,7 +87,7 @@ def test_every_time_is_that_of_the_timeline_rounded_to_milliseconds(stamps):
         assert quantiles["0.50"] == (nanoseconds // 1000 + 500) // 1000
 
 
-def test_request_bytes_are_those_behind_the_header(answered):
+def test_request_bytes_are_those_after_the_header(answered):
     """A flexible header ends with its (empty) tagged fields, an older one with the client id."""
     flexible = scrape(drained([answered(version=9, body=b"\0" + bytes(200))]))
     older = scrape(drained([answered(version=8, body=bytes(200))]))
@@ -126,12 +126,12 @@ def test_requests_are_counted_by_version_and_dropped_ones_too(answered):
 
 
 def test_an_api_that_is_not_served_has_no_metrics(answered):
-    """Its number is whatever a client sends: names must not grow with it."""
+    """A client can send any number, so the number of series must not grow with it."""
     assert scrape(drained([answered(api=number) for number in range(100, 300)])).keys() == scrape(drained([])).keys()
 
 
 def test_a_busy_api_is_sampled_and_its_numbers_stay_exact(answered):
-    """The first interval keeps what it can, the next ones every n-th; a rare API beside it keeps every row."""
+    """The first interval keeps up to ROWS_MAX rows, and the next ones every n-th. A rare API keeps every row."""
     metrics = RequestMetrics(NAMES, PIPELINED)
     many, stamps = 40 * ROWS_WANTED, [0] * 9 + [7_000]
     rows_before = 0
@@ -152,8 +152,8 @@ def test_a_busy_api_is_sampled_and_its_numbers_stay_exact(answered):
     assert samples[f"{PREFIX}requests_total", ("request", "Produce"), ("version", "9")] == many * 3
 
 
-def test_requests_that_came_after_a_burst_are_told_by_the_next_row(answered):
-    """With every n-th request kept, fewer than n leave no row: they count as soon as there is one."""
+def test_requests_after_a_burst_are_represented_by_the_next_row(answered):
+    """If every n-th request has a row, fewer than n leave none. They count at the next row."""
     metrics = RequestMetrics(NAMES, PIPELINED)
     for _ in range(ROWS_MAX):
         metrics.request_ended(answered())
@@ -189,7 +189,7 @@ def test_a_handler_is_busy_while_it_handles_and_in_classic_mode_while_it_waits_f
 
 
 def test_sampled_rows_count_for_the_idle_share_as_all_requests_do(answered):
-    """Each takes a handler for 100 us; half of them find no room among the rows."""
+    """Each request takes a handler for 100 us, and half of them have no row."""
     metrics = RequestMetrics(NAMES, PIPELINED)
     finished(metrics.drain(1))
     for _ in range(ROWS_MAX * 2):
@@ -214,7 +214,7 @@ def test_callbacks_are_part_of_the_local_time_and_not_of_the_remote_one(answered
     assert of_request(samples, "totaltimems")[2] == pytest.approx(10.0)
 
 
-def test_a_throttle_is_told_beside_the_total(answered):
+def test_a_throttle_is_not_part_of_the_total(answered):
     request = answered()
     request.throttle_ms = 250
     samples = scrape(drained([request, answered()]))
@@ -229,7 +229,9 @@ def errors_of(samples, request):
 
 
 def test_each_error_code_of_a_response_counts_and_none_too(answered):
-    """ErrorsPerSec: of a produce response those of its partitions; without a message to read there was no error."""
+    """ErrorsPerSec counts the codes of the partitions of a produce response; a response without a message has no
+    error.
+    """
     response = ProduceResponse(
         [
             ProduceResponse.TopicProduceResponse(
@@ -263,7 +265,7 @@ def test_a_slot_that_ends_without_bytes_has_no_error_to_count(answered):
 
 
 def test_versions_that_do_not_exist_have_no_metrics_of_their_own(answered):
-    """Any number may come: ApiVersions answers it, under one name; of the other APIs such a request is not counted."""
+    """A client can send any version. ApiVersions answers it, under one name; other APIs do not count the request."""
     requests = [answered(api=api, version=version) for api in (0, 18) for version in range(500, 600)]
     samples = scrape(drained(requests))
 
@@ -292,7 +294,7 @@ def test_a_request_whose_connection_closed_counts_with_its_times(answered):
     assert errors_of(samples, "Produce") == {"NONE": 1}
 
 
-def test_a_fan_out_tells_everybody_everything(answered, make_commit):
+def test_a_fan_out_forwards_every_event_to_every_timeline(answered, make_commit):
     first, second = Measurements(NAMES, PIPELINED), Measurements(NAMES, PIPELINED)
     both = FanOut((first, second))
     both.request_ended(answered())

@@ -1,4 +1,4 @@
-"""What a scrape shows of a store of objects."""
+"""A scrape shows the requests to an object store, its journal and its lease."""
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -34,7 +34,7 @@ def scraped(journal=None):
     }
 
 
-def test_requests_are_shown_by_what_became_of_them_and_by_how_long_they_took():
+def test_requests_are_shown_by_outcome_and_duration():
     found = scraped()
     create = (("kind", "put"), ("operation", "create"))
     assert found["store_requests_total", *create, ("outcome", "done")] == 2

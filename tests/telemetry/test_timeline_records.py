@@ -1,4 +1,4 @@
-"""Timelines as records: what a reader decodes are the rows that the broker packed."""
+"""A reader of timeline records decodes the rows that the broker packed."""
 
 import json
 import re
@@ -103,7 +103,7 @@ def test_a_reader_gets_the_rows_back_with_nulls_and_words(rows, is_full):
     assert read_back(record) == wanted
 
 
-def test_a_record_says_whose_rows_it_holds_and_which(answered):
+def test_a_record_names_its_session_and_its_rows(answered):
     rows, batches = rows_of(), TimelineBatches("0af3", "pipelined", 77)
     rows.request_ended(answered())
     rows.request_ended(answered(sequence=1))
@@ -144,7 +144,7 @@ def test_many_rows_are_records_and_batches_of_bounded_size_without_a_gap(answere
     assert [sequence for record in records for sequence in record["sequence"]] == list(range(count))
 
 
-def test_each_record_says_how_many_rows_were_lost_until_it_was_made(answered):
+def test_each_record_has_the_number_of_rows_lost_so_far(answered):
     """A reader may begin with any of them."""
     rows = rows_of()
     for sequence in range(ROWS_MAX + 1):
@@ -153,7 +153,7 @@ def test_each_record_says_how_many_rows_were_lost_until_it_was_made(answered):
     assert [record["lost"] for record in records] == [4, 4]
 
 
-def test_what_finds_no_room_is_counted_and_what_is_there_stays(answered):
+def test_rows_beyond_the_bound_are_counted_and_earlier_ones_stay(answered):
     rows = TimelineRows(lambda: TOPIC_ID, rows_max=3)
     for sequence in range(5):
         rows.request_ended(answered(sequence=sequence))
@@ -161,10 +161,10 @@ def test_what_finds_no_room_is_counted_and_what_is_there_stays(answered):
     assert encoded(rows)[0]["sequence"] == [0, 1, 2]
 
 
-def test_a_request_that_was_on_its_way_when_it_was_switched_on_has_no_timeline(answered):
+def test_a_request_that_arrived_before_timelines_were_switched_on_has_none(answered):
     rows = rows_of()
     early = answered()
-    early.enqueued_ns = 0  # as `stages` leaves a stamp that nobody asked for
+    early.enqueued_ns = 0  # like a stamp that `stages` did not set
     rows.request_ended(early)
     assert len(rows.ring) == 0
 
@@ -191,7 +191,7 @@ def test_a_dropped_request_has_the_stages_that_it_reached(answered):
         ([], 1),
     ],
 )
-def test_reading_the_timelines_is_no_reason_for_further_ones(answered, topics, kept):
+def test_reading_the_timelines_creates_no_further_ones(answered, topics, kept):
     rows = rows_of()
     request = answered(api=FETCH, committed=False)
     request.answer = FetchAnswer(topics)

@@ -1,4 +1,4 @@
-"""Topics have Kafka's metrics: what was appended comes from the logs, the rest is told, and names stay bounded."""
+"""Metrics of topics: appends are read from the logs, other events are reported, and the number of series is bounded."""
 
 import attrs
 import pytest
@@ -56,7 +56,7 @@ def scrape(metrics):
     }
 
 
-def test_what_was_appended_since_the_metrics_began_is_that_of_the_logs():
+def test_appends_since_the_metrics_began_are_read_from_the_logs():
     logs = Logs(t=Totals(messages=100, size_bytes=5000, batches=10), u=Totals())
     metrics = logs.metrics()
     logs.totals["t", b"t"] = Totals(messages=107, size_bytes=5300, batches=12, duplicates=1)
@@ -68,7 +68,7 @@ def test_what_was_appended_since_the_metrics_began_is_that_of_the_logs():
     assert [samples["totalproducerequests_total", topic] for topic in ("t", "u", None)] == [3, 1, 4]
 
 
-def test_a_deleted_topic_has_no_metrics_and_all_topics_keep_what_it_had():
+def test_a_deleted_topic_has_no_metrics_but_stays_in_those_of_all_topics():
     logs = Logs(t=Totals(messages=100), u=Totals(messages=5))
     metrics = logs.metrics()
     logs.totals["t", b"t"].messages = 107
@@ -79,7 +79,7 @@ def test_a_deleted_topic_has_no_metrics_and_all_topics_keep_what_it_had():
     assert samples["messagesin_total", None] == 7
 
 
-def test_a_scrape_looks_at_all_logs_once_however_many_topics_there_were_at_the_start():
+def test_a_scrape_reads_all_logs_once_whatever_the_number_of_topics_at_the_start():
     looks = []
 
     def totals():
@@ -113,7 +113,7 @@ def test_refusals_are_produce_requests_and_some_of_them_failures():
 
 
 @pytest.mark.parametrize("named", [{"topic": "t"}, {"topic_id": ONE}], ids=["by name", "by id"])
-def test_what_was_sent_is_that_of_the_response(named):
+def test_sent_bytes_are_those_of_the_response(named):
     metrics = Logs(t=Totals()).metrics()
     partitions = [
         FetchResponse.PartitionData(index, records=parts) for index, parts in enumerate(([b"ab", b"cde"], b""))
@@ -129,7 +129,7 @@ def test_what_was_sent_is_that_of_the_response(named):
     assert [samples["bytesout_total", topic] for topic in ("t", None)] == [5, 8]
 
 
-def test_partitions_that_a_fetch_looked_at_count_and_those_that_failed():
+def test_partitions_of_a_fetch_are_counted_and_so_are_failed_ones():
     metrics = Logs(t=Totals()).metrics()
     metrics.fetched([Log("t"), Log("t"), None])
     metrics.fetch_failed("t")
@@ -140,7 +140,9 @@ def test_partitions_that_a_fetch_looked_at_count_and_those_that_failed():
 
 
 def test_the_number_of_topics_with_metrics_of_their_own_is_bounded(monkeypatch):
-    """The first by name are shown; what is told of others counts for all topics, and deleted ones make room."""
+    """The first topics by name are shown. Events of others count for all topics, and deleted topics free their
+    series.
+    """
     monkeypatch.setattr(topic_metrics, "TOPICS_MAX", 2)
     logs = Logs(a=Totals(), b=Totals(), c=Totals())
     metrics = logs.metrics()

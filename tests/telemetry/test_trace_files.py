@@ -25,7 +25,7 @@ def strings(directory):
     return [json.loads(line) for line in (directory / "strings.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def test_requests_come_back_from_their_ring_file(tmp_path, read_ring, answered):
+def test_requests_can_be_read_from_their_ring_file(tmp_path, read_ring, answered):
     files = TraceFiles(tmp_path, REASONS)
     files.request_ended(answered(5))
     files.request_ended(answered(6, committed=False, result=NO_OP))
@@ -177,12 +177,12 @@ def eager_threads():
 
 
 SIZE_BYTES = 64 << 10
-"""Of the file of requests: several times what the ring of the test holds."""
+"""Size of the file of requests: several times the ring of the test."""
 
 
 @pytest.mark.usefixtures("eager_threads")
 def test_every_row_is_in_the_file_or_counted_while_the_thread_drains(tmp_path, read_ring, answered):
-    """A ring much smaller than what is written, drained without a pause: no row is torn, repeated or out of order."""
+    """With a small ring that is drained without a pause, no row is torn, repeated or out of order."""
     total = 0
     request = answered()
     files = TraceFiles(tmp_path, REASONS, rows_max={**ROWS_MAX, "requests": 64}, drain_seconds=0.0)
@@ -204,7 +204,7 @@ def test_every_row_is_in_the_file_or_counted_while_the_thread_drains(tmp_path, r
 
 @pytest.fixture
 def limit_file_sizes():
-    """The system refuses to let any file grow beyond a size, after it took what fits."""
+    """Limit the size of files by the system, which still writes the part that fits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size_bytes: resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -224,7 +224,7 @@ def test_a_disk_that_fails_loses_counted_rows_and_leaves_whole_ones(tmp_path, li
     files.close()
 
 
-def test_a_table_goes_on_in_another_file_and_the_next_trace_leaves_none_of_them(tmp_path, read_ring, answered):
+def test_a_table_continues_in_another_file_and_the_next_trace_deletes_these(tmp_path, read_ring, answered):
     files = TraceFiles(tmp_path, REASONS, file_bytes_max=1, drain_seconds=1000)
     for sequence in range(3):
         files.request_ended(answered(sequence))
@@ -242,7 +242,7 @@ def test_a_table_goes_on_in_another_file_and_the_next_trace_leaves_none_of_them(
     assert [path.name for path in tmp_path.glob("requests*.ring")] == ["requests.ring"]
 
 
-def test_a_table_whose_next_file_cannot_be_made_ends_with_the_one_before(tmp_path, read_ring, answered):
+def test_a_table_ends_with_its_file_if_the_next_one_cannot_be_created(tmp_path, read_ring, answered):
     files = TraceFiles(tmp_path, REASONS, file_bytes_max=1, drain_seconds=threading.TIMEOUT_MAX)
     (tmp_path / "requests-1.ring").mkdir()
     files.request_ended(answered(0))
@@ -288,7 +288,7 @@ def test_a_new_trace_replaces_an_earlier_one(tmp_path, read_ring, answered):
     assert [row["sequence"] for row in read_ring(tmp_path / "trace" / "requests.ring")[1]] == [0, 1]
 
 
-def test_requests_to_a_store_come_from_many_threads_and_none_behind_the_end(tmp_path, read_ring):
+def test_store_requests_are_recorded_from_many_threads_and_not_after_the_end(tmp_path, read_ring):
     files = TraceFiles(tmp_path, REASONS)
 
     def ask(number):

@@ -1,4 +1,4 @@
-"""A server of stages under trace: the files tell one consistent story of what it did."""
+"""The trace files and the metrics of a server are consistent."""
 
 import struct
 from itertools import pairwise
@@ -27,7 +27,7 @@ ORDER = [stamp for stamp in STAMPS if stamp not in {"submitted_ns", "durable_ns"
 
 
 class Application:
-    """The first number of a frame says what is to be done with it."""
+    """An application that does what the first number of a frame requests."""
 
     def __init__(self, make_entry):
         self._make_entry = make_entry
@@ -130,7 +130,7 @@ def test_requests_commits_and_appends_of_a_server_fit_together(trace, read_ring)
         assert commit["durable_ns"] == row["durable_ns"] <= row["completed_ns"] <= commit["completed_ns"]
 
 
-def test_the_later_steps_of_a_request_are_told_from_its_waits(trace, read_ring):
+def test_the_later_steps_of_a_request_are_separate_from_its_waits(trace, read_ring):
     """It was decided when its last step was done; between its steps other requests had their turns."""
     directory, _ = trace
     for row in read_ring(directory / "requests.ring")[1]:
