@@ -181,6 +181,7 @@ class BrokerConfig:
             else str(each)
             for each in read_endpoints("listeners", self.listeners)
         )
+        # DescribeConfigs shows the texts in `properties`.
         return attrs.evolve(self, listeners=listeners, properties={**self.properties, "listeners": ",".join(listeners)})
 
     def with_flush(self, flush: str) -> BrokerConfig:
@@ -220,7 +221,6 @@ class BrokerConfig:
 
 
 def _advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:
-    """Return the addresses that clients receive, by listener."""
     listeners = read_endpoints("listeners", config.listeners)
     if config.advertised_listeners is None:
         return {
@@ -303,6 +303,7 @@ def _control_plane(config: BrokerConfig, served: Sequence[Endpoint], privileged:
     if name is None:
         return None
     name = _listed("control.plane.listener.name", name, [endpoint.name for endpoint in served])
+    # The control plane answers while the others are busy, so data must have another listener.
     if name == privileged or len(served) == 1:
         raise ConfigError(
             f"control.plane.listener.name: {name} is not allowed: another listener must serve the data. Add one to"

@@ -119,6 +119,7 @@ def alter_broker_settings(
                 f"{name}: only a list can be appended to or subtracted from",
                 not_a_list if name in known else f"Unknown config name: {name}",
             )
+    # Every setting can be deleted, as in Kafka: an earlier release may have stored a property that is now read-only.
     _check_dynamic([name for name, operation, _ in changes if operation is not Operation.DELETE], for_all=for_all)
     altered = dict(own)
     for name, operation, text in changes:
@@ -150,6 +151,7 @@ def _check_dynamic(names: list[str], *, for_all: bool) -> None:
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
             f"[{', '.join(bare)}]",
         )
+    # Of the properties with a listener's prefix, Kafka accepts only limits and network threads for all brokers.
     of_one = [name for name in names if name.startswith(PREFIX) and name.split(".", 3)[-1] not in PER_LISTENER_LIMITS]
     if for_all and (single := [name for name, mode in modes.items() if mode == "per-broker"] + of_one):
         raise NotDynamicError(
@@ -192,7 +194,6 @@ def alter_known(
 def _alter_one(
     altered: dict[str, str], definition: Property | None, name: str, operation: Operation, text: str | None
 ) -> None:
-    """Apply one change to `altered`."""
     if operation is Operation.DELETE:
         altered.pop(name, None)
         return
@@ -216,6 +217,7 @@ def _changed_list(definition: Property, own: str | None, operation: Operation, t
     current = definition.parse(definition.default or "" if own is None else own)
     assert isinstance(current, tuple)
     if operation is Operation.SUBTRACT:
+        # Items to subtract are not validated, as in Kafka. Those that are not in the list have no effect.
         items = [item.strip() for item in text.split(",")]
         return tuple(item for item in current if item not in items)
     items = [item.strip() for item in text.rstrip(",").split(",")]
@@ -223,6 +225,7 @@ def _changed_list(definition: Property, own: str | None, operation: Operation, t
         raise definition.empty_item(text)
     appended = definition.parse(",".join((*current, *items)))
     assert isinstance(appended, tuple)
+    # As in Kafka, an item that is already in the list is not appended again.
     return tuple(dict.fromkeys(appended))
 
 

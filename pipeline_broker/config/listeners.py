@@ -30,6 +30,7 @@ __all__ = [
 ENDPOINT = re.compile(r"([A-Za-z0-9_-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]/]*)):([0-9]{1,5})")
 PORT_MAX = 65535
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
+# Clients cannot connect to a wildcard address, so a listener on all addresses advertises this one by default.
 ADVERTISED_FOR_WILDCARD = "127.0.0.1"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PREFIX = "listener.name."
@@ -182,6 +183,7 @@ def check_ports(endpoints: Sequence[Endpoint], items: Sequence[str]) -> None:
     """Refuse listeners with the same port, unless one has an IPv4 and the other an IPv6 address, as in Kafka."""
     by_port: dict[int, list[str]] = {}
     for endpoint in endpoints:
+        # Port 0 means a free port, a different one for each listener.
         if endpoint.port:
             by_port.setdefault(endpoint.port, []).append(endpoint.host)
     for port, hosts in by_port.items():
@@ -201,6 +203,7 @@ def _ip_version(host: str) -> int:
     try:
         return ipaddress.ip_address(host).version
     except ValueError:
+        # A host name may resolve to addresses of both versions, so it never shares a port.
         return 0
 
 

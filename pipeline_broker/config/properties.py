@@ -144,6 +144,7 @@ class Property:
             return
         if number < int(low):
             reason = f"must be at least {low}"
+        # Not written with `>`, so that NaN is refused too.
         elif high and not number <= int(high):
             reason = f"must be no more than {high}"
         else:

@@ -30,8 +30,7 @@ def resolve(settings: Mapping[str, str]) -> tuple[dict[str, str], frozenset[str]
     """Return settings with all references resolved, and the names of the settings that had one.
 
     Call it only with the settings of a start. Resolving a value that a client sent would let the client read the
-    broker's
-    files.
+    broker's files.
 
     Raises:
         ConfigError: a reference cannot be resolved; the message shows no value.

@@ -37,8 +37,7 @@ def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
 
     Raises:
         ConfigError: a number of threads is more than doubled or halved, a limit would block all connections, or a
-            listener
-            would get another protocol.
+            listener would get another protocol.
     """
     for name in POOLS:
         old, new = (int(config.texts.get(name, broker_properties()[name].default or "1")) for config in (before, after))
@@ -52,8 +51,7 @@ def check_has_effect(altered: Mapping[str, str], names: Iterable[str]) -> None:
     """Refuse changes that would promise security without effect, and changes that name an unknown class.
 
     Other settings without effect are stored and shown, as in Kafka, with a warning (`SettingsWarnings`): clients set
-    them
-    on every cluster. Every property may be set to its default, since the broker behaves accordingly.
+    them on every cluster. Every property may be set to its default, since the broker behaves accordingly.
 
     Args:
         altered: all settings after the change, in Kafka's form.

@@ -95,6 +95,7 @@ class BrokerSettings:
 
     def inherited(self, name: str) -> Entry:
         """Return the entry of a topic setting for topics that do not set it themselves; cached."""
+        # Every topic without a setting of its own needs this, and a broker may have many topics.
         known = self._inherited.get(name)
         if known is None:
             known = self._inherited[name] = _inherited(topic_properties()[name], self)

@@ -110,7 +110,7 @@ def parse_settings(
 
     Args:
         pairs: names and texts; of two pairs with one name the later wins.
-        secrets: names of settings whose values errors must not show.
+        secrets: names of settings that errors must not show.
 
     Raises:
         ConfigError: settings are invalid; the message has one line per mistake.
@@ -131,6 +131,7 @@ def parse_settings(
             else:
                 properties[name] = text
         except ConfigError as error:
+            # The error of a property shows its value, which must not happen with a secret.
             mistakes.append(f"{name}: the value is not allowed" if name in secrets else str(error))
             continue
         if not is_known(name):
@@ -269,7 +270,6 @@ def _foreign_text(name: str, text: str) -> str:
 
 
 def _ineffective_warnings(config: BrokerConfig) -> list[str]:
-    """Return warnings about settings of listeners, authorization and directories that have no effect."""
     names = {listener.name for listener in config.listener_configs}
     warnings = [
         f"warning: {name} has no effect: authorizer.class.name is not set, so every client may do everything"

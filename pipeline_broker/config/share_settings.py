@@ -48,8 +48,7 @@ class GroupShareSettings:
 
     Attributes:
         auto_offset_reset: where the group starts to read a new partition: `latest`, `earliest`, or `by_duration:` with
-            an
-            ISO 8601 duration.
+            an ISO 8601 duration.
         isolation_level: `read_uncommitted` or `read_committed`.
         renew_acknowledge: whether members may renew their record locks.
     """

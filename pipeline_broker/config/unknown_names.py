@@ -57,7 +57,7 @@ def misspelled(name: str, known: Iterable[str]) -> str | None:
 
 
 def edits(first: str, second: str) -> int:
-    """Return the Levenshtein distance of two names, or a number above EDITS_MAX as soon as it exceeds that."""
+    """Return the Levenshtein distance of two names, or any number above EDITS_MAX if it is larger than that."""
     before = list(range(len(second) + 1))
     for row, letter in enumerate(first, 1):
         now = [row]

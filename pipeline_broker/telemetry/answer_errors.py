@@ -53,6 +53,7 @@ def _count(struct: Any, fields: _ErrorFields, codes: Counter[int], left: list[in
         if value is None:
             continue
         if is_array:
+            # `left` is a list of one number, because all levels of the recursion share it.
             shown = value if len(value) <= left[0] else value[: left[0]]
             left[0] -= len(shown)
             for element in shown:

@@ -1,8 +1,8 @@
 """A bounded log on standard error, because clients can cause any number of messages.
 
 In each interval, a call site writes at most LINES_MAX messages, and a failure writes TRACEBACKS_MAX tracebacks. Omitted
-messages are counted, and a summary line reports their number. The call site of a traceback includes the type of
-the exception and the line that raised it. Nothing that a client sends creates another call site.
+messages are counted, and a summary line reports their number. The call site of a traceback includes the type of the
+exception and the line that raised it. Nothing that a client sends creates another call site.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class BoundedLog:
         return list(self._end(float("inf")))
 
     def _end(self, began_max: float) -> Iterator[logging.LogRecord]:
+        # The oldest count is first, so the loop ends at the first count of the current interval.
         while self._counts and next(iter(self._counts.values())).began <= began_max:
             yield from self._counts.popitem(last=False)[1].summary()
 

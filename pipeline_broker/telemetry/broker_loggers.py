@@ -1,8 +1,7 @@
 """Log levels that clients can read and change on a running broker: Kafka's resource type BROKER_LOGGER.
 
 A changed level is not stored. It lasts until the broker ends. `kafka.request.logger` switches the request log; the
-other
-loggers are Python's.
+other loggers are Python's.
 """
 
 from __future__ import annotations
@@ -57,7 +56,6 @@ class BrokerLoggers:
         return name == REQUEST_LOGGER or name in self._loggers
 
     def levels(self) -> dict[str, str]:
-        """Return the level of each logger, by name."""
         levels = {name: _name_of(logger.getEffectiveLevel()) for name, logger in self._loggers.items()}
         levels[REQUEST_LOGGER] = self._request_level
         return dict(sorted(levels.items()))

@@ -79,6 +79,7 @@ class ClientMetricsFile:
         metrics = read_metrics(unpacked, POINTS_MAX, Pace(check))
         identity = {name: _cut(value) for name, value in client.items()}
         entry = f'{json.dumps(identity)[:-1]}, "metrics": [\n{",".join(_first(metrics))}]}}'
+        # Pushes of several clients are written by several threads.
         with self._lock:
             self._clients[instance_id] = entry
             self._clients.move_to_end(instance_id)

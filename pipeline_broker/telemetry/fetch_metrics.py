@@ -42,7 +42,6 @@ class FetchStates(Protocol):
 
 
 def fetch_families(broker: FetchStates) -> Iterator[Family]:
-    """Yield the current values."""
     waiting, sessions = broker.fetches, broker.fetch_sessions
     purgatory = "kafka_server_delayedoperationpurgatory"
     yield gauge(

@@ -1,8 +1,7 @@
 """Committed offsets and lag of groups, under the names of kafka_exporter.
 
 A scrape shows at most GROUPS_MAX groups and PARTITIONS_MAX partitions, because every client may create groups. The
-first
-groups by name are shown, and a metric counts the omitted partitions.
+first groups by name are shown, and a metric counts the omitted partitions.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ PREFIX = "kafka_consumergroup_"
 
 
 class _Offset(Protocol):
-    """The attributes of `broker.group_views.OffsetView` that these metrics read."""
-
     @property
     def topic(self) -> str: ...
     @property

@@ -1,9 +1,8 @@
 """Quantiles of about the last five minutes.
 
 Kafka's histograms sample 1028 values with a probability that grows by `exp(0.015 * seconds)`. This histogram gives
-every
-value that weight instead: the same quantiles without the noise of a sample. A batch of equal values costs one addition,
-and most rounded times are equal.
+every value that weight instead: the same quantiles without the noise of a sample. A batch of equal values costs one
+addition, and most rounded times are equal.
 """
 
 import math

@@ -11,8 +11,7 @@ class MovingAverage:
     """An average in which each value weighs as long as it lasted.
 
     Until the window is full, it is the plain average since the beginning. Afterwards older values fade exponentially,
-    as in
-    Kafka's one-minute rates.
+    as in Kafka's one-minute rates.
 
     Args:
         value: the average before the first `add`.

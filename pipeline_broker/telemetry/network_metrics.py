@@ -136,7 +136,6 @@ class NetworkMetrics:
         self._blocked_shares = shares  # without the listeners that were removed
 
     def families(self, statistics: ServerStatistics, at_ns: int) -> Families:
-        """Yield the current values; `statistics` are those of the server."""
         self._drain_acceptors(statistics, at_ns)
         yield from self._idle_families(statistics)
         yield from self._memory_families()

@@ -85,6 +85,7 @@ def partition_families(
     shown = 0
     for topic in (yield from first_few(topics, PARTITIONS_MAX, str)):
         logs = logs_of(topic)
+        # Stop before a topic that does not fit, so that every shown topic is complete.
         if shown + len(logs) > PARTITIONS_MAX:
             break
         counts.append(Sample(len(logs), (("topic", topic),)))

@@ -75,8 +75,7 @@ class AnsweredRequest(Stamps):
             closed it).
         errors: Kafka's names of the distinct errors in the response.
         stamps: stamps by name, on the machine's monotonic clock. A stage that the request skipped has 0, such as
-            submitted
-            and durable of a request without a commit.
+            submitted and durable of a request without a commit.
     """
 
     api: str
@@ -152,9 +151,11 @@ class RecentRequests(Timeline):
         self._on_ended()
 
     def _keep(self, request: Request, values: tuple[int, ...]) -> None:
+        # Its response was known before the last `clear`.
         if max(request.completed_ns, request.received_ns) < self._since_ns:
             return
         row = _ROW.pack(*values)
+        # `names_of` must not decode the request yet: most requests are never looked up.
         self._rows.append((row, client_id_of(request.frame), errors_of(request.answer), self._names_of(request)))
 
     def commit_ended(self, commit: object) -> None:  # noqa: ARG002 - only the event matters

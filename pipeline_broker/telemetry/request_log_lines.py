@@ -33,8 +33,7 @@ def line_of(request: Request, ended_ns: int, ended_at: float) -> dict[str, Any]:
     """Return the fields of a line: `time`, and then those of Kafka's log in Kafka's order.
 
     Call it in a thread: a large request takes long. Values of secret or unknown settings are hidden, as in Apache
-    Kafka, and
-    so are salts, passwords and tokens. Records are replaced by their size.
+    Kafka, and so are salts, passwords and tokens. Records are replaced by their size.
 
     Args:
         request: a request that was answered, or dropped because its connection closed.
@@ -128,6 +127,7 @@ def _hide_values(body: dict[str, Any]) -> None:
 def may_be_secret(resource_type: int, name: str) -> bool:
     """Return whether a setting of a resource is secret or unknown."""
     if resource_type == BROKER_LOGGER:
+        # The values are log levels.
         return False
     known: Mapping[str, Property] = {}
     if resource_type == BROKER:

@@ -107,8 +107,7 @@ class RequestMetrics:
     """Kafka's request metrics, filled from events and drained in batches.
 
     Numbers of requests are exact. Times come from all requests or a sample (`request_series`). Numbers of errors are
-    exact
-    up to `answer_errors.ELEMENTS_MAX` in a response.
+    exact up to `answer_errors.ELEMENTS_MAX` in a response.
 
     Args:
         api_names: names of the served APIs by key; requests of other APIs have no metrics.
@@ -199,6 +198,7 @@ class RequestMetrics:
                 self._fill(series.api, rows[begin : begin + ROWS_PER_STEP], stands_for, at_seconds)
                 yield
         elapsed_ns = at_ns - self._drained_at_ns
+        # The beginning of the first interval is unknown, so it has no busy share.
         is_first, self._drained_at_ns = not self._drained_at_ns, at_ns
         if not is_first and elapsed_ns > 0:
             self._busy_handlers.add(busy_ns / elapsed_ns, elapsed_ns)
@@ -213,6 +213,7 @@ class RequestMetrics:
         columns: list[Sequence[int]] = list(zip(*rows, strict=True))
         for name, began, ended in _STAGES:
             began_ns, ended_ns = columns[began], columns[ended]
+            # CommitWait begins at a stamp that requests without a commit do not have.
             if NO_STAMP in began_ns:
                 committed = [row for row in rows if row[began] != NO_STAMP]
                 began_ns, ended_ns = ([row[column] for row in committed] for column in (began, ended))
@@ -225,6 +226,7 @@ class RequestMetrics:
         """Return the time that handlers spent on these requests."""
         busy_ns = 0
         for row in rows:
+            # In classic mode a handler waits for the commit of its request.
             waited = self._waits_for_commit and row[_SUBMITTED] != NO_STAMP
             busy_ns += row[_COMPLETED if waited else _DECIDED] - row[_DEQUEUED]
         return busy_ns
@@ -266,6 +268,7 @@ class RequestMetrics:
     def _error_family(self, all_series: Sequence[RequestSeries]) -> Family:
         codes = {api: Counter(counts) for api, counts in self._errors.items()}
         for series in all_series:
+            # Plain responses have no error, and Kafka counts NONE for them.
             if series.plain:
                 codes.setdefault(series.api, Counter())[ErrorCode.NONE] += series.plain
         return counter(

@@ -25,9 +25,8 @@ class SampledRows:
     """A counter of events with sampled rows.
 
     Attributes:
-        until_row: events until the next row, including its own. The caller decrements it for each event, and calls
-            `add`
-            when it reaches 0.
+        until_row: events until the next row, including its own. The caller decrements it for each event and, at 0,
+            calls `add`.
         rows: the rows that wait for a drain.
         skipped: the number of events without a row.
     """
@@ -49,12 +48,14 @@ class SampledRows:
 
     def _row_in(self, events: int) -> None:
         """Take the next row after `events` events, without changing the count."""
+        # `count` is the difference of the two numbers, so both change by the same amount.
         self._counted += events - self.until_row
         self.until_row = events
 
     def add(self, row: Row) -> None:
         """Add the row of an event that was counted and selected."""
         self._row_in(self._stride)
+        # A row beyond the bound is dropped, but its event counts: the other rows stand for it.
         if len(self.rows) < ROWS_MAX:
             self.rows.append(row)
 

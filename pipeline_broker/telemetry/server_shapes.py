@@ -161,8 +161,6 @@ class Memory(Protocol):
 
 
 class ObservedServer(Protocol):
-    """A running socket server."""
-
     @property
     def memory(self) -> Memory:
         """The byte budget of the data plane."""

@@ -62,7 +62,6 @@ class StoreShape(Protocol):
 
 
 def store_families(shown: StoreShape) -> Iterator[Family]:
-    """Yield the current values."""
     yield from _request_families(shown.totals)
     cache = shown.cache
     yield counter(f"{STORE}cache_hits_total", "Blocks found in memory.", Sample(cache.hits))

@@ -1,9 +1,8 @@
 """Request timelines as JSON records of a topic.
 
 docs/guides/live.md and docs/reference/trace-format.md describe the format. A record holds up to ROWS_MAX rows by
-column,
-because an array per column costs a third of an object per row, to write and to read. It has the number of earlier rows
-and of lost rows, so a reader can prove that it missed none. Stamps are nanoseconds after `received_ns`.
+column, because an array per column costs a third of an object per row, to write and to read. It has the number of
+earlier rows and of lost rows, so a reader can prove that it missed none. Stamps are nanoseconds after `received_ns`.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ class TimelineRows(RequestRows):
     """A `stages.timeline.Timeline` that keeps rows of requests until they are published.
 
     A Fetch that returned only records of the timelines topic has no row. Otherwise each publication would cause the
-    next
-    one while a client reads the topic.
+    next one while a client reads the topic.
 
     Args:
         topic_id: returns the id of the timelines topic, or None if it does not exist.
@@ -76,6 +74,7 @@ class TimelineRows(RequestRows):
         topics = getattr(answer, "responses", None)
         if not topics:
             return False
+        # A Fetch response has the name or the id of a topic, depending on its version.
         topic_id = self._topic_id()
         return all(topic.topic == TIMELINES_TOPIC or topic.topic_id == topic_id for topic in topics)
 

@@ -38,8 +38,6 @@ PREFIX = "kafka_server_brokertopicmetrics_"
 
 
 class _Totals(Protocol):
-    """The attributes of `log.log_manager.LogTotals` that these metrics read."""
-
     @property
     def messages(self) -> int: ...
     @property
@@ -87,8 +85,7 @@ class TopicMetrics:
     """The metrics of topics.
 
     Only existing topics have series of their own, at most TOPICS_MAX, the first by name. The metrics of all topics
-    include
-    the deleted ones.
+    include the deleted ones.
 
     Args:
         totals: returns the totals of the logs by topic name and id, in steps; deleted topics together have an empty
@@ -105,6 +102,7 @@ class TopicMetrics:
     ) -> None:
         self._totals = totals
         self._topic_name, self._exists = topic_name, exists
+        # The logs hold records of earlier runs. Metrics count from the start of the broker.
         self._before = dict(finished(totals()))
         self._all = _Counts()
         self._by_topic: dict[str, _Counts] = {}
@@ -116,6 +114,7 @@ class TopicMetrics:
         """Return the counts to increase for an event of an existing topic: those of all topics, and its own."""
         counts = self._by_topic.get(topic)
         if counts is None:
+            # Clients create topics, so the number of counts must have a bound.
             if len(self._by_topic) >= TOPICS_MAX:
                 return (self._all,)
             counts = self._by_topic[topic] = _Counts()
@@ -165,6 +164,7 @@ class TopicMetrics:
                 for partition in topic.partitions
                 if partition.records
             )
+            # Newer versions of Fetch have only the id of a topic.
             name = topic.topic or self._topic_name(topic.topic_id)
             if size_bytes:
                 for counts in self._counts(name) if name is not None else (self._all,):
@@ -173,7 +173,6 @@ class TopicMetrics:
     # For a scrape
 
     def families(self) -> Families:
-        """Yield the current values."""
         rows = yield from self._rows()
         for name, kafka, explanation, value in _FAMILIES:
             samples = [Sample(value(counts, appended), labels) for labels, counts, appended in rows]

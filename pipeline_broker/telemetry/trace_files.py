@@ -63,8 +63,6 @@ class TracedSubmission(Protocol):
 
 
 class TracedCommit(Protocol):
-    """A commit that has ended."""
-
     number: int
     submissions: Sequence[TracedSubmission]
     entries: Sequence[TracedEntry]
@@ -77,8 +75,6 @@ class TracedCommit(Protocol):
 
 
 class TracedStoreRequest(Protocol):
-    """A request to the object store that has ended."""
-
     @property
     def operation(self) -> str: ...
     @property
@@ -110,6 +106,7 @@ class _File:
             while view:
                 view = view[os.write(self._descriptor, view) :]
         except OSError:
+            # A reader must never find a torn row, so remove the part that was written.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, self._size)
                 os.lseek(self._descriptor, self._size, os.SEEK_SET)
@@ -269,6 +266,7 @@ class TraceFiles(RequestRows):
     def store_request_ended(self, request: TracedStoreRequest) -> None:
         """Record a request to the object store; callable in any thread, without effect after `close`."""
         operation, outcome = self._intern(request.operation), self._intern(request.outcome)
+        # Several threads write to this ring. The other rings have the event loop as their only writer.
         with self._store_lock:
             if self._closing.is_set() or operation is None or outcome is None:
                 self._store.dropped += not self._closing.is_set()
@@ -298,6 +296,7 @@ class TraceFiles(RequestRows):
         for recording, rows in zip(self._recordings, taken, strict=True):
             if not rows:
                 continue
+            # After the first failure all further rows count as lost.
             if self._failure is None:
                 try:
                     recording.write(rows)
@@ -332,6 +331,7 @@ class TraceFiles(RequestRows):
         """
         if self._closing.is_set():
             return
+        # With the lock, no store thread is between its check of `_closing` and its append.
         with self._store_lock:
             self._closing.set()
         self._thread.join()
