@@ -154,9 +154,7 @@ def _run_protoc(folder: str, main: str) -> FileDescriptorSet:
             ]
         )
     if status or not out.exists():
-        with errors.open("rb") as file:
-            errors_text = file.read(ERROR_BYTES_MAX).decode(errors="replace").replace(f"{folder}/", "").strip()
-        raise invalid_schema(f"Invalid schema, details: {errors_text or 'protoc cannot compile it'}")
+        raise invalid_schema(f"Invalid schema, details: {_messages(errors, folder) or 'protoc cannot compile it'}")
     return FileDescriptorSet.FromString(out.read_bytes())
 
 

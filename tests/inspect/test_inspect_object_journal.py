@@ -157,7 +157,7 @@ def test_nothing_to_inspect_is_one_line(tmp_path, url, data):
         (["--store", url, "--node-id", "7"], "the store has no journal wal/7"),
         (["--store", f"file://{tmp_path}/none"], "cannot be read"),
         (["--store", "ftp://x"], "Use s3://"),
-        (["--store", url, "--data", str(tmp_path)], "give one of both"),
+        (["--store", url, "--data", str(tmp_path)], "give one of them"),
     ):
         result = CliRunner().invoke(inspect, arguments)
         assert result.exit_code == 2
