@@ -1,12 +1,12 @@
-"""Who may ask the dashboard what.
+"""Access control of the dashboard's HTTP port.
 
-Rules of this file: sans-IO, and every request passes here first. A page of a stranger that a browser has open may send
-requests to this machine too, so Host, Origin and Sec-Fetch-Site must be this dashboard's (`web/strangers.py`), and:
+A web page from another site that is open in a browser can send requests to this machine. Therefore Host, Origin and
+Sec-Fetch-Site must name this dashboard (`web/strangers.py`), and:
 
-    changes   need an Origin, which browsers send with every POST, and a body of JSON; with --dashboard-read-only there
-              are none
-    token     where the broker itself asks who somebody is, or strangers can reach the port: 256 random bits that are
-              printed at the start. The link with the token gives a cookie, which only this port's pages send back
+* A change needs an Origin, which browsers send with every POST, and a JSON body. `--dashboard-read-only` refuses all
+  changes.
+* A token of 256 random bits is needed if the broker authenticates clients, or if other machines can reach the port. The
+  broker prints a link with the token at startup. The link sets a cookie, which only pages of this port send back.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ COOKIE_SECONDS = 30 * 24 * 3600
 
 @attrs.frozen(kw_only=True)
 class Access:
-    """See the rules of the file.
+    """The rules for requests to one dashboard.
 
     Attributes:
-        host: the address that is bound.
-        token: what a client must show; None: nothing.
-        is_read_only: no change is let through.
+        host: the bound address.
+        token: a secret that clients must present; None if no token is needed.
+        is_read_only: refuse all changes.
     """
 
     host: str
@@ -43,11 +43,14 @@ class Access:
 
     @property
     def cookie_name(self) -> str:
-        """Cookies do not tell ports apart, names do."""
+        # Browsers send a cookie to all ports of a host, so dashboards on other ports need other names.
         return f"pipeline_broker_dashboard_{self.port}"
 
     def check(self, request: HttpRequest, *, is_page: bool) -> Answer | None:
-        """The refusal, or the redirection that takes the token out of the address; None where the request may pass."""
+        """Return the refusal of a request, or None if it is allowed.
+
+        The link with the token gets a redirection that removes the token from the address.
+        """
         headers = request.headers
         # A server that binds all addresses is reached by each of them.
         place = SameOriginCheck(host=self.host, port=self.port, any_address=is_unspecified(self.host))
@@ -56,9 +59,11 @@ class Access:
             return _forbidden(reason)
         if request.method not in SAFE_METHODS:
             if "origin" not in headers:
-                return _forbidden("a change needs an Origin")
+                return _forbidden("a change needs an Origin header")
             if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-                return refusal(http.HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a change is JSON")
+                return refusal(
+                    http.HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a change needs the header Content-Type: application/json"
+                )
         refused = None if self.token is None else self._check_token(request, self.token, is_page=is_page)
         if refused is None and self.is_read_only and request.method not in SAFE_METHODS:
             return _forbidden("this dashboard is read-only")
@@ -73,7 +78,7 @@ class Access:
                 return None
         if is_page and _is_token(request.query.get("token", ""), token):
             cookie = f"{self.cookie_name}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={COOKIE_SECONDS}"
-            answer = refusal(http.HTTPStatus.SEE_OTHER, "the token is kept", ("Set-Cookie", cookie))
+            answer = refusal(http.HTTPStatus.SEE_OTHER, "the token is now in a cookie", ("Set-Cookie", cookie))
             return attrs.evolve(answer, headers=(*answer.headers, ("Location", request.path)))
         return refusal(
             http.HTTPStatus.UNAUTHORIZED, "open the link with the token that the broker printed at its start"

@@ -1,8 +1,4 @@
-"""What the pages change and ask by Kafka's own requests: topics, settings, records, groups, rules of access.
-
-Rules of this file: no Trio. Each action is a row of CHANGES or of QUESTIONS: it makes a request of what a page sent,
-and reads the response. The request is decided by the same handler as a client's, which refuses what Kafka refuses.
-"""
+"""Changes and questions of the pages, as requests of Kafka's protocol: topics, configuration, records, groups, ACLs."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pipeline_broker.broker.group_views import committed_offsets
-from pipeline_broker.dashboard.wishes import WishError, number, optional_number, optional_text, text, texts
+from pipeline_broker.dashboard.wishes import RequestError, number, optional_number, optional_text, text, texts
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.murmur2 import partition_of
 from pipeline_broker.security.acl import AclOperation, PatternType, PermissionType, ResourceType
@@ -38,8 +34,7 @@ __all__ = ["CHANGES", "QUESTIONS", "Change", "Question", "refusal_in"]
 TIMEOUT_MS = 10_000
 DEFAULT = -1
 ALL_ACKS = -1
-END = -1
-"""The offset to which DeleteRecords empties a partition."""
+END = -1  # DeleteRecords: the high watermark
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 SET, DELETE = 0, 1
 ANY = 1
@@ -51,12 +46,12 @@ SCRAM = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 @attrs.frozen
 class Change:
-    """One row of CHANGES.
+    """An entry of CHANGES.
 
     Attributes:
-        request: makes the request of the body that a page sent; raises WishError.
-        results: the parts of the response that have an error code each.
-        answer: what the page is told of them, as JSON.
+        request: builds the request from the JSON body; raises RequestError.
+        results: returns the parts of the response that have an error code.
+        answer: returns the JSON for the page.
     """
 
     request: Callable[[Broker, Mapping[str, Any]], Any]
@@ -66,11 +61,11 @@ class Change:
 
 @attrs.frozen
 class Question:
-    """One row of QUESTIONS.
+    """An entry of QUESTIONS.
 
     Attributes:
-        request: what is asked.
-        rows: of the response, as JSON.
+        request: builds the request.
+        rows: returns the rows of the response as JSON.
     """
 
     request: Callable[[], Any]
@@ -78,7 +73,7 @@ class Question:
 
 
 def refusal_in(results: Iterable[Any]) -> str | None:
-    """The first error of some results, as one line; None where there is none."""
+    """Return the first error of some results as one line, or None."""
     for each in results:
         if each.error_code:
             said = getattr(each, "error_message", None)
@@ -92,7 +87,7 @@ def refusal_in(results: Iterable[Any]) -> str | None:
 def _headers(body: Mapping[str, Any]) -> tuple[tuple[str, bytes], ...]:
     found = texts(body, "headers")
     if len(found) > HEADERS_MAX:
-        raise WishError(f"headers are {HEADERS_MAX} at most")
+        raise RequestError(f"a record has at most {HEADERS_MAX} headers here, not {len(found)}")
     return tuple((name, value.encode(errors="replace")) for name, value in found.items())
 
 
@@ -100,7 +95,7 @@ def _topic(broker: Broker, body: Mapping[str, Any]) -> Topic:
     name = text(body, "topic")
     found = broker.topics.get(name)
     if found is None:
-        raise WishError(f"there is no topic {name!r}")
+        raise RequestError(f"the topic {name!r} does not exist")
     return found
 
 
@@ -147,7 +142,7 @@ def _produce(broker: Broker, body: Mapping[str, Any]) -> ProduceRequest:
     found, key, value = _topic(broker, body), optional_text(body, "key"), optional_text(body, "value")
     key_bytes = None if key is None else key.encode(errors="replace")
     partition = optional_number(body, "partition", 0, COUNT_MAX)
-    if partition is None:  # as Kafka's clients choose it
+    if partition is None:  # like Kafka's clients
         partition = 0 if key_bytes is None else partition_of(key_bytes, found.partitions)
     record = NewRecord(
         None if value is None else value.encode(errors="replace"),
@@ -171,7 +166,7 @@ def _delete_offsets(broker: Broker, body: Mapping[str, Any]) -> OffsetDeleteRequ
         for view in committed_offsets(broker, group, topic)
     ]
     if not partitions:
-        raise WishError(f"{group!r} has committed nothing of {topic!r}")
+        raise RequestError(f"the group {group!r} has no committed offsets of the topic {topic!r}")
     return OffsetDeleteRequest(group, [OffsetDeleteRequest.OffsetDeleteRequestTopic(topic, partitions)])
 
 
@@ -196,7 +191,7 @@ CHANGES: dict[str, Change] = {
     "delete-group": Change(_delete_group, lambda response: response.results),
     "delete-offsets": Change(_delete_offsets, _deleted_offsets),
 }
-"""By the last part of their address."""
+"""By the last part of the path."""
 
 
 # Questions
@@ -238,4 +233,4 @@ QUESTIONS: dict[str, Question] = {
     "users": Question(lambda: DescribeUserScramCredentialsRequest(None), _users),
     "quotas": Question(DescribeClientQuotasRequest, _quotas),
 }
-"""By the last part of their address."""
+"""By the last part of the path."""

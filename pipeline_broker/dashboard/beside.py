@@ -1,8 +1,7 @@
-"""The request path of a second broker, beside this one: its dashboard's stream, passed on.
+"""The request path of a second broker, relayed from its dashboard.
 
-Rules of this file: the address is the command line's and never a browser's, or this broker could be sent anywhere;
-events are passed on whole and unread, within a bound of their size. A dashboard that is not there is an event of its
-own, and is tried again.
+The address comes from the command line and never from a browser, which could otherwise send requests through this
+broker to any host. Events are relayed unparsed, up to a maximum size.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["BadAddressError", "Beside", "pass_on"]
 
 CONNECT_SECONDS = 3.0
+# The other dashboard sends an event per second.
 EVENT_SECONDS = 10.0
-"""How long the other dashboard may be silent: it has an event a second."""
 RETRY_SECONDS = 2.0
 RECEIVE_BYTES = 16 * 1024
 EVENT_BYTES_MAX = 512 * 1024
@@ -34,12 +33,12 @@ WHAT = "a second dashboard"
 
 
 class BadAddressError(ValueError):
-    """The address of a dashboard cannot be understood; the text is one line."""
+    """The address of a dashboard is invalid; the text is one line."""
 
 
 @attrs.frozen
 class Beside:
-    """Where the other dashboard is, and its token if it has one."""
+    """The address of the second dashboard, and its token if it needs one."""
 
     host: str
     port: int
@@ -47,7 +46,11 @@ class Beside:
 
     @classmethod
     def parse(cls, text: str) -> Beside:
-        """`HOST:PORT`, or the link that the other broker printed; raises BadAddressError."""
+        """Parse `HOST:PORT`, or the link that the other broker printed.
+
+        Raises:
+            BadAddressError: it is neither.
+        """
         link = text if "://" in text else f"http://{text}"
         try:
             parts = urlsplit(link)
@@ -55,20 +58,24 @@ class Beside:
         except ValueError:
             host = port = None
         if not host or not port or parts.scheme != "http":
-            raise BadAddressError(f"{text!r} is no dashboard: give HOST:PORT, or the link that its broker printed")
+            raise BadAddressError(
+                f"{text!r} is not the address of a dashboard: give HOST:PORT, or the link that its broker printed"
+            )
         tokens = parse_qs(parts.query).get("token", [None])
         return cls(host, port, tokens[0])
 
     @property
     def authority(self) -> str:
-        """For the Host header."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 async def pass_on(beside: Beside, send: Callable[[bytes], Awaitable[None]]) -> None:
-    """Pass on what the other dashboard shows of its request path, until cancelled."""
+    """Relay the `pipeline` events of the other dashboard until cancelled.
+
+    After a failure, send an `absent` event with the reason and retry every RETRY_SECONDS.
+    """
     while True:
-        reason = "it ended"
+        reason = "its stream ended"
         try:
             async with contextlib.aclosing(_events(beside)) as events:
                 async for each in events:
@@ -76,7 +83,7 @@ async def pass_on(beside: Beside, send: Callable[[bytes], Awaitable[None]]) -> N
         except OSError as error:
             reason = error.strerror or str(error)
         except trio.TooSlowError:
-            reason = "it does not answer"
+            reason = "it did not answer in time"
         except _RefusedError as error:
             reason = str(error)
         await send(event({"address": beside.authority, "reason": reason}, "absent"))
@@ -84,14 +91,14 @@ async def pass_on(beside: Beside, send: Callable[[bytes], Awaitable[None]]) -> N
 
 
 class _RefusedError(Exception):
-    """The other side is no dashboard that shows us anything."""
+    """The other side does not send usable events."""
 
 
 async def _events(beside: Beside) -> AsyncGenerator[bytes, None]:
-    """Whole events of the other's stream.
+    """Yield complete events of the other dashboard.
 
     Raises:
-        OSError, trio.TooSlowError, _RefusedError: there is none, or it has ended.
+        OSError, trio.TooSlowError, _RefusedError: the connection failed or ended.
     """
     h11 = require_h11(WHAT)
     with trio.fail_after(CONNECT_SECONDS):
@@ -107,18 +114,18 @@ async def _events(beside: Beside) -> AsyncGenerator[bytes, None]:
                 await stream.send_all(connection.send(request) + connection.send(h11.EndOfMessage()))
             response = await _next(stream, connection)
             if not isinstance(response, h11.Response) or response.status_code != 200:
-                raise _RefusedError(f"it answers {getattr(response, 'status_code', 'nothing')}")
+                raise _RefusedError(f"it answered {getattr(response, 'status_code', 'nothing')}")
             waiting = b""
             while isinstance(data := await _next(stream, connection), h11.Data):
                 *whole, waiting = (waiting + bytes(data.data)).split(END)
                 if len(waiting) > EVENT_BYTES_MAX:
-                    raise _RefusedError("an event of it is too large")
+                    raise _RefusedError("one of its events is too large")
                 for each in whole:
                     yield each + END
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise _RefusedError("its connection broke") from None
         except h11.RemoteProtocolError as error:
-            raise _RefusedError(f"it speaks no HTTP: {error}") from None
+            raise _RefusedError(f"its answer is not HTTP: {error}") from None
 
 
 async def _next(stream: trio.SocketStream, connection: h11.Connection) -> Any:

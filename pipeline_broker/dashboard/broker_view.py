@@ -1,7 +1,4 @@
-"""The broker as it stands: how it was started, its connections, what waits in its stages.
-
-Rules of this file: no Trio; it reads statistics of a running server by their shape, and changes nothing.
-"""
+"""The broker's start options, connections and current queues as JSON."""
 
 from __future__ import annotations
 
@@ -23,12 +20,12 @@ __all__ = ["BrokerIdentity", "ConnectionShape", "ServerShape", "connections", "i
 CONNECTIONS_SHOWN_MAX = 500
 QUEUES_SHOWN_MAX = 64
 TURNS_SHOWN_MAX = 20
-LOGS_LOOKED_AT_MAX = 64
-"""Of one connection, of those that it writes to and of those that it reads."""
+# Per connection, for written logs and for fetched logs.
+LOGS_EXAMINED_MAX = 64
 
 
 class ConnectionShape(Protocol):
-    """What is read of `stages.connection.Connection`."""
+    """The part of `stages.connection.Connection` that is read here."""
 
     index: int
     id: str
@@ -40,27 +37,26 @@ class ConnectionShape(Protocol):
 
 
 class ServerShape(Protocol):
-    """What is read of `stages.socket_server.SocketServer`."""
+    """The part of `stages.socket_server.SocketServer` that is read here."""
 
     mode: Any
     committer: Any
 
     @property
-    def processors(self) -> Any:
-        """Those of all listeners."""
+    def processors(self) -> Any: ...
 
     def statistics(self) -> Any: ...
 
 
 @attrs.frozen(kw_only=True)
 class BrokerIdentity:
-    """How a broker was started; what stays as long as it runs.
+    """Start options of a broker, which do not change while it runs.
 
     Attributes:
-        mode: the name of the preset.
+        mode: "classic" or "pipelined".
         flush: "always" or "os".
         data: the data directory.
-        commit_delay_ms: an injected delay.
+        commit_delay_ms: an injected delay of every commit.
     """
 
     mode: str
@@ -70,7 +66,6 @@ class BrokerIdentity:
 
 
 def identity_of(server: ServerShape, broker: Broker) -> BrokerIdentity:
-    """How a broker was started."""
     return BrokerIdentity(
         mode=server.mode.name,
         flush=broker.logs.journal.flush,
@@ -85,7 +80,7 @@ def _all_connections(server: ServerShape) -> Iterable[ConnectionShape]:
 
 
 def connections(server: ServerShape, broker: Broker) -> Steps[dict[str, Any]]:
-    """Every open connection, in the order in which they came, what clients hold, and what kept the event loop."""
+    """Return the open connections in order of arrival, memory held for clients, and the longest turns, in steps."""
     found = server.statistics()
     held = held_by_clients(broker, found)
     every = list(_all_connections(server))
@@ -110,11 +105,11 @@ def _turns(turns: TurnsOf) -> dict[str, Any]:
 
 
 def _topics_of(session: Any, broker: Broker) -> Iterator[str]:
-    """Topics that a connection writes to, and those whose records it waits for."""
+    """Yield the topics that a connection writes to or waits to read."""
     templates = getattr(session, "produce_templates", None)
-    written = () if templates is None else templates.logs(LOGS_LOOKED_AT_MAX)
-    for log in chain(written, islice(broker.fetches.watched_by(session), LOGS_LOOKED_AT_MAX)):
-        topic = getattr(log, "topic", None)  # a fetch may wait for something else too
+    written = () if templates is None else templates.logs(LOGS_EXAMINED_MAX)
+    for log in chain(written, islice(broker.fetches.watched_by(session), LOGS_EXAMINED_MAX)):
+        topic = getattr(log, "topic", None)  # fetches can also wait for objects without a topic
         if topic is not None:
             yield topic
 
@@ -139,7 +134,7 @@ def _connection(connection: ConnectionShape, broker: Broker) -> dict[str, Any]:
 
 
 def standing(server: ServerShape) -> dict[str, Any]:
-    """What waits in each stage at this moment, and sums since the start."""
+    """Return the current length of every queue, and the total number of connections since the start."""
     found = server.statistics()
     return {
         "connections": sum(processor.connections for processor in found.processors),

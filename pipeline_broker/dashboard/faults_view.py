@@ -1,8 +1,4 @@
-"""The fault rules of the broker, whom they hold, and what rules can be made of.
-
-Rules of this file: no Trio; shown is what stands, and nothing is made by looking. Texts of rules come from outside:
-they are cut, and lists have bounds and say how many there are.
-"""
+"""The broker's fault rules and the requests that they hold, as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import errno
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from pipeline_broker.faults.commands import told
+from pipeline_broker.faults.commands import describe_rule
 from pipeline_broker.faults.effects import STAGES, Delay, Drop, Pause
 from pipeline_broker.faults.names import COORDINATORS
 from pipeline_broker.faults.rule import OPERATIONS, DiskCondition
@@ -26,19 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["choices", "faults"]
 
 RULES_SHOWN_MAX = 200
-HELD_SHOWN_MAX = 20
-"""Requests that are shown of those that one rule holds."""
+HELD_SHOWN_MAX = 20  # of one rule
 TEXT_MAX = 1_000
-KEY_BYTES = 2
-"""A request's frame begins with its API key (see `RequestHeader`)."""
+KEY_BYTES = 2  # a frame begins with the API key (see `RequestHeader`)
 
 
 def faults(broker: Broker, now_ns: int) -> dict[str, Any]:
-    """Every rule, with what it did and whom it holds.
+    """Return the rules with their counts and held requests.
+
+    Reading them does not create the broker's `Faults`.
 
     Args:
-        broker: whose they are.
-        now_ns: on the clock of the stamps of requests, see `stages.timeline`.
+        now_ns: on the clock of `stages.timeline`.
     """
     files = broker.ports.fault_files
     shown = {
@@ -67,7 +62,7 @@ def faults(broker: Broker, now_ns: int) -> dict[str, Any]:
 def _rule(found: Faults, rule: Rule, answers: int, queues: int) -> dict[str, Any]:
     files = 0 if found.disk is None else found.disk.count(rule.number)
     is_of_files = isinstance(rule.condition, DiskCondition)
-    return told(rule, answers + queues + files) | {
+    return describe_rule(rule, answers + queues + files) | {
         "rule": str(rule)[:TEXT_MAX],
         "about": str(rule.condition)[:TEXT_MAX],
         "chosen": rule.chosen,
@@ -92,7 +87,6 @@ def _held(answer: HeldAnswer, now_ns: int, now_ms: int) -> dict[str, Any]:
 
 
 def choices() -> dict[str, list[str]]:
-    """The names that a rule can be made of."""
     return {
         "apis": sorted([*(api.name for api in API_KEYS.values() if api.versions), *COORDINATORS]),
         "errors": sorted(code.name for code in ErrorCode if code is not ErrorCode.NONE),

@@ -1,9 +1,6 @@
-"""Groups with their members and lag, and the reset of the offsets of an empty one.
+"""Groups with their members and lag as JSON, and the reset of a group's offsets.
 
-Rules of this file: no Trio; shown is what is durable. The reset decides on the offsets, and makes the OffsetCommit that
-asks for them, as Kafka's tool does; it never asks for a group with members, because they would overwrite it, and never
-for one that shares partitions, whose state is kept elsewhere. What looks at the offsets of many groups is in steps
-(`base/steps.py`), because clients decide how many those are; a group may be gone at the next step.
+A group can be deleted between two steps of a view.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from pipeline_broker.broker.group_views import (
     offset_order,
 )
 from pipeline_broker.dashboard.origins import cut_name
-from pipeline_broker.dashboard.wishes import WishError, optional_number, text
+from pipeline_broker.dashboard.wishes import RequestError, optional_number, text
 from pipeline_broker.lag import add_lag
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.read_result import ColdRead
@@ -41,8 +38,8 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = [
+    "OffsetReset",
     "OffsetSearch",
-    "ResetWish",
     "group",
     "groups",
     "groups_of_topic",
@@ -53,13 +50,12 @@ __all__ = [
 GROUPS_SHOWN_MAX = 1000
 MEMBERS_SHOWN_MAX = 500
 PARTITIONS_SHOWN_MAX = 2000
-ASSIGNED_SHOWN_MAX = 1000
-"""Partitions of one member."""
+ASSIGNED_SHOWN_MAX = 1000  # of one member
 METADATA_SHOWN_MAX = 256
 
 
 def groups(broker: Broker) -> Steps[dict[str, Any]]:
-    """Every group with its state, members and lag, in steps."""
+    """Return all groups with their state, members and lag, in steps."""
     rows = []
     for each in (yield from first_groups(broker, GROUPS_SHOWN_MAX)):
         lag = yield from lag_of_group(broker, each.group_id)
@@ -69,7 +65,7 @@ def groups(broker: Broker) -> Steps[dict[str, Any]]:
 
 
 def groups_of_topic(broker: Broker, topic: str) -> Steps[dict[str, Any] | None]:
-    """Groups that have committed offsets of a topic, with their lag in it, in steps; None without such a topic."""
+    """Return the groups with committed offsets of a topic and their lag in it, in steps; None for an unknown topic."""
     if broker.topics.get(topic) is None:
         return None
     rows = []
@@ -98,7 +94,7 @@ def _group_row(found: GroupView) -> dict[str, Any]:
 
 
 def group(broker: Broker, group_id: str) -> Steps[dict[str, Any] | None]:
-    """Show a group with its members and its lag in each partition, in steps; None if the group is unknown."""
+    """Return a group with its members and its lag in each partition, in steps; None if the group is unknown."""
     found = find_group(broker, group_id)
     if found is None:
         return None
@@ -117,7 +113,7 @@ def group(broker: Broker, group_id: str) -> Steps[dict[str, Any] | None]:
 
 
 class _Seen:
-    """Sums and rows of a group, noted while its offsets pass: a group may have a hundred thousand."""
+    """Collects rows and sums while the offsets of a group are iterated once: a group can have 100,000 of them."""
 
     def __init__(self) -> None:
         self.lag: int | None = None
@@ -173,13 +169,11 @@ def _first_partitions(assignment: Mapping[str, Sequence[int]]) -> dict[str, Sequ
 
 
 @attrs.frozen(kw_only=True)
-class ResetWish:
-    """Where a group is to go on.
+class OffsetReset:
+    """A request to move the committed offsets of an empty group.
 
     Attributes:
-        group_id: an empty group.
-        topic: one that exists.
-        partition: one of it; None for all.
+        partition: None for all partitions of the topic.
         to: `earliest`, `latest`, `offset` or `time`.
         value: the offset, or milliseconds since 1970.
     """
@@ -191,11 +185,15 @@ class ResetWish:
     value: int = 0
 
     @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> ResetWish:
-        """The wish of a request's body; raises WishError where it is none."""
+    def from_json(cls, body: Mapping[str, Any]) -> OffsetReset:
+        """Parse the body of a request.
+
+        Raises:
+            RequestError: a field is missing or invalid.
+        """
         to = text(body, "to")
         if to not in {"earliest", "latest", "offset", "time"}:
-            raise WishError("the reset goes to earliest, latest, an offset or a time")
+            raise RequestError(f"cannot reset to {to!r}; use earliest, latest, offset or time")
         return cls(
             group_id=text(body, "group"),
             topic=text(body, "topic"),
@@ -206,49 +204,49 @@ class ResetWish:
 
 
 OffsetSearch = Callable[[], int]
-"""Work for a thread that finds an offset; raises OSError or LogError."""
+"""Finds an offset in a thread; raises OSError or LogError."""
 
 
-def plan_reset(broker: Broker, wish: ResetWish) -> dict[int, int | OffsetSearch]:
-    """For each partition the offset, or the work that finds it.
+def plan_reset(broker: Broker, reset: OffsetReset) -> dict[int, int | OffsetSearch]:
+    """Return the new offset of each partition, or a function that finds it in a thread.
 
     Raises:
-        WishError: the wish cannot be fulfilled.
+        RequestError: the group or topic does not exist, or the group has members or is a share group.
     """
-    _check_group(broker, wish.group_id)
-    if broker.topics.get(wish.topic) is None:
-        raise WishError(f"there is no topic {wish.topic!r}")
-    logs = {log.partition: log for log in broker.logs.partitions(wish.topic)}
-    if wish.partition is not None:
-        if wish.partition not in logs:
-            raise WishError(f"{wish.topic!r} has no partition {wish.partition}")
-        logs = {wish.partition: logs[wish.partition]}
-    return {partition: _target(log, wish) for partition, log in logs.items()}
+    _check_group(broker, reset.group_id)
+    if broker.topics.get(reset.topic) is None:
+        raise RequestError(f"the topic {reset.topic!r} does not exist")
+    logs = {log.partition: log for log in broker.logs.partitions(reset.topic)}
+    if reset.partition is not None:
+        if reset.partition not in logs:
+            raise RequestError(f"the topic {reset.topic!r} has no partition {reset.partition}")
+        logs = {reset.partition: logs[reset.partition]}
+    return {partition: _target(log, reset) for partition, log in logs.items()}
 
 
 def _check_group(broker: Broker, group_id: str) -> None:
     coordinator = coordinator_of(broker)
     found = None if coordinator is None else coordinator.registry.get(group_id)
     if found is None or found.is_deleted:
-        raise WishError(f"there is no group {group_id!r}")
+        raise RequestError(f"the group {group_id!r} does not exist")
     if found.group_type is GroupType.SHARE:
-        raise WishError(f"{group_id!r} shares partitions: its state is reset by AlterShareGroupOffsets")
+        raise RequestError(f"{group_id!r} is a share group; reset it with AlterShareGroupOffsets")
     if not found.is_empty:
-        raise WishError(f"{group_id!r} has members: stop them first, or they would overwrite the reset")
+        raise RequestError(f"{group_id!r} has members, which would overwrite the reset; stop them first")
 
 
-def _target(log: PartitionLog, wish: ResetWish) -> int | OffsetSearch:
-    if wish.to == "earliest":
+def _target(log: PartitionLog, reset: OffsetReset) -> int | OffsetSearch:
+    if reset.to == "earliest":
         return log.log_start_offset
-    if wish.to == "latest":
+    if reset.to == "latest":
         return log.high_watermark
-    if wish.to == "offset":
-        return min(max(wish.value, log.log_start_offset), log.high_watermark)
+    if reset.to == "offset":
+        return min(max(reset.value, log.log_start_offset), log.high_watermark)
     end_offset = log.high_watermark
     try:
-        found = log.offset_for_timestamp(wish.value)
+        found = log.offset_for_timestamp(reset.value)
     except (OSError, LogError) as error:
-        raise WishError(f"the log of {log.folder} cannot be read: {error}") from None
+        raise RequestError(f"the log of {log.folder} cannot be read: {error}") from None
     if isinstance(found, ColdRead):
         cold = found
 
@@ -260,16 +258,17 @@ def _target(log: PartitionLog, wish: ResetWish) -> int | OffsetSearch:
     return end_offset if found is None else found.offset
 
 
-def reset_request(broker: Broker, wish: ResetWish, offsets: Mapping[int, int]) -> OffsetCommitRequest:
-    """The request for these offsets of the topic's partitions; to be handled at once, while the group is empty.
+def reset_request(broker: Broker, reset: OffsetReset, offsets: Mapping[int, int]) -> OffsetCommitRequest:
+    """Return the OffsetCommit for the new offsets, like Kafka's tool. Handle it at once, while the group is empty.
 
     Raises:
-        WishError: the group has members by now, or it or the topic is gone.
+        RequestError: the group now has members, or the group or topic was deleted.
     """
-    _check_group(broker, wish.group_id)
-    found = broker.topics.get(wish.topic)
+    # Members can have joined while a thread searched the offsets.
+    _check_group(broker, reset.group_id)
+    found = broker.topics.get(reset.topic)
     if found is None:
-        raise WishError(f"there is no topic {wish.topic!r}")
+        raise RequestError(f"the topic {reset.topic!r} does not exist")
     partitions = [
         OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
         for partition, offset in sorted(offsets.items())
@@ -277,4 +276,4 @@ def reset_request(broker: Broker, wish: ResetWish, offsets: Mapping[int, int]) -
     topic = OffsetCommitRequest.OffsetCommitRequestTopic(
         name=found.name, topic_id=found.topic_id, partitions=partitions
     )
-    return OffsetCommitRequest(group_id=wish.group_id, topics=[topic])
+    return OffsetCommitRequest(group_id=reset.group_id, topics=[topic])

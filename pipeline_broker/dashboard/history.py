@@ -1,8 +1,8 @@
-"""The last ten minutes of a broker, kept whether or not somebody watches.
+"""The last ten minutes of a broker, kept even without viewers.
 
-Rules of this file: no Trio; it is given what the broker counts anyway, so that a request costs nothing for it. Of the
-request path there is a row a second, of lags and topics one every SLOW_SECONDS. Everything has a bound: some 40 kB of
-rows, 200 kB of lags, 150 kB of topics.
+The request path has a row per second; lags and topics have one every SLOW_SECONDS. The rows come from counters that the
+broker keeps anyway, so requests cost nothing extra. They take at most about 400 kB: 40 kB for the request path, 200 kB
+for lags and 150 kB for topics.
 """
 
 from __future__ import annotations
@@ -31,17 +31,15 @@ __all__ = [
 KEPT_SECONDS = 600
 SLOW_SECONDS = 5
 GROUPS_KEPT_MAX = 200
-"""Groups whose lag is kept, by name."""
+"""The number of groups with a history of lag, the first by name."""
 TOPICS_KEPT_MAX = 1000
-"""Topics whose rates are known, by name."""
+"""The number of topics with rates, the first by name."""
 ALL_GROUPS = None
 AGE_DIGITS = 1
 VALUE_DIGITS = 2
 
 
 class Counted(NamedTuple):
-    """What a server has counted since its start."""
-
     requests: int
     bytes_in: int
     bytes_out: int
@@ -51,21 +49,16 @@ class Counted(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What a topic has got since it was made."""
-
     records: int
     size_bytes: int
 
 
 class Rates(NamedTuple):
-    """What a topic got in a second, of the last SLOW_SECONDS."""
-
     records_per_s: float
     bytes_per_s: float
 
 
 def counted(found: ServerStatistics) -> Counted:
-    """What the stages of a server say."""
     counters = [processor.counters for processor in found.processors]
     committer = found.committer
     return Counted(
@@ -79,10 +72,10 @@ def counted(found: ServerStatistics) -> Counted:
 
 
 class Rows:
-    """Columns of numbers with the times of their rows; the oldest row makes room for the newest.
+    """A ring buffer of rows with named columns and a time each.
 
     Args:
-        kept: rows.
+        kept: the number of rows.
     """
 
     def __init__(self, kept: int) -> None:
@@ -95,7 +88,7 @@ class Rows:
         return array("d", [math.nan]) * self._kept
 
     def add(self, at: float, values: Mapping[Any, float | None]) -> None:
-        """Add a row; a column that is not in it is forgotten, and one that is new has no value before it."""
+        """Add a row. Columns that it lacks are dropped, and new columns start without earlier values."""
         self._times[self._next] = at
         self._columns = {name: self._columns.get(name) or self._column() for name in values}
         for name, value in values.items():
@@ -103,7 +96,7 @@ class Rows:
         self._next = (self._next + 1) % self._kept
 
     def shown(self, now: float, *names: Hashable) -> tuple[list[float], list[list[float | None]]]:
-        """The ages of the rows, the oldest first, and the columns of these names; nothing where one is not there."""
+        """Return the ages of the rows, oldest first, and the named columns; all empty if a column is unknown."""
         columns = [self._columns[name] for name in names if name in self._columns]
         if len(columns) < len(names):
             return [], [[] for _ in names]
@@ -121,7 +114,13 @@ PATH_COLUMNS = ("requests_per_s", "in_per_s", "out_per_s", "batches_per_commit",
 
 
 class History:
-    """See the rules of the file; times are seconds of a clock that only goes forward."""
+    """The request path, group lags and topic rates of the last KEPT_SECONDS.
+
+    Times are seconds of a monotonic clock.
+
+    Attributes:
+        latest: the newest row of the request path.
+    """
 
     def __init__(self) -> None:
         self._path = Rows(KEPT_SECONDS)
@@ -130,10 +129,9 @@ class History:
         self._totals: tuple[float, Mapping[Hashable, Totals]] | None = None
         self._rates: Mapping[Hashable, Rates] = {}
         self.latest: Mapping[str, float | None] = dict.fromkeys(PATH_COLUMNS)
-        """The newest row of the request path."""
 
     def add_counted(self, at: float, now: Counted) -> None:
-        """Take note of what a server has counted."""
+        """Add a row of the request path from the difference to the previous counters."""
         if self._counted is not None:
             before_at, before = self._counted
             seconds = max(at - before_at, 1e-3)
@@ -149,12 +147,12 @@ class History:
         self._counted = at, now
 
     def add_lags(self, at: float, lags: Mapping[str, int | None]) -> None:
-        """Take note of the lag of groups, None where it is not known."""
+        """Add a row of lags by group, None where the lag is unknown."""
         known = [lag for lag in lags.values() if lag is not None]
         self._lags.add(at, {**lags, ALL_GROUPS: sum(known) if known else None})
 
     def add_totals(self, at: float, totals: Mapping[Hashable, Totals]) -> None:
-        """Take note of what topics have got."""
+        """Update the rates of topics from the difference to the previous totals."""
         if self._totals is not None:
             before_at, before = self._totals
             seconds = max(at - before_at, 1e-3)
@@ -169,15 +167,14 @@ class History:
         self._totals = at, totals
 
     def path(self, now: float) -> dict[str, Any]:
-        """The rows of the request path by columns, with the age of each in seconds."""
         ages, columns = self._path.shown(now, *PATH_COLUMNS)
         return {"ages": ages, **dict(zip(PATH_COLUMNS, columns, strict=True))}
 
     def lags(self, now: float, group: str | None = ALL_GROUPS) -> dict[str, Any]:
-        """The lag of a group, or of all together, with the age of each row in seconds."""
+        """Return the lag of a group, or of all groups together, and the age of each row in seconds."""
         ages, (lag,) = self._lags.shown(now, group)
         return {"ages": ages, "lag": lag}
 
     def rates(self, topic: Hashable) -> Rates | None:
-        """What a topic gets in a second; None where that is not known (yet)."""
+        """Return the rates of a topic, or None until they are known."""
         return self._rates.get(topic)

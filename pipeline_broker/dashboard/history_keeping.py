@@ -1,7 +1,4 @@
-"""Reads for the history what is more than a few counters: what topics got, and how far groups are behind.
-
-Rules of this file: on Trio; others have their turns in between, and nothing that fails here ends anything.
-"""
+"""A task that records topic totals and group lags for the history."""
 
 from __future__ import annotations
 
@@ -21,18 +18,18 @@ __all__ = ["keep_history"]
 
 logger = logging.getLogger(__name__)
 
+# Offsets of all groups together. Groups are read by name, and one that would exceed the limit has no history.
 OFFSETS_READ_MAX = 2000
-"""Of all groups together; those by name for whose offsets there is no room have no history."""
 
 
 async def keep_history(history: History, broker: Broker) -> None:
-    """Take note of topics and groups, every SLOW_SECONDS, until cancelled."""
+    """Record topics and groups every SLOW_SECONDS, until cancelled. Errors are logged."""
     while True:
         try:
             history.add_totals(trio.current_time(), await in_turns(_totals(broker)))
             history.add_lags(trio.current_time(), await in_turns(_lags(broker)))
         except Exception:
-            logger.exception("the dashboard could not take note of topics and groups")
+            logger.exception("the dashboard could not record the history of topics and groups")
         await trio.sleep(SLOW_SECONDS)
 
 

@@ -1,9 +1,4 @@
-"""Reading of logs for the pages, in one of few threads.
-
-Rules of this file: on Trio; what costs no time is done on the event loop, and what may need the disk is given to a
-thread, of which there are READERS_MAX for all viewers together. A viewer has a thread for TURN_SECONDS, then it is the
-turn of the one that waits for longest: a short task waits for no long one.
-"""
+"""Reads of logs for the pages, in at most READERS_MAX threads."""
 
 from __future__ import annotations
 
@@ -19,17 +14,18 @@ from pipeline_broker.dashboard.record_reader import Chunk, Page, PageReader
 __all__ = ["find_offsets", "log_threads", "read_page"]
 
 READERS_MAX = 2
+# The time that a page keeps a thread, unless a single disk read or decompression takes longer. Then the thread goes to
+# the page that has waited longest, so a short page does not wait for a long one.
 TURN_SECONDS = 0.02
-"""Unless a single read of the disk, or a single decompression, takes longer."""
 
 
 def log_threads() -> trio.CapacityLimiter:
-    """The threads of one dashboard."""
+    """Return the limiter that all reads of one dashboard share."""
     return trio.CapacityLimiter(READERS_MAX)
 
 
 async def find_offsets(found: Mapping[int, int | Callable[[], int]], threads: trio.CapacityLimiter) -> dict[int, int]:
-    """The offset of each partition, where some are work that finds them.
+    """Return offsets by partition, after running searches in threads.
 
     Raises:
         OSError, LogError: a log cannot be read.
@@ -47,7 +43,7 @@ async def read_page(reader: PageReader | NewestFirstReader, threads: trio.Capaci
     """Read a page of records.
 
     Raises:
-        OSError, LogError: the log cannot be read.
+        OSError, LogError: a log cannot be read.
     """
     while (step := reader.next_work()) is not None:
         partition, work = step

@@ -1,9 +1,8 @@
-"""Reads records for the message browser from the end of each partition backwards: the newest first.
+"""A bounded backward reader of records for the message browser, newest first.
 
-Rules of this file: as those of `record_reader`, whose steps it takes. A log is read forwards only, so a partition is
-read in windows, the last one first, and what a window holds is shown in reverse. A window is bounded in offsets and in
-bytes, which the log's index tells beforehand. Of several partitions each has its turn, and a page is sorted by time:
-page after page each partition goes back in order, all together roughly.
+A log can only be read forwards. Therefore a partition is read in windows, the last one first, and each window is shown
+in reverse. The log's index tells the bytes of a window in advance. Partitions take turns and a page is sorted by time:
+over several pages each partition is in order, and all together are roughly in order.
 """
 
 from __future__ import annotations
@@ -23,21 +22,22 @@ from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["NewestFirstReader"]
 
+# The offsets of a window. Each window of a partition has twice as many as the last one.
 WINDOW_OFFSETS_MIN, WINDOW_OFFSETS_MAX = 32, 1024
-"""How far a window reaches back: each one of a partition twice as far as the one before."""
+# The bytes of a window's batches, unless it has a single one.
 WINDOW_BYTES_MAX = 1 << 20
-"""Of the batches of a window, unless it has one only."""
+# The windows of a page: a compacted log can have few records in many offsets.
 WINDOWS_MAX = 64
-"""Of one page: a compacted log may have few records in many offsets."""
 
 
 @attrs.define
 class _Window:
-    """The offsets of a partition that are read now.
+    """The range of offsets that is being read.
 
     Attributes:
-        next_offset: what was read ends there.
-        records: those wanted, in order of their offsets.
+        start, end: the range; `end` is exclusive.
+        next_offset: the offset of the next step.
+        records: matching records in order of offset.
     """
 
     partition: int
@@ -50,14 +50,14 @@ class _Window:
 
 
 class NewestFirstReader(Reader):
-    """Reads one page; see `PageReader`, which has the same methods.
+    """Reads one page backwards; its methods are used like those of `PageReader`.
 
-    `Page.positions` are where the next page ends in each partition, and `Page.is_at_end` says that all partitions were
+    `Page.positions` are the exclusive end offsets of the next page. `Page.is_at_end` means that all partitions were
     read back to their starts.
 
     Args:
         logs, wanted, limit, show: see Reader.
-        ends: in front of which offset to read in each partition; of others from their ends.
+        ends: the exclusive end offset by partition; the high watermark for missing ones.
     """
 
     def __init__(
@@ -75,7 +75,6 @@ class NewestFirstReader(Reader):
         self._window: _Window | None = None
 
     def next_work(self) -> tuple[int, Steps[Chunk]] | None:
-        """The partition that is read next, and the work; None when the page is complete."""
         while True:
             window = self._window
             if window is None:
@@ -99,13 +98,13 @@ class NewestFirstReader(Reader):
         self._turn += 1
         self._windows += 1
         reach = self._reach[partition]
+        # A filter that matches rarely needs larger windows.
         self._reach[partition] = min(2 * reach, WINDOW_OFFSETS_MAX)
         end = page.positions[partition]
         start = _start_of(self._logs[partition], end, reach)
         return _Window(partition, start, end, start)
 
     def _work_of(self, window: _Window) -> Steps[Chunk] | None:
-        """The next step in a window; None at its end. Raises LogError where the log cannot be read."""
         log = self._logs[window.partition]
         offset = max(window.next_offset, log.log_start_offset)
         if offset >= min(window.end, log.high_watermark):
@@ -114,13 +113,12 @@ class NewestFirstReader(Reader):
         return self._step(window.partition, offset, all_of_it, window.end)
 
     def take(self, partition: int, chunk: Chunk) -> None:
-        """Take in what the work has found."""
         window = self._window
-        assert window is not None, "asked for"
+        assert window is not None, "`next_work` returned work"
         assert window.partition == partition, "one window is read at a time"
         self._note(chunk)
         if chunk.next_offset <= window.next_offset:
-            self._show(window)  # nothing came: what was there is gone meanwhile
+            self._show(window)  # the records were deleted before they were read
             return
         window.next_offset = chunk.next_offset
         window.examined += chunk.examined
@@ -128,7 +126,7 @@ class NewestFirstReader(Reader):
         window.records = [*window.records, *chunk.records][-self._limit :]
 
     def _show(self, window: _Window) -> None:
-        """End a window: show the newest records of it that there is room for; the next page ends at the last."""
+        """Add the newest records of a complete window to the page, and set the end of the next window."""
         page, position = self.page, window.end
         for record in reversed(window.records):
             if len(page.records) >= self._limit or page.size_bytes >= SHOWN_BYTES_MAX:
@@ -137,7 +135,7 @@ class NewestFirstReader(Reader):
             page.size_bytes += len(json.dumps(record))
             position = int(record["offset"])
         else:
-            if len(window.records) < self._limit:  # else older ones were left out
+            if len(window.records) < self._limit:  # otherwise `take` has dropped older records
                 position = window.start
         page.positions[window.partition] = position
         page.examined += window.examined
@@ -146,8 +144,11 @@ class NewestFirstReader(Reader):
 
 
 def _start_of(log: PartitionLog, end: int, reach: int) -> int:
-    """Where a window begins that ends in front of an offset: as far back as may be, and at least an offset."""
+    """Return the start of a window that ends before `end`.
+
+    It is as early as the bounds allow, and at least one offset before `end`.
+    """
     bytes_max = log.bytes_available(end) + WINDOW_BYTES_MAX
     starts = range(max(log.log_start_offset, end - reach), end - 1)
-    # the further back, the more bytes: the first start with few enough of them
+    # Bytes grow with the distance to `end`: find the first start with few enough.
     return starts.start + bisect.bisect_left(starts, True, key=lambda start: log.bytes_available(start) <= bytes_max)

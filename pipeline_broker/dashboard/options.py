@@ -1,7 +1,4 @@
-"""How the dashboard is asked for.
-
-Rules of this file: values only; it imports neither Trio nor h11.
-"""
+"""The options of the dashboard. Imports neither Trio nor h11."""
 
 from __future__ import annotations
 
@@ -14,14 +11,14 @@ __all__ = ["DashboardOptions"]
 
 @attrs.frozen
 class DashboardOptions:
-    """Where it is served.
+    """Options of the dashboard.
 
     Attributes:
-        port: 0 takes a free one.
-        host: an address; another than of this machine asks for a token.
-        beside: the dashboard of a second broker, `HOST:PORT` or its link; None for none.
-        is_read_only: it changes nothing.
-        principal: whose rights count for what it changes and asks, `User:NAME`; None: it may do everything.
+        port: 0 selects a free port.
+        host: the address to bind. A non-loopback address requires a token.
+        beside: the dashboard of a second broker, `HOST:PORT` or its link.
+        is_read_only: refuse all changes.
+        principal: `TYPE:NAME`; its rights apply to changes and questions. None has all rights.
     """
 
     port: int
@@ -34,7 +31,11 @@ class DashboardOptions:
     def parse(
         cls, text: str, beside: str | None = None, principal: str | None = None, *, is_read_only: bool = False
     ) -> DashboardOptions:
-        """`PORT` or `HOST:PORT`, and the other options; raises ValueError with one line."""
+        """Parse `PORT` or `HOST:PORT`, and check the principal.
+
+        Raises:
+            ValueError: one of them is invalid; the text is one line.
+        """
         host, port = parse_host_port(text)
         if principal is not None and not all(principal.partition(":")):
             raise ValueError(f"the principal must be TYPE:NAME, such as User:alice, not {principal!r}")

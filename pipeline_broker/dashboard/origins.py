@@ -1,7 +1,4 @@
-"""Who sent a request and what it names, in texts of bounded length.
-
-Rules of this file: no Trio; names come from clients, so they are cut, and of many a few are shown.
-"""
+"""The client and the names of a request, in bounded texts."""
 
 from __future__ import annotations
 
@@ -16,19 +13,17 @@ __all__ = ["Origin", "address_of", "cut", "cut_name", "origin_of", "some_of"]
 NAME_CHARACTERS_MAX = 64
 NAMES_SHOWN_MAX = 3
 FULL_NAME_CHARACTERS_MAX = 1024
-"""Of a name that a page may ask for again, such as a group's: longer ones, of up to 32 KB, are shown in part only."""
+"""The longest name that a page can look up, such as a group's. Names have up to 32 KB; longer ones are cut."""
 _REMOTE_PORT = re.compile(r":(\d+)-\d+-\d+")
 
 
 class _Connection(Protocol):
-    """What is read of `stages.connection.Connection`."""
-
     id: str
     peer: str
 
 
 class Origin(NamedTuple):
-    """Who sent a request, and how to learn what it names."""
+    """The sender of a request, and a function that reads the names in it."""
 
     client_id: str
     address: str
@@ -36,12 +31,13 @@ class Origin(NamedTuple):
 
 
 def origin_of(request: Any, names_of: Callable[[Any], Callable[[], RequestNames]]) -> Origin:
-    """The origin of a request that has ended; it costs the event loop a copy of its bytes, if these are few."""
+    """Return the origin of a completed request. If the request is small, its bytes are copied."""
     return Origin(client_id_of(request.frame), address_of(request.connection), names_of(request))
 
 
 def address_of(connection: _Connection) -> str:
-    """Address and port of a client: its connection's id ends in them, as Kafka's does; without a socket no port."""
+    """Return the address and port of a client, or its address alone if it has no socket."""
+    # A connection id ends with the remote port, as in Kafka.
     found = _REMOTE_PORT.search(connection.id)
     if found is None:
         return connection.peer
@@ -49,17 +45,16 @@ def address_of(connection: _Connection) -> str:
 
 
 def cut(name: str) -> str:
-    """A name, or its beginning."""
     return name if len(name) <= NAME_CHARACTERS_MAX else f"{name[: NAME_CHARACTERS_MAX - 1]}…"
 
 
 def cut_name(name: str) -> str:
-    """A name that a page may ask for again, or its beginning."""
+    """Return a name that a page can look up, cut after FULL_NAME_CHARACTERS_MAX characters."""
     return name if len(name) <= FULL_NAME_CHARACTERS_MAX else f"{name[: FULL_NAME_CHARACTERS_MAX - 1]}…"
 
 
 def some_of(names: Iterable[str]) -> list[str]:
-    """The first names in order, each once, and how many there are beside them."""
+    """Return the first names in order without duplicates, and the number of further ones."""
     found = sorted(set(names))
     more = len(found) - NAMES_SHOWN_MAX
     return [*map(cut, found[:NAMES_SHOWN_MAX]), *([f"and {more} more"] if more > 0 else [])]

@@ -1,7 +1,6 @@
-"""The live request path as one event: what intervals say, as figures that a page can draw.
+"""The live request path as JSON: stages, lanes, queues and commits of the last seconds.
 
-Rules of this file: sans-IO; what it gives is JSON of bounded size, times are whole microseconds. The stages are the
-PARTS of `traces.stage_durations`, which lie one behind the other and add up to the whole.
+Times are whole microseconds. Stages are the PARTS of `traces.stage_durations`, which add up to the total of a request.
 """
 
 from __future__ import annotations
@@ -22,38 +21,41 @@ from pipeline_broker.traces.stage_durations import PARTS, stage_durations
 
 __all__ = ["PipelineView", "Sample", "lane_events", "part_spans", "request_events", "summary"]
 
+# Stages and commits are summed over this many intervals of one second.
 WINDOW_INTERVALS = 10
-"""Intervals that the stages and the commits are summed over: of one second each."""
 LANES_SHOWN_MAX = 6
 APIS_SHOWN_MAX = 16
 QUEUES_SHOWN_MAX = 64
 REQUESTS_SHOWN_MAX = 100
 ROWS_PER_STEP = 64
-MUTES_SHOWN_MAX = 64
-"""Of one lane."""
+MUTES_SHOWN_MAX = 64  # of a lane
 P99 = 0.99
+# Weights are floats: their rounding errors must not move the percentile to another sample.
 ROUNDING = 1e-9
-"""Keeps weights that add up to a little less or more from choosing another value."""
 MICROSECOND_NS = 1000
 
 OUTCOMES = {
     Outcome.SEND: "sent",
-    Outcome.NOOP: "no answer wanted",
-    Outcome.CLOSE: "closed the connection",
-    Outcome.DROPPED: "connection was gone",
+    Outcome.NOOP: "no response requested",
+    Outcome.CLOSE: "connection closed by the broker",
+    Outcome.DROPPED: "connection lost",
 }
 
 Sample = tuple[int, float]
-"""A value, and how many requests it stands for."""
+"""A value and its weight, the number of requests that it represents."""
 
 
 def part_spans(row: WatchedRequest) -> tuple[int, ...]:
-    """How long a request was in each of PARTS, in nanoseconds; what it did not reach took no time."""
+    """Return the nanoseconds that a request spent in each of PARTS; 0 for parts that it did not reach."""
     return stage_durations(row, row.sent_ns).parts
 
 
 def summary(samples: Iterable[Sample]) -> tuple[int, int]:
-    """Mean and 99th percentile, rounded to whole microseconds, of samples in nanoseconds; there must be one."""
+    """Return the mean and the 99th percentile of samples in nanoseconds, rounded to microseconds.
+
+    Args:
+        samples: at least one.
+    """
     ordered = sorted(samples)
     whole = sum([weight for _, weight in ordered])
     mean = sum([weight * value for value, weight in ordered]) / whole
@@ -68,10 +70,12 @@ def summary(samples: Iterable[Sample]) -> tuple[int, int]:
 
 @attrs.frozen
 class _ApiSamples:
-    """The rows of one API in one interval: for each stage, and for the whole, the time in each row.
+    """The sampled requests of one API in one interval.
 
     Attributes:
-        weight: how many requests a row stands for.
+        weight: the number of requests that a sample represents.
+        stages: for each of PARTS, its time in each sample.
+        totals: the total time of each sample.
     """
 
     weight: float
@@ -80,11 +84,11 @@ class _ApiSamples:
 
 
 class PipelineView:
-    """Sums intervals over a window.
+    """Sums the request path over a sliding window of intervals.
 
     Args:
-        api_names: names of the APIs by key.
-        mute_reasons: names of the reasons by number.
+        api_names: by API key.
+        mute_reasons: names by number.
     """
 
     def __init__(self, api_names: Mapping[int, str], mute_reasons: Mapping[int, str]) -> None:
@@ -94,9 +98,9 @@ class PipelineView:
         self._samples: deque[dict[int, list[_ApiSamples]]] = deque(maxlen=WINDOW_INTERVALS)
 
     def add(self, interval: Interval) -> Steps[dict[str, Any]]:
-        """Take an interval in, and show what there is now, in steps."""
+        """Add an interval and return the content of the `pipeline` event, in steps."""
         samples = yield from _samples_of(interval)
-        counted = [attrs.evolve(api, rows=()) for api in interval.apis]  # what requests name is not kept for long
+        counted = [attrs.evolve(api, rows=()) for api in interval.apis]  # frees the names of requests
         self._intervals.append(attrs.evolve(interval, apis=counted, lanes={}, mutes=()))
         self._samples.append(samples)
         seconds = max(interval.seconds, 1e-9)
@@ -122,7 +126,6 @@ class PipelineView:
         return "other" if api == OTHER_API else self._api_names.get(api, str(api))
 
     def _apis(self, counts: Counter[int], seconds: float) -> Steps[list[dict[str, Any]]]:
-        """Every API of the window with its stages, the busiest first."""
         merged: dict[int, list[_ApiSamples]] = {}
         for samples in self._samples:
             for api, found in samples.items():
@@ -198,14 +201,14 @@ def _stages(found: Sequence[_ApiSamples]) -> Steps[dict[str, Any]]:
 
 
 def _weighted(columns: Iterable[tuple[Sequence[int], float]]) -> Iterator[Sample]:
-    """The values of some columns, each with the weight of its column."""
     return chain.from_iterable(zip(values, repeat(weight), strict=False) for values, weight in columns)
 
 
 def lane_events(interval: Interval, name: Any, mute_reasons: Mapping[int, str]) -> list[dict[str, Any]]:
-    """The lanes: requests of a connection by order in, with their places in the order out, and the mutes between.
+    """Return the lanes of an interval: connections with their requests and mutes.
 
-    Times count from the receipt of the first request of the lane.
+    Requests are in the order of arrival; `out` is the position in the order of responses. Times count from the arrival
+    of the lane's first request.
     """
     lanes = []
     busiest = sorted(interval.lanes.items(), key=lambda lane: (-len(lane[1]), lane[0]))[:LANES_SHOWN_MAX]
@@ -247,7 +250,7 @@ def lane_events(interval: Interval, name: Any, mute_reasons: Mapping[int, str]) 
 
 
 def request_events(interval: Interval, api_names: Mapping[int, str]) -> Steps[list[dict[str, Any]]]:
-    """The latest requests of an interval that have rows, the oldest first, in steps."""
+    """Return the latest sampled requests of an interval, oldest first, in steps."""
     rows = [row for api in interval.apis for row in api.rows]
     latest = yield from first_few(reversed(rows), REQUESTS_SHOWN_MAX, lambda row: -row.sent_ns)
     shown = []

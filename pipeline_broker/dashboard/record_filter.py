@@ -1,8 +1,4 @@
-"""Which records somebody wants to see: by key, header, value, or a field of a JSON value.
-
-Rules of this file: sans-IO; what is given must all be true of a record. A filter is text of bounded length; text is
-looked for in UTF-8 as it stands, in any case of letters only where both are ASCII.
-"""
+"""Filters of records by key, value, header, or a field of a JSON value."""
 
 from __future__ import annotations
 
@@ -17,23 +13,22 @@ from pipeline_broker.records.record import Record
 
 __all__ = ["BadFilterError", "RecordFilter"]
 
-FILTER_CHARACTERS_MAX = 512
-"""Of each part."""
+FILTER_CHARACTERS_MAX = 512  # of each part
 SEARCHED_BYTES = 64 * 1024
-"""Of a key, value or header in one go."""
+# A longer value is not parsed, and does not pass a filter of fields.
 JSON_BYTES_MAX = 64 * 1024
-"""A longer value is not read as JSON, and has no fields."""
 
 
 class BadFilterError(ValueError):
-    """The filter cannot be understood; the text is one line that says why."""
+    pass
 
 
 def _contains(text: bytes, content: bytes | None) -> bool:
     if content is None:
         return False
     wanted = text.lower()
-    pieces = range(0, max(1, len(content)), SEARCHED_BYTES)  # one by one: C code keeps the interpreter for itself
+    # `lower` and `in` hold the interpreter lock, so a large value is searched in pieces. Pieces overlap by the text.
+    pieces = range(0, max(1, len(content)), SEARCHED_BYTES)
     return any(wanted in content[begin : begin + SEARCHED_BYTES + len(text)].lower() for begin in pieces)
 
 
@@ -47,16 +42,16 @@ COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
+# A sign comes before its own prefixes.
 SIGNS = ("!=", ">=", "<=", "==", "=", ">", "<")
-"""Of two that begin alike the longer one first."""
 
 
 def _field(text: str) -> tuple[tuple[str, ...], Callable[[Any], bool]]:
-    """The steps to a field of a JSON value, and what is asked of it."""
+    """Return the path to a field of a JSON value, and the predicate on the field."""
     end = min((place for place in map(text.find, "!=<>") if place >= 0), default=len(text))
     path, sign = tuple(text[:end].strip().split(".")), next(filter(text[end:].startswith, SIGNS), "")
     if not all(path) or (not sign and end < len(text)):
-        raise BadFilterError("the filter of json is field, field=text, field!=text or field>100; field is a.b or a.0.b")
+        raise BadFilterError("a JSON filter is field, field=text, field!=text or field>100, with field a.b or a.0.b")
     wanted = text[end + len(sign) :].strip()
     if not sign:
         return path, lambda _: True
@@ -64,26 +59,27 @@ def _field(text: str) -> tuple[tuple[str, ...], Callable[[Any], bool]]:
         try:
             number = float(wanted)
         except ValueError:
-            raise BadFilterError(f"the filter of json compares numbers: {wanted!r} is not one") from None
+            raise BadFilterError(f"a JSON filter with {sign} needs a number, not {wanted!r}") from None
         return path, lambda found: _compare(found, number, COMPARISONS[sign])
     return path, lambda found: (_text_of(found) == wanted) is (sign != "!=")
 
 
 def _pair(text: str) -> tuple[str, str | None]:
-    """`name` or `name=text`."""
     name, separator, wanted = text.partition("=")
     return name.strip(), wanted.strip() if separator else None
 
 
 @attrs.frozen
 class RecordFilter:
-    """See the rules of the file; an empty one lets every record pass.
+    """A conjunction of conditions on a record; an empty filter matches every record.
+
+    Texts are compared as UTF-8 bytes. ASCII letters match in any case.
 
     Attributes:
-        key: text that the key contains.
-        value: text that the value contains.
-        header: name of a header that there is, and text that it contains, if any.
-        field: steps to a field of the JSON value, and what is asked of it; a value without the field does not pass.
+        key: bytes that the key contains.
+        value: bytes that the value contains.
+        header: the name of a header, and a text that it contains or None.
+        field: the path to a field of the JSON value, and a predicate. A value without the field does not match.
     """
 
     key: bytes = b""
@@ -93,17 +89,17 @@ class RecordFilter:
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> RecordFilter:
-        """The filter of a query: `key`, `value`, `header` (`name`, `name=text`), `json` (`path=text`, `path>1`).
+        """Parse the parameters `key`, `value`, `header` (`name` or `name=text`) and `json` (`path=text`, `path>1`).
 
         Raises:
-            BadFilterError: a part is too long, or has no name.
+            BadFilterError: a part is too long or invalid.
         """
         for name in ("key", "value", "header", "json"):
             if len(query.get(name, "")) > FILTER_CHARACTERS_MAX:
-                raise BadFilterError(f"the filter of {name} is longer than {FILTER_CHARACTERS_MAX} characters")
+                raise BadFilterError(f"the {name} filter has more than {FILTER_CHARACTERS_MAX} characters; shorten it")
         header = _pair(query["header"]) if query.get("header") else None
         if header is not None and not header[0]:
-            raise BadFilterError("the filter of header needs a name in front of the equals sign")
+            raise BadFilterError("a header filter needs a name before the equals sign")
         return cls(
             key=query.get("key", "").encode(errors="replace"),
             value=query.get("value", "").encode(errors="replace"),
@@ -113,11 +109,9 @@ class RecordFilter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether every record passes."""
         return self == RecordFilter()
 
     def matches(self, record: Record) -> bool:
-        """Whether a record is wanted."""
         if self.key and not _contains(self.key, record.key):
             return False
         if self.value and not _contains(self.value, record.value):
@@ -127,7 +121,7 @@ class RecordFilter:
         return self.field is None or self._has_field(record, *self.field)
 
     def is_too_large(self, record: Record) -> bool:
-        """Return whether the value of a record is too large to look for the field."""
+        """Return whether the value is too large to be parsed for the field."""
         return self.field is not None and record.value is not None and len(record.value) > JSON_BYTES_MAX
 
     @staticmethod
@@ -156,5 +150,5 @@ class RecordFilter:
 
 
 def _text_of(found: Any) -> str:
-    """A JSON value as somebody writes it into a filter: texts without quotes."""
+    # A filter writes strings without quotes.
     return found if isinstance(found, str) else json.dumps(found)

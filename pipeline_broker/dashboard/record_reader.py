@@ -1,9 +1,8 @@
-"""Reads records for the message browser: from a place in each partition on, until there are enough or it is enough.
+"""A bounded forward reader of records for the message browser.
 
-Rules of this file: no Trio; a step is taken in two halves: what the log has in memory is found on the event loop, where
-the log lives, and whatever costs time (the disk, decompression, filters) is work for a thread, in small steps. What
-one page may look at is bounded in records and in bytes, compressed and not; the page then says how far it came, and the
-next one continues there.
+Each step has two halves. The event loop, where the log lives, finds data in memory. A thread does the rest in small
+steps: disk reads, decompression and filters. A page is bounded in records and bytes; the next page continues at its
+`positions`.
 """
 
 from __future__ import annotations
@@ -38,36 +37,37 @@ __all__ = [
 ]
 
 OFFSET_MAX = 2**63 - 1
+# Between two steps, other viewers can use the thread.
 RECORDS_PER_STEP = 64
-"""In a thread: between two steps other viewers may have it."""
 RECORDS_PER_PAGE_MAX = 100
 RECORDS_EXAMINED_MAX = 5_000
+# Bytes of a step, unless a single batch is larger.
 READ_BYTES_MAX = 256 * 1024
-"""Of one step, unless a single batch is larger."""
+# Bytes of batches that a page reads. The last step can exceed it.
 PAGE_BYTES_MAX = 4 << 20
-"""Bytes of batches that one page looks at, the last step included once."""
+# Bytes of decompressed records that a page reads: a batch of 1 KB can hold 16 MiB.
 PAGE_UNPACKED_BYTES_MAX = 32 << 20
-"""The same of their records, decompressed: a batch of 1 KB may hold 16 MiB."""
+# A batch that is larger after decompression is skipped and counted in `passed_over`.
 BATCH_BYTES_MAX = 16 << 20
-"""A batch that is larger once it is decompressed is passed over, and counted."""
+# A batch with more records is skipped too: 1 MB can hold 10 million, and each page would walk over all of them.
 BATCH_RECORDS_MAX = 50_000
-"""A batch with more is passed over, too: 1 MB may hold 10 million records, and each page would walk over all."""
+# Records that a page walks over, including those before its start: 2 microseconds each.
 PAGE_RECORDS_WALKED_MAX = 100_000
-"""Records that one page walks over to those that it examines: 2 microseconds each."""
+# JSON bytes of the records of a page.
 SHOWN_BYTES_MAX = 512 * 1024
-"""Of the JSON of one page's records."""
 
 
 @attrs.define
 class Page:
-    """What a page found.
+    """The records of a page and its progress.
 
     Attributes:
-        records: as `record_view` has them, in the order of offsets within each partition.
-        positions: by partition, the offset that comes next.
-        examined: records that were looked at.
-        passed_over: batches that could not be shown, and records with values that are too large for the filter.
+        positions: the next offset by partition.
+        records: from `record_view`, in order of offset within each partition.
+        examined: the number of records that were compared with the filter.
+        passed_over: the number of batches that could not be read, and of values that are too large for the filter.
         is_at_end: whether all partitions were read to their ends.
+        size_bytes: the JSON size of the records.
     """
 
     positions: dict[int, int]
@@ -78,7 +78,6 @@ class Page:
     size_bytes: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """For a page in the browser."""
         return {
             "records": self.records,
             "positions": {str(partition): offset for partition, offset in self.positions.items()},
@@ -90,7 +89,7 @@ class Page:
 
 @attrs.define
 class Chunk:
-    """What one step found: records that pass the filter, and where the next step begins."""
+    """The result of a step: matching records, and the offset of the next step."""
 
     records: list[dict[str, Any]]
     next_offset: int
@@ -102,14 +101,14 @@ class Chunk:
 
 
 class Reader:
-    """What readers of both directions have: what they look for, what is enough, and a step in one log.
+    """The common part of the forward and the backward reader: bounds and steps.
 
     Args:
         logs: by partition.
-        positions: of the page as it begins.
-        wanted: which records.
-        limit: how many, at most RECORDS_PER_PAGE_MAX.
-        show: how they are shown.
+        positions: of the page at its start.
+        wanted: the filter of records.
+        limit: the number of records, at most RECORDS_PER_PAGE_MAX.
+        show: converts a record to JSON.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class Reader:
     def _step(
         self, partition: int, offset: int, bounds: tuple[int, int, int], end: int = OFFSET_MAX
     ) -> Steps[Chunk] | None:
-        """The work of one step, see `chunk_of`; None where nothing is there. Raises LogError, as the log does."""
+        """Return the work of a step, see `chunk_of`; None at the end of the log. Raises LogError."""
         result = self._logs[partition].read(offset, READ_BYTES_MAX, at_least_one=True)
         if not result.parts and result.cold is None:
             return None
@@ -167,11 +166,11 @@ class Reader:
 
 
 class PageReader(Reader):
-    """Reads one page; call `next_work` on the event loop, run its steps in a thread, and `take` the result.
+    """Reads one page forwards: call `next_work` on the event loop, run its steps in a thread, and `take` the result.
 
     Args:
         logs, wanted, limit, show: see Reader.
-        positions: where to begin in each partition; one in front of a log's start begins there.
+        positions: the start offset by partition; the log start replaces an earlier one.
     """
 
     def __init__(
@@ -186,7 +185,7 @@ class PageReader(Reader):
         self._ended: set[int] = set()
 
     def next_work(self) -> tuple[int, Steps[Chunk]] | None:
-        """The partition that is read next, and the work; None when the page is complete."""
+        """Return the next partition and its work, or None once the page is complete. Raises LogError."""
         if self._is_enough:
             return None
         partitions = list(self._logs)
@@ -203,7 +202,6 @@ class PageReader(Reader):
         return None
 
     def _work_of(self, partition: int) -> Steps[Chunk] | None:
-        """The next step in one partition; None at its end. Raises LogError where the log cannot be read."""
         log = self._logs[partition]
         offset = max(self.page.positions[partition], log.log_start_offset)
         self.page.positions[partition] = offset
@@ -214,10 +212,9 @@ class PageReader(Reader):
         return self._step(partition, offset, left)
 
     def take(self, partition: int, chunk: Chunk) -> None:
-        """Take in what the work has found."""
         page = self.page
         if chunk.next_offset <= page.positions[partition]:
-            self._ended.add(partition)  # nothing came: what was there is gone meanwhile
+            self._ended.add(partition)  # the records were deleted before they were read
             return
         page.positions[partition] = chunk.next_offset
         page.records += chunk.records
@@ -238,12 +235,15 @@ def chunk_of(
     show: Show = record_view,
     unpacked_max: int = PAGE_UNPACKED_BYTES_MAX,
 ) -> Steps[Chunk]:
-    """The wanted records from an offset on, in a thread; `bounds` of those found, looked at, and of bytes shown.
+    """Decode and filter the records of a step, in a thread.
 
     Args:
-        end: records from there on are left out.
-        show: how records are shown.
-        unpacked_max: how many bytes of records are decompressed, unless a single batch has more.
+        parts: consecutive bytes of batches.
+        offset: records before it are skipped.
+        bounds: the largest number of matching records, of examined records, and of JSON bytes.
+        end: records starting at this offset are omitted.
+        show: converts a record to JSON.
+        unpacked_max: the largest number of decompressed bytes, unless a single batch has more.
     """
     count_max, examined_max, shown_max = bounds
     found = Chunk([], offset, 0, 0, sum(map(len, parts)))
@@ -273,23 +273,25 @@ def chunk_of(
         except RecordError:
             found.passed_over += 1
         yield
+        # Compaction can remove the last records of a batch, so continue after its last offset.
         found.next_offset = min(end, max(found.next_offset, header.last_offset + 1))
     return found
 
 
 def _batches(parts: Sequence[Buffer]) -> Sequence[tuple[BatchHeader, memoryview]]:
-    """The batches of parts that lie one behind the other; a large one may be several parts."""
+    # A large batch can span several parts.
     whole = parts[0] if len(parts) == 1 else b"".join(parts)
     return list(iterate_batches(whole))
 
 
 def _records(header: BatchHeader, batch: memoryview, found: Chunk) -> Iterator[Record]:
-    """The records of a batch; none of one that a broker wrote for brokers. Raises RecordError."""
+    # Clients did not write the records of a control batch.
     if header.is_control:
         return iter(())
     if header.record_count > BATCH_RECORDS_MAX:
         raise BatchTooLarge(f"it has {header.record_count} records")
-    found.unpacked_bytes += BATCH_BYTES_MAX if header.compression else 0  # unless it can be read
+    # Charge the limit first: a batch that fails to decompress has cost that much.
+    found.unpacked_bytes += BATCH_BYTES_MAX if header.compression else 0
     data = record_bytes(batch, header, BATCH_BYTES_MAX)
     found.unpacked_bytes += len(data) - BATCH_BYTES_MAX if header.compression else 0
     return records_in(data, header)

@@ -1,8 +1,6 @@
-"""One record as a page may show it: texts of bounded length, and what they are.
+"""A record as bounded JSON.
 
-Rules of this file: sans-IO. A key, value or header is text where it is valid UTF-8, else hexadecimal; of either only
-the beginning is shown, with the size of the whole. A text may say anything: the page shows it as text, isolated from
-the direction of what stands around it.
+A key, value or header is text if it is valid UTF-8, else hexadecimal. Long contents are cut and have their full size.
 """
 
 from __future__ import annotations
@@ -16,33 +14,32 @@ from pipeline_broker.records.record import Record
 __all__ = ["BYTES_SHOWN_MAX", "HEADERS_SHOWN_MAX", "Coded", "Decoder", "Show", "content_view", "record_view"]
 
 BYTES_SHOWN_MAX = 2048
-"""Of one key, value or header."""
+"""The bytes of a key, value or header that a page shows."""
 HEADERS_SHOWN_MAX = 16
 HEX_BYTES_SHOWN_MAX = 256
 HEADER_NAME_CHARACTERS_MAX = 256
 
 
 class Decoder(Protocol):
-    """Reads keys and values that a serializer wrote with a schema that the broker keeps."""
+    """Decodes keys and values that were serialized with a schema of the broker's registry."""
 
     async def decode(self, contents: Sequence[bytes]) -> Sequence[tuple[int, str, int] | None]:
-        """For each content the id of its schema, the beginning of its JSON and all characters of that; or None."""
+        """Return for each content its schema id, the beginning of its JSON, and the length of that JSON; or None."""
 
 
+# Bounds the serialized contents of a page that wait to be decoded; the oldest are dropped first.
 CODED_BYTES_MAX = 4 << 20
-"""Of the contents of a page that are kept until they are decoded; beyond it those that were noted first are dropped."""
 
 
 class Coded:
-    """Contents of a page that a serializer may have written, by the views that show them."""
+    """The contents of a page that may be serialized, by the view that shows them."""
 
     def __init__(self) -> None:
         self._noted: OrderedDict[int, tuple[dict[str, Any], bytes]] = OrderedDict()
         self._size_bytes = 0
 
     def note(self, view: dict[str, Any] | None, content: bytes | None) -> None:
-        """Remember a content that begins like those of serializers."""
-        if view is None or not content or content[0] != 0:
+        if view is None or not content or content[0] != 0:  # serializers write the magic byte 0 and the schema id
             return
         self._noted[id(view)] = view, bytes(content)
         self._size_bytes += len(content)
@@ -51,7 +48,7 @@ class Coded:
             self._size_bytes -= len(dropped)
 
     async def decode(self, records: Sequence[dict[str, Any]], decoder: Decoder) -> None:
-        """Let records of the page show the JSON that their contents mean, with the id of its schema as `schema`."""
+        """Replace serialized contents of these records by their JSON, and add the schema id as `schema`."""
         views = [view for record in records for view in (record["key"], record["value"])]
         noted = [self._noted[id(view)] for view in views if id(view) in self._noted]
         decoded = await decoder.decode([content for _, content in noted])
@@ -64,11 +61,11 @@ class Coded:
 
 
 Show: TypeAlias = Callable[[int, Record], dict[str, Any]]
-"""`record_view`, with the contents that it notes."""
+"""`record_view` with its `coded` argument bound."""
 
 
 def content_view(content: bytes | None) -> dict[str, Any] | None:
-    """The beginning of some bytes: `text` or `hex`, the size of the whole in bytes, and whether it was cut."""
+    """Return the beginning of a content as `text` or `hex`, its size in bytes, and whether it was cut."""
     if content is None:
         return None
     beginning = content[:BYTES_SHOWN_MAX]
@@ -79,12 +76,12 @@ def content_view(content: bytes | None) -> dict[str, Any] | None:
         if not is_cut or error.start < len(beginning) - 3 or error.reason != "unexpected end of data":
             shown = content[:HEX_BYTES_SHOWN_MAX]
             return {"hex": shown.hex(" "), "bytes": len(content), "cut": len(content) > HEX_BYTES_SHOWN_MAX}
-        text = beginning[: error.start].decode()  # the cut went through a character
+        text = beginning[: error.start].decode()  # the limit split a character
     return {"text": text, "bytes": len(content), "cut": is_cut}
 
 
 def record_view(partition: int, record: Record, coded: Coded | None = None) -> dict[str, Any]:
-    """A record of a partition; its key and value are noted in `coded`."""
+    """Return a record as JSON, and note its key and value in `coded`."""
     key, value = content_view(record.key), content_view(record.value)
     if coded is not None:
         coded.note(key, record.key)

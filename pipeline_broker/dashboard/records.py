@@ -1,8 +1,4 @@
-"""Records of a topic: a page of them, and those that come.
-
-Rules of this file: on Trio; it finds the logs that a request means, and passes on what is read of them. Who follows a
-topic is one of few.
-"""
+"""Pages of a topic's records, and the live tail of a topic."""
 
 from __future__ import annotations
 
@@ -37,29 +33,28 @@ from pipeline_broker.web.turns import in_turns
 
 __all__ = ["Records"]
 
+# A page without a partition reads this many: each costs a check on the event loop.
 PARTITIONS_READ_MAX = 256
-"""Of a topic, where the page names none: each is looked at on the event loop."""
 DIGITS_MAX = 10
 TAILS_MAX = 8
-"""Viewers that follow topics."""
 WHAT = "topic or partition"
 ABSENT = refusal(http.HTTPStatus.NOT_FOUND, f"there is no such {WHAT}")
 
 
 class Records:
-    """See the rules of the file.
+    """The message browser of a broker.
 
     Args:
-        threads: where they are read.
-        decoder: reads what a serializer wrote, where the broker has schemas.
+        threads: limits the threads that read logs.
+        decoder: decodes serialized keys and values, if the broker has a schema registry.
     """
 
     def __init__(self, broker: Broker, threads: trio.CapacityLimiter, decoder: Decoder | None = None) -> None:
         self._broker, self._threads, self._decoder = broker, threads, decoder
-        self._limited = limited_stream(TAILS_MAX, f"{TAILS_MAX} viewers follow topics already")
+        self._limited = limited_stream(TAILS_MAX, f"{TAILS_MAX} viewers already follow topics; close one of them")
 
     async def page(self, request: HttpRequest, topic: str) -> Answer:
-        """Some records."""
+        """Return a page of records; the query selects partition, start, filter and limit."""
         logs = self._logs_of(topic, request.query.get("partition", ""))
         if not logs:
             return ABSENT
@@ -80,7 +75,7 @@ class Records:
         return await in_turns(json_or_not_found(found.as_json(), WHAT))
 
     async def follow(self, request: HttpRequest, topic: str) -> Answer | EventStream:
-        """Those that are appended from now on."""
+        """Return a stream of the records that are appended from now, for up to TAILS_MAX viewers."""
         find_logs = functools.partial(self._logs_of, topic, request.query.get("partition", ""))
         if not find_logs():
             return ABSENT
@@ -95,7 +90,7 @@ class Records:
         return self._limited(run)
 
     def _logs_of(self, name: str, partition: str) -> Mapping[int, PartitionLog]:
-        """Find the first logs of a topic, or one of them; none if the topic or partition is unknown."""
+        """Return the first logs of a topic, or that of one partition; empty if the topic or partition is unknown."""
         if self._broker.topics.get(name) is None:
             return {}
         if not partition:

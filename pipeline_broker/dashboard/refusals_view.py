@@ -1,7 +1,4 @@
-"""Failed logins and denials, as a page shows them.
-
-Rules of this file: no Trio; how many rows there are, and how long their texts, is bounded where they are kept.
-"""
+"""Failed logins and denied requests as JSON. `security.refusals` bounds their number and texts."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ DENIAL_KIND, DENIAL_SOURCE = ("operation", "resource"), ("principal", "from")
 
 
 def refusals(broker: Broker) -> dict[str, Any]:
-    """Both, by kind and one by one, the newest first."""
+    """Return failed logins and denials, counted by kind and as rows, the newest first."""
     return {
         "logins": _shown(broker.failed_logins, LOGIN_KIND, LOGIN_SOURCE),
         "denials": _shown(broker.denials, DENIAL_KIND, DENIAL_SOURCE),

@@ -1,6 +1,6 @@
-"""A refusal as a page for people, where a browser asked for one.
+"""Refusals as HTML pages for browsers.
 
-Rules of this file: no Trio; what a client sent is escaped. The page needs no script: who is refused gets none.
+The page has no script: an unauthorized client receives none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import attrs
 
 from pipeline_broker.web.messages import Answer, HttpRequest
 
-__all__ = ["for_people"]
+__all__ = ["as_page"]
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -36,8 +36,8 @@ PAGE = """<!doctype html>
 """
 
 
-def for_people(request: HttpRequest, answer: Answer) -> Answer:
-    """The answer, as a page where it is a refusal and the request is a browser's for a page."""
+def as_page(request: HttpRequest, answer: Answer) -> Answer:
+    """Return a refusal as an HTML page if a browser requested a page, else the answer unchanged."""
     if answer.status < http.HTTPStatus.BAD_REQUEST or "text/html" not in request.headers.get("accept", ""):
         return answer
     title, reason = html.escape(answer.status.phrase), html.escape(json.loads(answer.body)["error"])

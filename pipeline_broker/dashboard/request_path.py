@@ -1,8 +1,4 @@
-"""The request path, live: this broker's, and that of the broker beside it.
-
-Rules of this file: on Trio; the server reports to it only while somebody watches, and what it counts anyway is noted
-at every beat. What is shown is decided by `pipeline_view.py`, and who is told by `viewers.py`.
-"""
+"""Event streams of the live request path, of this broker and of the one beside it."""
 
 from __future__ import annotations
 
@@ -30,29 +26,31 @@ from stages.timeline import Timeline, now_ns
 
 __all__ = ["RequestPath"]
 
-BESIDES_MAX = 8
-"""Viewers of the second broker."""
+BESIDE_VIEWERS_MAX = 8
+# Above this many requests per second, only those of the first PART_SECONDS of each second are observed. Stamps of all
+# would cost a twelfth of the throughput.
 WATCHED_WHOLE_MAX = 2000.0
-"""Requests a second that are all looked at; of more, those that come in the first part of each second, because their
-stamps would cost a twelfth of the throughput."""
 PART_SECONDS = 0.1
-FULL = "there are as many viewers as may be"
+FULL = "the request path has its maximum number of viewers; close one of them"
 
 API_NAMES = {int(key): served.name for key, served in SERVED.items()}
 MUTE_REASONS = {int(reason): reason.name.lower().replace("_", " ") for reason in MuteReason}
 
 
 class RequestPath:
-    """See the rules of the file.
+    """The live request path of a broker.
+
+    The server reports to it only while it has viewers. Counters that the server keeps anyway go to the history every
+    beat.
 
     Args:
-        server: whose request path.
-        about: how its broker was started.
-        beside: the second broker's dashboard, if any.
-        observe: called with the timeline to report to, or None for nobody any more.
-        is_alone: whether nobody else observes: only then does it cost less to look at fewer requests.
-        history: takes note at every beat.
-        names_of: how to learn what a request names that has ended.
+        server: the server to observe.
+        about: start options of its broker.
+        beside: the dashboard of a second broker, if any.
+        observe: starts reporting to a timeline, or stops it with None.
+        is_alone: returns whether no other observer has a timeline. Only then does observing fewer requests save time.
+        history: receives the counters at every beat.
+        names_of: returns a function that reads the names in a completed request.
     """
 
     def __init__(
@@ -71,11 +69,11 @@ class RequestPath:
         self._watched: WatchedPipeline | None = None
         self._view = PipelineView(API_NAMES, MUTE_REASONS)
         self._beside = beside
-        self._limited = limited_stream(BESIDES_MAX, FULL)
+        self._limited = limited_stream(BESIDE_VIEWERS_MAX, FULL)
         self.viewers = Viewers(self._begin_watching, self._end_watching, self._render, self._rest, self._note)
 
     async def watch(self, kind: str, request: HttpRequest, argument: str) -> EventStream:
-        """Events of a kind: `pipeline` or `requests`."""
+        """Return a stream of `pipeline` or `requests` events."""
         del request, argument
 
         async def run(send: SendEvent) -> None:
@@ -93,10 +91,11 @@ class RequestPath:
         return EventStream(run)
 
     async def watch_beside(self, request: HttpRequest, argument: str) -> Answer | EventStream:
-        """The events `pipeline` of the second broker."""
         del request, argument
         if self._beside is None:
-            return refusal(http.HTTPStatus.NOT_FOUND, "no second dashboard was given: --dashboard-beside")
+            return refusal(
+                http.HTTPStatus.NOT_FOUND, "no second dashboard is configured; name one with --dashboard-beside"
+            )
         return self._limited(functools.partial(pass_on, self._beside))
 
     def _note(self) -> None:
@@ -116,7 +115,7 @@ class RequestPath:
             self._watched.rest(now_ns())
 
     def _render(self, kinds: frozenset[str]) -> Steps[Mapping[str, bytes]]:
-        assert self._watched is not None, "somebody watches"
+        assert self._watched is not None, "a viewer exists"
         interval = self._watched.take(now_ns())
         self._watched.keeps_origins = "requests" in kinds
         is_busy = interval.requests_per_second > WATCHED_WHOLE_MAX

@@ -1,8 +1,4 @@
-"""Which address is answered by what.
-
-Rules of this file: a table, read without I/O. A method that a path does not have is told apart from a path that there
-is not; HEAD goes where GET goes.
-"""
+"""The table of addresses that the dashboard serves."""
 
 from __future__ import annotations
 
@@ -15,11 +11,11 @@ __all__ = ["CHANGES", "PAGES", "Route", "find_route", "methods_of"]
 
 @attrs.frozen
 class Route:
-    """One address.
+    """The handler of an address.
 
     Attributes:
-        name: of what answers it.
-        argument: the part of the path that varies; empty where nothing does.
+        name: the name of the view or handler.
+        argument: the variable part of the path, or empty.
     """
 
     name: str
@@ -29,7 +25,6 @@ class Route:
 PAGES = frozenset(
     {"/", "/topics", "/groups", "/access", "/configuration", "/connections", "/store", "/faults", "/requests"}
 )
-"""Beside /topics/NAME."""
 TOPIC_PAGE = re.compile(r"/topics/([A-Za-z0-9._-]{1,249})")
 
 EXACT = {
@@ -73,11 +68,11 @@ CHANGES = {
     **{f"/api/changes/{name}": Route("change", name) for name in _CHANGED},
     **{f"/api/faults/{action}": Route("change_faults", action) for action in _FAULTS},
 }
-"""Every address that changes something: they are asked with POST, and nothing else is."""
+"""The addresses of all changes. They accept POST, and all other addresses only GET and HEAD."""
 
 
 def find_route(method: str, path: str) -> Route | None:
-    """The route of a request; None where there is none."""
+    """Return the route of a request, or None if method and path have none."""
     if method == "POST":
         return CHANGES.get(path)
     if method not in {"GET", "HEAD"}:
@@ -94,5 +89,5 @@ def find_route(method: str, path: str) -> Route | None:
 
 
 def methods_of(path: str) -> str:
-    """What a path can be asked with, for the Allow header; empty where there is no such path."""
+    """Return the methods that a path accepts, for the Allow header; empty for an unknown path."""
     return ", ".join(method for method in ("GET", "POST") if find_route(method, path) is not None)

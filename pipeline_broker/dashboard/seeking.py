@@ -1,8 +1,8 @@
-"""Where the message browser begins to read.
+"""The start of a page of the message browser.
 
-Rules of this file: no Trio. A query names one of: `positions` (`partition:offset,...`, of the page before), `offset`,
-`time` (milliseconds since 1970), `from=earliest`; otherwise it reads backwards, from the end or from `before`, which is
-as `positions`. A time that needs the disk is work for a thread.
+A query names one start: `positions` (`partition:offset,...`, from the previous page), `offset`, `time` (milliseconds
+since 1970) or `from=earliest`. Without one, the page reads backwards from the end, or from `before`, which has the form
+of `positions`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ DIGITS_MAX = 20
 
 
 def ends_of(request: HttpRequest) -> dict[int, int] | None:
-    """By partition, the offset in front of which to read; those that are not in it from their ends.
+    """Return the exclusive end offset of each partition for a page that reads backwards.
 
-    None where the query names where to begin.
+    Partitions that are missing from the result are read from their ends. Returns None if the query reads forwards.
 
     Raises:
-        BadRequestError: the query makes no sense.
+        BadRequestError: the query is invalid.
     """
     query = request.query
     if query.get("before"):
@@ -36,10 +36,10 @@ def ends_of(request: HttpRequest) -> dict[int, int] | None:
 
 
 def positions_of(logs: Mapping[int, PartitionLog], request: HttpRequest) -> dict[int, int | Callable[[], int]]:
-    """By partition the offset to begin at, or the work that finds it.
+    """Return the start offset of each partition, or a function that finds it in a thread because it reads the disk.
 
     Raises:
-        BadRequestError: the query makes no sense.
+        BadRequestError: the query is invalid.
         OSError, LogError: a log cannot be read.
     """
     query = request.query
@@ -65,7 +65,7 @@ def _given(text: str) -> dict[int, int]:
             positions[int(partition)] = int(offset)
         else:
             return positions
-    raise BadRequestError("positions are partition:offset, with commas between")
+    raise BadRequestError("positions must be a comma-separated list of partition:offset")
 
 
 def _at_time(log: PartitionLog, time_ms: int) -> int | Callable[[], int]:

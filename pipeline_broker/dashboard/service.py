@@ -1,8 +1,4 @@
-"""The dashboard of a running broker: from a request to what the broker says, and who watches.
-
-Rules of this file: on Trio; it waits and passes on, and what is shown is decided in the files without Trio beside it.
-It starts with the broker or fails with one line, and nothing that happens in it later ends the broker.
-"""
+"""The HTTP service of the dashboard: routing, views, event streams and changes."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ from pipeline_broker.dashboard.history import History
 from pipeline_broker.dashboard.history_keeping import keep_history
 from pipeline_broker.dashboard.log_threads import log_threads
 from pipeline_broker.dashboard.records import Records
-from pipeline_broker.dashboard.refused_page import for_people
+from pipeline_broker.dashboard.refused_page import as_page
 from pipeline_broker.dashboard.request_path import RequestPath
 from pipeline_broker.dashboard.routes import Route, find_route, methods_of
 from pipeline_broker.files.errors import with_remedy
@@ -57,24 +53,22 @@ LIMITS = HttpLimits(connections_max=64, response_seconds=10.0)
 TOKEN_BYTES = 32
 WHAT = "the dashboard"
 FILES = frozenset({"page", "static"})
+# Views whose size clients decide. They depend only on the route and the `group` of the query, so all viewers of one
+# second get the same answer.
 SHARED = frozenset({"configuration", "connections", "group", "groups", "groups_of_topic", "topic", "topics"})
-"""Views whose size clients decide. They depend only on the route and the `group` of the query, so all viewers of one
-second get the same answer."""
 
+# Returns the JSON content for a request and the variable part of its path, or None if it does not exist. A view that
+# may take long is a generator of steps.
 View: TypeAlias = Callable[[HttpRequest, str], object]
-"""What stands at this moment, by the request and the part of its address that varies; None where there is no such.
-
-One that may take long is in steps.
-"""
+# The noun of a missing thing, where it differs from the name of the view.
 ABSENT = {"groups_of_topic": "topic"}
-"""What there is no such of, where it is not called as the view."""
 
 
 def check_options(options: DashboardOptions) -> Beside | None:
-    """Whether the dashboard can be had, before a broker starts; the second one's place.
+    """Check the options before the broker starts, and return the address of the second dashboard, if any.
 
     Raises:
-        HttpUnavailableError: it cannot.
+        HttpUnavailableError: h11 is not installed, or the second address is invalid.
     """
     require_h11(WHAT)
     try:
@@ -84,17 +78,16 @@ def check_options(options: DashboardOptions) -> Beside | None:
 
 
 class Dashboard:
-    """One broker's dashboard.
+    """The dashboard of one broker.
 
     Args:
-        server: whose request path is shown.
-        broker: whose state is shown.
-        beside: the second broker's dashboard, if any.
-        observe: called with the timeline to report to, or None for nobody any more.
-        is_alone: whether nobody else observes.
-        asker: asks the broker as the dashboard's principal.
-        is_read_only: everything is refused that would change something.
-        decoder: reads what a serializer wrote, where the broker has schemas.
+        server: the server whose request path is shown.
+        beside: the dashboard of a second broker, shown next to this one.
+        observe: starts reporting the request path to a timeline, or stops it with None.
+        is_alone: returns whether no other observer has a timeline.
+        asker: sends requests as the dashboard's principal.
+        is_read_only: refuse all changes.
+        decoder: decodes serialized keys and values, if the broker has a schema registry.
     """
 
     def __init__(
@@ -149,10 +142,10 @@ class Dashboard:
 
     @contextlib.asynccontextmanager
     async def serving(self, options: DashboardOptions) -> AsyncIterator[str]:
-        """Serve while the body runs; gives the link to it.
+        """Serve while the body runs, and yield the link to the dashboard.
 
         Raises:
-            HttpUnavailableError: the port cannot be had.
+            HttpUnavailableError: the port cannot be bound.
         """
         listeners = await open_listeners(WHAT, options.host, options.port, LIMITS, "--dashboard")
         port = listeners[0].socket.getsockname()[1]
@@ -167,7 +160,7 @@ class Dashboard:
             nursery.cancel_scope.cancel()
 
     def _asks_for_token(self, host: str) -> bool:
-        """Whoever sees the dashboard sees everything: so where the broker asks who somebody is, it asks too."""
+        # A viewer sees everything, so a broker that authenticates its clients must also authenticate viewers.
         config = self._broker.config
         return (
             not is_loopback(host)
@@ -180,7 +173,7 @@ class Dashboard:
             answer = await self._answer(request)
         except BadRequestError as error:
             answer = refusal(http.HTTPStatus.BAD_REQUEST, str(error))
-        return for_people(request, answer) if isinstance(answer, Answer) else answer
+        return as_page(request, answer) if isinstance(answer, Answer) else answer
 
     async def _answer(self, request: HttpRequest) -> Answer | EventStream:
         route = find_route(request.method, request.path)
@@ -192,8 +185,8 @@ class Dashboard:
             allowed = methods_of(request.path)
             if allowed:
                 status = http.HTTPStatus.METHOD_NOT_ALLOWED
-                return refusal(status, f"only {allowed} is answered here", ("Allow", allowed))
-            return refusal(http.HTTPStatus.NOT_FOUND, "there is nothing here")
+                return refusal(status, f"this address accepts only {allowed}", ("Allow", allowed))
+            return refusal(http.HTTPStatus.NOT_FOUND, "this address does not exist")
         return await self._answer_by(route, request)
 
     async def _answer_by(self, route: Route, request: HttpRequest) -> Answer | EventStream:
@@ -208,9 +201,10 @@ class Dashboard:
             try:
                 return await self._handlers[route.name](request, route.argument)
             finally:
+                # A page that reloads after its change must see the change.
                 if request.method == "POST":
                     self._shared.forget()
-        except ConnectionError as error:  # of a request that the broker did not answer
+        except ConnectionError as error:  # the broker did not answer the request of a change
             return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except (OSError, LogError) as error:
             return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, f"the log cannot be read: {error}")
@@ -243,5 +237,5 @@ class Dashboard:
 def _file(name: str) -> Answer:
     content = static_files.read(name)
     if content is None:
-        return refusal(http.HTTPStatus.NOT_FOUND, "there is no such file")
+        return refusal(http.HTTPStatus.NOT_FOUND, "the file does not exist")
     return Answer(status=http.HTTPStatus.OK, body=content, content_type=static_files.content_type_of(name))

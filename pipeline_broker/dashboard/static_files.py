@@ -1,7 +1,6 @@
-"""The files that the pages are made of: data of this package and of `pipeline_charts`, in a list with checksums.
+"""The static files of the dashboard's pages, from this package and `pipeline_charts`.
 
-Rules of this file: a name that is not in the list is no file, whatever lies in the folder, so no path of a client ever
-reaches the file system. Files are small and read once.
+Only names in `checksums.json` are served, so a client's path never reaches the file system.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ def _folder() -> Any:
 
 @functools.cache
 def checksums() -> dict[str, str]:
-    """SHA-256 of each file that is served, by its name."""
+    """Return the SHA-256 of each served file by name."""
     found: dict[str, str] = json.loads((_folder() / CHECKSUMS).read_text(encoding="utf-8"))
     return found
 
 
 @functools.cache
 def read(name: str) -> bytes | None:
-    """The content of a file; None where the list does not name it, or it is not the one that the list means."""
+    """Return the content of a file, or None if it is not listed or does not match its checksum."""
     wanted = checksums().get(name)
     if wanted is None:
         return None
@@ -51,5 +50,4 @@ def read(name: str) -> bytes | None:
 
 
 def content_type_of(name: str) -> str:
-    """By the ending of the name."""
     return CONTENT_TYPES[name.rpartition(".")[2]]

@@ -1,7 +1,6 @@
-"""The store of objects of a broker: what it was asked for and how long that took, how journal, lease and cache stand.
+"""The object store of a broker: requests and their times, journal, lease and cache.
 
-Rules of this file: no Trio; names are those of the metrics. Times are taken from a histogram, so a quantile is the
-bound that it does not exceed.
+Names are those of the metrics. Quantiles come from a histogram, so each is an upper bound.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ REASON_MAX = 300
 
 
 def store(broker: Broker) -> dict[str, Any]:
-    """What stands now; `has_store` alone without one."""
+    """Return the current figures of the store; only `has_store` without one."""
     if broker.ports.store_figures is None:
         return {"has_store": False}
-    from pipeline_broker.broker.store_view import store_view  # noqa: PLC0415 - for those who have a store
+    from pipeline_broker.broker.store_view import store_view  # noqa: PLC0415 - only with a store
 
     shown = store_view(broker)
-    assert shown is not None, "it has figures"
+    assert shown is not None, "the store has figures"
     totals, journal = shown.totals, shown.journal
     lease = None if journal is None else journal.lease
     return {
@@ -63,8 +62,8 @@ def _kinds(totals: StoreTotals) -> list[dict[str, Any]]:
 
 
 def _quantile_ms(times: Times, share: float) -> float | None:
-    """The bound that so many do not exceed; None where there is none, or only a longer one."""
-    from pipeline_broker.objects.store_figures import BOUNDS_SECONDS  # noqa: PLC0415 - for those who have a store
+    """Return the smallest bound of the histogram that covers a share of the requests, or None."""
+    from pipeline_broker.objects.store_figures import BOUNDS_SECONDS  # noqa: PLC0415 - only with a store
 
     whole = sum(times.counts)
     for bound, passed in zip(BOUNDS_SECONDS, accumulate(times.counts), strict=False):

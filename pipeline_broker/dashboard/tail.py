@@ -1,8 +1,4 @@
-"""The live tail of a topic: what is appended, as it becomes durable.
-
-Rules of this file: on Trio; one viewer, one position in each partition, and nothing is kept between two looks. A viewer
-that takes longer than records come is told how many were passed over, and goes on at the end.
-"""
+"""The live tail of a topic for one viewer."""
 
 from __future__ import annotations
 
@@ -20,11 +16,11 @@ from pipeline_broker.web.messages import event
 
 __all__ = ["tail"]
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
+# A viewer that lags more skips to the latest records: 1,000 per second are more than a person can read.
 BEHIND_MAX = 500
-"""Records that a topic may be ahead of its viewer: a thousand in a second are more than anybody reads."""
-QUIET_LOOKS_MAX = 20
-"""After so many looks without a record an event without any says that the stream lives."""
+# After this many polls without records, an empty event keeps the stream alive.
+QUIET_POLLS_MAX = 20
 
 
 async def tail(
@@ -34,14 +30,15 @@ async def tail(
     send: Callable[[bytes], Awaitable[None]],
     decoder: Decoder | None = None,
 ) -> None:
-    """Send the records that come from now on, until cancelled or the topic is gone.
+    """Send new records as they become durable, until cancelled or the topic is deleted.
+
+    A viewer that lags more than BEHIND_MAX records skips to the latest ones; `missed` is the number of skipped records.
 
     Args:
-        find_logs: the logs to look at; asked at each look, since a topic may grow or go.
-        wanted: which records.
-        threads: see `read_page`.
+        find_logs: returns the current logs, since a topic may gain partitions or be deleted.
+        threads: limits the threads that read logs.
         send: sends an event.
-        decoder: reads what a serializer wrote, where the broker has schemas.
+        decoder: decodes serialized keys and values, if the broker has a schema registry.
 
     Raises:
         OSError, LogError: a log cannot be read.
@@ -57,16 +54,16 @@ async def tail(
         if decoder is not None:
             await coded.decode(page.records, decoder)
         positions = page.positions
-        if page.records or passed_over or quiet >= QUIET_LOOKS_MAX:
+        if page.records or passed_over or quiet >= QUIET_POLLS_MAX:
             await send(event({**page.as_json(), "missed": passed_over}, "records"))
             quiet = 0
         quiet += 1
-        await trio.sleep(LOOK_SECONDS)
-    await send(event({"reason": "the topic is gone"}, "end"))
+        await trio.sleep(POLL_SECONDS)
+    await send(event({"reason": "the topic was deleted"}, "end"))
 
 
 def _catch_up(logs: Mapping[int, PartitionLog], positions: dict[int, int]) -> int:
-    """Go on near the end where the viewer is too far behind; how many records are passed over."""
+    """Move lagging positions near the ends, and return the number of skipped records."""
     passed_over, share = 0, max(1, BEHIND_MAX // len(logs))
     for partition, log in logs.items():
         position = positions.setdefault(partition, 0)

@@ -1,8 +1,6 @@
-"""Topics, partitions and settings as the pages show them.
+"""Topics, partitions and configuration as JSON.
 
-Rules of this file: no Trio; it reads the broker's state on the event loop and changes nothing. Secrets have no value
-here, as in DescribeConfigs; lists have bounds, and say how many there are. What looks at the partitions of many topics
-is in steps (`base/steps.py`).
+Sensitive values are omitted, as in DescribeConfigs.
 """
 
 from __future__ import annotations
@@ -23,20 +21,18 @@ PARTITIONS_SHOWN_MAX = 1000
 
 
 class _Rates(Protocol):
-    """What is read of `history.Rates`."""
-
     @property
     def records_per_s(self) -> float: ...
     @property
     def bytes_per_s(self) -> float: ...
 
 
+# Returns the rates of a topic by its id, or None while they are unknown.
 RatesOf: TypeAlias = Callable[[bytes], _Rates | None]
-"""What a topic gets in a second, by its id; None where that is not known."""
 
 
 def topics(broker: Broker, rates_of: RatesOf) -> Steps[dict[str, Any]]:
-    """Every topic with what its partitions hold together, and the disk that all are on, in steps."""
+    """Return every topic with the sums of its partitions, and the space of the disk, in steps."""
     every = list(broker.topics.all())
     rows = []
     for each in (yield from first_few(every, TOPICS_SHOWN_MAX, lambda topic: topic.name)):
@@ -70,7 +66,7 @@ def _topic_row(broker: Broker, found: Topic, rates_of: RatesOf) -> Steps[dict[st
 
 
 def topic(broker: Broker, name: str, rates_of: RatesOf) -> Steps[dict[str, Any] | None]:
-    """Show a topic with its partitions and settings, in steps; None if it is unknown."""
+    """Return a topic with its partitions and configuration, in steps; None if it is unknown."""
     found = broker.topics.get(name)
     if found is None:
         return None
@@ -96,7 +92,7 @@ def _partition(log: PartitionLog) -> dict[str, Any]:
 
 
 def configuration(broker: Broker) -> dict[str, Any]:
-    """Every property of the broker, with the value that counts and where it comes from."""
+    """Return every property of the broker with its effective value and source."""
     return {"configuration": _entries(broker_entries(broker.settings))}
 
 

@@ -1,9 +1,4 @@
-"""Who watches the request path, and the beat at which they are told.
-
-Rules of this file: while nobody watches nothing is observed, and a beat costs the one task that takes note of what is
-counted anyway. One snapshot a beat is made for all viewers of a kind; each has a short queue, and one whose queue is
-full is dropped: it never makes another wait, and nothing is kept for it.
-"""
+"""The viewers of the request path, and the beat that sends them events."""
 
 from __future__ import annotations
 
@@ -24,11 +19,10 @@ logger = logging.getLogger(__name__)
 BEAT_SECONDS = 1.0
 VIEWERS_MAX = 16
 VIEWER_EVENTS_MAX = 4
-"""Events that may wait for one viewer."""
 
 
 class TooManyViewersError(Exception):
-    """There are as many viewers as may be."""
+    pass
 
 
 @attrs.define(eq=False)
@@ -39,14 +33,17 @@ class _Viewer:
 
 
 class Viewers:
-    """See the rules of the file.
+    """The viewers of live views, who all receive the same events once per beat.
+
+    Without viewers nothing is observed. Each viewer has a short queue; one whose queue is full is dropped, so it never
+    delays the others.
 
     Args:
-        begin: called when the first viewer comes.
-        end: called when the last one has left.
-        render: the events of a beat by kind, made once for all, in steps; given the kinds that have viewers.
-        rest: called after `watching_seconds` of a beat, if that is less than a beat, until whose end nobody looks.
-        beat: called at every beat, before viewers are told, whether or not there are any.
+        begin: called when the first viewer arrives.
+        end: called when the last viewer leaves.
+        render: returns the events of a beat by kind, in steps. It receives the kinds that have viewers.
+        rest: called once `watching_seconds` of a beat have passed, if that is less than the beat.
+        beat: called at every beat before events are sent, even without viewers.
     """
 
     def __init__(
@@ -67,10 +64,10 @@ class Viewers:
 
     @contextlib.asynccontextmanager
     async def watching(self, kind: str) -> AsyncIterator[trio.MemoryReceiveChannel[bytes]]:
-        """The events of a kind while the body runs; the body is cancelled when it is too slow.
+        """Register a viewer while the body runs, and yield its events. The body is cancelled if it is too slow.
 
         Raises:
-            TooManyViewersError: see there.
+            TooManyViewersError: VIEWERS_MAX viewers are registered.
         """
         if len(self._viewers) >= VIEWERS_MAX:
             raise TooManyViewersError
@@ -88,7 +85,7 @@ class Viewers:
                 self._end()
 
     async def run(self) -> None:
-        """Tell the viewers what happened, a beat after the other, until cancelled."""
+        """Send events to the viewers at every beat, until cancelled."""
         while True:
             began, watching_seconds = trio.current_time(), self.watching_seconds
             await trio.sleep(min(watching_seconds, BEAT_SECONDS))
@@ -111,15 +108,19 @@ class Viewers:
         for viewer in viewers:
             try:
                 viewer.events.send_nowait(events[viewer.kind])
+            # A full queue: the browser is too slow. It reconnects by itself.
             except trio.WouldBlock:
                 self.dropped += 1
                 viewer.scope.cancel()
-            except trio.BrokenResourceError:  # it is leaving
+            except trio.BrokenResourceError:  # the viewer is closing
                 viewer.scope.cancel()
 
 
 def limited_stream(viewers_max: int, reason: str) -> Callable[[RunEvents], EventStream]:
-    """What makes streams of events of which only so many run at a time; others end with the reason."""
+    """Return a factory of event streams that runs at most `viewers_max` at a time.
+
+    Further streams end at once with an `end` event that has the reason.
+    """
     running = 0
 
     def make(run: RunEvents) -> EventStream:

@@ -1,11 +1,7 @@
-"""What happens on the request path while somebody watches: exact numbers, and samples of the rest.
+"""Counts and sampled timelines of the request path while a dashboard has viewers.
 
-Rules of this file: as in `telemetry`, an event costs the event loop a count and now and then a row; everything that is
-kept has a bound, and `take` empties it. Rows of requests are those of `sampled_rows`: all of a rare API, about sixty in
-a second of a busy one. Beside them the first requests of each interval are kept one behind the other, connection by
-connection: the order of responses can be seen in neighbours only, not in a sample. After `rest` requests that come
-until the next `take` are not looked at at all, and queues neither; those that came before are, to their end, and stand
-for the others. Who sent a request, and what it names, is kept while somebody looks at single requests.
+Per event, the event loop increments a count and sometimes stores a row. Everything kept is bounded, and `take` empties
+it.
 """
 
 from __future__ import annotations
@@ -26,24 +22,22 @@ from stages.timeline import Timeline, now_ns
 
 __all__ = ["CommitRow", "Interval", "MuteSpan", "QueueDepth", "WatchedApi", "WatchedPipeline", "WatchedRequest"]
 
+# Pairs of API and version with their own series. Later pairs and unknown APIs count as OTHER_API.
 SERIES_MAX = 256
-"""APIs and versions that are told apart; what comes later, and what no API is, counts as other."""
 OTHER_API = -1
-LOOKS_MAX = 512
-"""Requests of one interval that are looked at for the lanes: a millisecond, whatever the load."""
+# Requests per interval that are examined for the lanes: this costs a millisecond at any load.
+EXAMINED_MAX = 512
 LANES_MAX = 16
-"""Connections whose requests are kept for the lanes."""
 LANE_ROWS_MAX = 20
-"""Requests of one connection that are kept, one behind the other."""
+# Requests per interval whose origin is kept: the names of one can take 60 KB.
 ORIGINS_MAX = 512
-"""Requests of one interval whose origin is kept: what one names may take 60 KB."""
+# Mutes per interval that are kept; the sums include all of them.
 MUTES_MAX = 512
-"""Spans without reading that are kept of one interval; the sums count all."""
 QUEUES_MAX = 256
 
 
 class WatchedRequest(TracedRequest):
-    """A request that ended, the least error code of its answer, 0 for none, and its origin, if that is kept."""
+    """A completed request with the lowest error code of its response (0 for none) and its origin, if that is kept."""
 
     def __init__(self, row: Row) -> None:
         self.error: int
@@ -53,7 +47,7 @@ class WatchedRequest(TracedRequest):
 
 
 class MuteSpan(NamedTuple):
-    """A time in which a connection was not read, and why (a MuteReason)."""
+    """A time in which a connection was not read; `reason` is a MuteReason."""
 
     connection: int
     reason: int
@@ -62,8 +56,6 @@ class MuteSpan(NamedTuple):
 
 
 class CommitRow(NamedTuple):
-    """One commit."""
-
     entries: int
     size_bytes: int
     started_ns: int
@@ -73,7 +65,7 @@ class CommitRow(NamedTuple):
 
 @attrs.define
 class QueueDepth:
-    """How many requests waited when a handler of the queue began a turn."""
+    """The longest queue that a handler found at the start of a turn, and the number of turns."""
 
     depth_max: int = 0
     turns: int = 0
@@ -81,7 +73,7 @@ class QueueDepth:
 
 @attrs.frozen
 class WatchedApi:
-    """The requests of one API in one version in an interval; `rows` stand for all `count` of them."""
+    """The requests of one API and version in an interval; `rows` are a sample of all `count` requests."""
 
     api: int
     version: int
@@ -91,18 +83,16 @@ class WatchedApi:
 
 @attrs.frozen
 class Interval:
-    """What happened between two calls of `take`.
+    """The request path between two calls of `take`.
 
     Attributes:
-        began_ns, ended_ns: of the clock of the stamps.
-        apis: what was asked for; none that was not.
-        lanes: of some connections the first requests that ended, in the order in which they left.
-        lanes_began_ns: from when on requests were looked at for that.
-        mutes: the first of them; `mute_counts` and `mute_ns`, by reason, count all.
+        began_ns, ended_ns: on the clock of `stages.timeline`.
+        apis: APIs with at least one request.
+        lanes: by connection, the first completed requests in the order of their responses.
+        mutes: the first mutes; `mute_counts` and `mute_ns` sum all of them by reason.
         queues: by the number of the queue.
-        commits: rows that stand for all `commit_count` of them.
-        watched: the share of the time in which requests that came were looked at; the counts of requests are what that
-            makes of the whole.
+        commits: a sample of all `commit_count` commits.
+        watched: the share of the time in which new requests were observed. Counts of requests are scaled up by it.
     """
 
     began_ns: int
@@ -119,25 +109,26 @@ class Interval:
 
     @property
     def requests_per_second(self) -> float:
-        """Of all APIs together."""
         return sum(api.count for api in self.apis) / max(self.seconds, 1e-9)
 
     @property
     def seconds(self) -> float:
-        """How long it was."""
         return (self.ended_ns - self.began_ns) / 1e9
 
 
 class WatchedPipeline(Timeline):
-    """A `stages.timeline.Timeline`; see the rules of the file.
+    """A `stages.timeline.Timeline` that samples requests.
+
+    It keeps all requests of a rare API and about 60 per second of a busy one (see `sampled_rows`). It also keeps the
+    first requests of each interval by connection without gaps: only neighbours show the order of responses.
 
     Args:
-        apis: keys of the APIs that are served.
-        at_ns: when it begins.
-        names_of: how to learn what a request names that has ended.
+        apis: keys of the served APIs.
+        at_ns: the start of the first interval.
+        names_of: returns a function that reads the names in a completed request.
 
     Attributes:
-        keeps_origins: whether rows have the origin of their request from now on.
+        keeps_origins: whether new rows include the origin of their request.
     """
 
     times_requests = True
@@ -162,8 +153,7 @@ class WatchedPipeline(Timeline):
         self._begin()
 
     def _begin(self) -> None:
-        """An interval without anything."""
-        self._looks_left, self._origins_left = LOOKS_MAX, ORIGINS_MAX
+        self._examined_left, self._origins_left = EXAMINED_MAX, ORIGINS_MAX
         self._lanes: dict[int, list[WatchedRequest]] = {}
         self._mutes: list[MuteSpan] = []
         self._mute_counts: Counter[int] = Counter()
@@ -179,11 +169,10 @@ class WatchedPipeline(Timeline):
         series.until_row -= 1
         if not series.until_row:
             series.add(self._ended(request))
-        if self._looks_left:
-            self._look(request)
+        if self._examined_left:
+            self._keep_in_lane(request)
 
     def request_dropped(self, request: Any) -> None:
-        """See Timeline: its response never left."""
         series = self._series.get((request.api << 16) + request.version)
         if series is None:
             series = self._open(request.api, request.version)
@@ -207,7 +196,7 @@ class WatchedPipeline(Timeline):
         if len(self._mutes) < MUTES_MAX:
             self._mutes.append(MuteSpan(connection_index, reason, began_ns, ended_ns))
 
-    def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:  # noqa: ARG002 - as Timeline has it
+    def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:  # noqa: ARG002 - signature of Timeline
         seen = self._queues.get(queue)
         if seen is None:
             if len(self._queues) >= QUEUES_MAX:
@@ -221,7 +210,7 @@ class WatchedPipeline(Timeline):
         return (*ended_values(request), *self._seen(request))
 
     def _dropped(self, request: Any) -> Row:
-        """Its connection is closed: it ended now."""
+        # The connection is closed, so the request ends now.
         return (*dropped_values(request)[:-1], now_ns(), *self._seen(request))
 
     def _seen(self, request: Any) -> tuple[int, Origin | None]:
@@ -236,9 +225,8 @@ class WatchedPipeline(Timeline):
             return self._other
         return self._series.setdefault((api << 16) + version, SampledRows())
 
-    def _look(self, request: Any) -> None:
-        """Keep the request for the lanes, if its connection has room."""
-        self._looks_left -= 1
+    def _keep_in_lane(self, request: Any) -> None:
+        self._examined_left -= 1
         index = request.connection.index
         lane = self._lanes.get(index)
         if lane is None:
@@ -248,16 +236,17 @@ class WatchedPipeline(Timeline):
         if len(lane) < LANE_ROWS_MAX and request.received_ns and request.dequeued_ns:
             lane.append(WatchedRequest(self._ended(request)))
 
-    # In batches
+    # Once per interval
 
     def rest(self, at_ns: int) -> None:
-        """Look at no request that comes from now until the next call of `take`."""
+        """Ignore requests and queues that arrive before the next `take`; those in flight are still observed."""
         self.times_requests = self.samples_queues = False
         self._rested_ns = at_ns
 
     def take(self, at_ns: int) -> Interval:
-        """What happened since the last call."""
+        """Return the interval since the last call, and start the next one."""
         seen_ns = (at_ns if self.times_requests else self._rested_ns) - self._began_ns
+        # While resting, new requests are not counted: scale the counts up by this share.
         watched = max(1, seen_ns) / max(1, at_ns - self._began_ns)
         commit_rows, _ = self._commits.take()
         commit_count, self._commits_counted = self._commits.count - self._commits_counted, self._commits.count
@@ -283,7 +272,7 @@ class WatchedPipeline(Timeline):
         series = self._other if key == OTHER_API else self._series[key]
         rows, _ = series.take()
         before, self._counted[key] = self._counted.get(key, 0), series.count
-        # A request that was on its way when somebody began to watch has no stamps of what it had passed.
+        # A request in flight when watching began lacks the stamps of earlier stages.
         whole = [row for row in map(WatchedRequest, rows) if row.received_ns and row.dequeued_ns]
         api, version = (OTHER_API, 0) if key == OTHER_API else (key >> 16, key & 0xFFFF)
         return WatchedApi(api, version, round((series.count - before) / watched), whole)

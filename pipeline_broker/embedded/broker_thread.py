@@ -1,8 +1,4 @@
-"""The thread of an embedded broker, with an event loop of its own.
-
-Rules of this file: it knows nothing of Kafka. Other threads call into the loop and wait, or get a future; what they
-wait for has a deadline of its own. Whoever ends waiting cancels what it waited for.
-"""
+"""A background thread with its own Trio event loop, called from other threads."""
 
 from __future__ import annotations
 
@@ -22,29 +18,31 @@ __all__ = ["BrokerThread", "ThreadEndedError"]
 Result = TypeVar("Result")
 
 START_SECONDS_MAX = 60.0
+# The loop answers within milliseconds unless it is blocked.
 CALL_SECONDS_MAX = 60.0
-"""How long a thread waits for the loop, which takes milliseconds unless something is wrong."""
 END_SECONDS_MAX = 10.0
 
 
 class ThreadEndedError(Exception):
-    """The loop has ended, or does not answer, and nothing can be asked of it any more."""
+    """The event loop has ended, or does not answer."""
 
 
 class BrokerThread:
-    """See above.
+    """A daemon thread whose event loop runs `main` and coroutines for other threads.
+
+    A caller that stops waiting cancels its coroutine.
 
     Args:
-        name: of the thread.
-        main: runs in a nursery of the loop until it is told to end; started when others may call.
+        main: runs until the thread should end. Other threads can call once it reports `task_status.started()`.
     """
 
     def __init__(
         self,
         name: str,
-        main: Callable[..., Awaitable[None]],  # with `task_status`, as `Nursery.start` wants it
+        main: Callable[..., Awaitable[None]],  # with `task_status`, for `Nursery.start`
     ) -> None:
         self._main = main
+        # A daemon, so that a program that never closes the broker still ends.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._begun: Future[None] = Future()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -53,26 +51,26 @@ class BrokerThread:
         self._has_ended = threading.Event()
 
     def start(self) -> None:
-        """Start the loop; returns when `main` says that it has begun, and raises what it raises before."""
+        """Start the thread and return once `main` has started; raise what `main` raised before."""
         self._thread.start()
         self._begun.result(START_SECONDS_MAX)
 
     @property
     def is_current(self) -> bool:
-        """Whether this is called from the thread itself."""
         return threading.current_thread() is self._thread
 
     @property
     def has_ended(self) -> bool:
-        """Whether the loop has ended, of itself or by an error."""
         return self._has_ended.is_set()
 
     def call(self, function: Callable[[], Awaitable[Result]], own_seconds: float = 0) -> Result:
-        """Run an async function on the loop and wait for what it returns.
+        """Run an async function on the event loop and return its result.
 
         Args:
-            function: what is run.
-            own_seconds: how long it may wait by itself, on top of CALL_SECONDS_MAX.
+            own_seconds: the time that the function may wait by itself, in addition to CALL_SECONDS_MAX.
+
+        Raises:
+            ThreadEndedError: the loop has ended, or the function did not return in time.
         """
         try:
             future = self.submit(function)
@@ -81,20 +79,24 @@ class BrokerThread:
             raise self._ended() from None
         try:
             return future.result(own_seconds + CALL_SECONDS_MAX)
-        except ThreadEndedError:  # by now it may be known why
+        except ThreadEndedError:
+            # The call is cancelled before the loop records its failure: wait for the cause.
             self._has_ended.wait(END_SECONDS_MAX)
             raise self._ended() from None
         except FutureTimeoutError:
-            if future.done():  # the function's own
+            if future.done():  # raised by the function itself
                 raise
+            # The caller stops waiting, so its function must stop too.
             future.cancel()
-            raise ThreadEndedError(f"the broker has not answered for {own_seconds + CALL_SECONDS_MAX:g} s") from None
+            raise ThreadEndedError(
+                f"the broker did not answer within {own_seconds + CALL_SECONDS_MAX:g} s; its event loop may be blocked"
+            ) from None
         except BaseException:
             future.cancel()
             raise
 
     def submit(self, function: Callable[[], Awaitable[Result]]) -> Future[Result]:
-        """Begin to run an async function on the loop; cancelling the future cancels it.
+        """Start an async function on the event loop. Cancelling the future cancels the function.
 
         Raises:
             ThreadEndedError: the loop has ended.
@@ -110,11 +112,11 @@ class BrokerThread:
 
     def _ended(self) -> ThreadEndedError:
         if self._failure is None:
-            return ThreadEndedError("the broker has ended")
+            return ThreadEndedError("the broker has ended; start another one")
         return ThreadEndedError(f"the broker failed: {first_cause(self._failure)}")
 
     def _begin(self, function: Callable[[], Awaitable[Any]], future: Future[Any]) -> None:
-        """On the loop."""
+        # The loop can end after `submit` has checked it.
         if self._nursery is None:
             _settle(future, error=self._ended())
         else:
@@ -125,6 +127,7 @@ class BrokerThread:
         with trio.CancelScope() as scope:
 
             def cancel_when_cancelled(_: Future[Any]) -> None:
+                # Called on the thread that cancels the future: enter the event loop by its token.
                 if future.cancelled():
                     with contextlib.suppress(trio.RunFinishedError):
                         token.run_sync_soon(scope.cancel)
@@ -135,19 +138,18 @@ class BrokerThread:
             except trio.Cancelled:
                 _settle(future, error=self._ended())
                 raise
-            except Exception as error:  # noqa: BLE001 - whoever asked gets it
+            except Exception as error:  # noqa: BLE001 - passed to the caller
                 _settle(future, error=error)
             else:
                 _settle(future, result)
 
     def join(self) -> None:
-        """Wait for the end of the thread, at most END_SECONDS_MAX."""
         self._thread.join(END_SECONDS_MAX)
 
     def _run(self) -> None:
         try:
             trio.run(self._serve)
-        except BaseException as error:  # noqa: BLE001 - nobody above could take it; who calls next is told
+        except BaseException as error:  # noqa: BLE001 - no caller on this thread; the next call raises it
             self._failure = error
             if not self._begun.done():
                 self._begun.set_exception(first_cause(error))
@@ -167,13 +169,14 @@ class BrokerThread:
         try:
             await self._main(task_status=task_status)
         finally:
+            # Reject new calls before those in progress are cancelled.
             self._nursery = None
             scope.cancel()
 
 
 def _settle(future: Future[Any], result: Any = None, error: BaseException | None = None) -> None:
-    """Give a future its result, unless its caller has gone."""
     try:
+        # The caller has stopped waiting, or stops at this moment.
         if not future.set_running_or_notify_cancel():
             return
     except CancelledError:

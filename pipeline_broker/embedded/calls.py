@@ -1,7 +1,4 @@
-"""Requests of the embedding program: see `node.calls_within`.
-
-Rules of this file: on the event loop; what fails is an EmbeddedBrokerError.
-"""
+"""Requests of the embedding program, sent through the broker's dispatcher (see `node.calls_within`)."""
 
 from __future__ import annotations
 
@@ -19,15 +16,15 @@ HOST = "127.0.0.1"
 
 
 def program() -> Session:
-    """The session of the embedding program, which may do everything."""
+    # The program may do everything, whatever ACLs say.
     return Session(host=HOST, listener=NAME, is_privileged=True, is_trusted=True)
 
 
 async def ask(running: Running, message: Any, now_ms: int) -> Any:
-    """The response to a request of somebody who may do everything; see `Caller.ask`.
+    """Send a request with all permissions, and return its response.
 
     Raises:
-        EmbeddedBrokerError: a connection would have been closed.
+        EmbeddedBrokerError: the broker would have closed the connection of a client.
     """
     try:
         return await Caller(running.server, running.broker, program()).ask(message, now_ms)

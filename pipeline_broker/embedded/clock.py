@@ -1,7 +1,4 @@
-"""The clock of an embedded broker: the wall clock, and as much ahead of it as was asked for.
-
-Rules of this file: read on the broker's thread, set there.
-"""
+"""The clock of an embedded broker."""
 
 from pipeline_broker.broker.ports import wall_clock_ms
 
@@ -9,15 +6,14 @@ __all__ = ["AdvancedClock"]
 
 
 class AdvancedClock:
-    """See above.
+    """The wall clock plus an offset. It belongs to the broker's event loop.
 
     Attributes:
-        ahead_ms: of the wall clock.
+        ahead_ms: the offset.
     """
 
     def __init__(self) -> None:
         self.ahead_ms = 0
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, as this broker has them."""
         return wall_clock_ms() + self.ahead_ms

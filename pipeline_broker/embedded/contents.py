@@ -1,7 +1,4 @@
-"""Keys, values and headers as the embedding program gives them: bytes, text that stands for UTF-8, or None.
-
-Rules of this file: what can be in no record is one line of who gave it.
-"""
+"""Keys, values and headers from the embedding program: bytes, text encoded as UTF-8, or None."""
 
 from __future__ import annotations
 
@@ -17,13 +14,13 @@ Headers: TypeAlias = Iterable[tuple[str, Content]] | Mapping[str, Content]
 
 
 def encoded(asked: str, content: object) -> bytes | None:
-    """A content as it is in a record.
+    """Return a key or value as bytes.
 
     Args:
-        asked: the method that it was given to.
+        asked: the method of EmbeddedBroker that the error names.
 
     Raises:
-        EmbeddedBrokerError: it is neither text nor bytes nor None.
+        EmbeddedBrokerError: the content is not text, bytes or None.
     """
     if isinstance(content, str):
         return content.encode()
@@ -33,6 +30,5 @@ def encoded(asked: str, content: object) -> bytes | None:
 
 
 def encoded_headers(asked: str, headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
-    """Headers as they are in a record; raises EmbeddedBrokerError as `encoded` does."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return tuple((name, encoded(asked, content)) for name, content in pairs)

@@ -1,8 +1,4 @@
-"""An embedded broker on its event loop: its lives, one after the other, and all that is asked of it.
-
-Rules of this file: what is asked is done one at a time, so that nobody meets a broker between two lives; who waits for
-something looks whenever a request or a commit has ended, and gives the others their turn meanwhile.
-"""
+"""The embedded broker on its event loop: successive runs, snapshots, islands and waits."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from pipeline_broker.broker.group_views import group_offsets, list_groups, offse
 from pipeline_broker.embedded.clock import AdvancedClock
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
 from pipeline_broker.embedded.groups import delete_groups, describe_groups
-from pipeline_broker.embedded.life import Life, Running
+from pipeline_broker.embedded.life import BrokerRun, Running
 from pipeline_broker.embedded.ports import KeptPorts
 from pipeline_broker.embedded.record_reader import RecordReader
 from pipeline_broker.embedded.shown import Group, Snapshot
@@ -32,29 +28,30 @@ __all__ = ["Core"]
 
 Found = TypeVar("Found")
 
+# Bounds the answers to requests in flight at `close`: a JoinGroup can wait for other members for a long time.
 DRAIN_SECONDS = 0.25
-"""How long a broker that is closed goes on with what is in flight: a member may be waiting for others to join."""
-LOOK_AGAIN_SECONDS = 1.0
-"""Whoever waits looks at least this often."""
+# Not every change calls `_changed`, so waiters also check at this interval.
+POLL_SECONDS_MAX = 1.0
 TOPICS_ASKED_MAX = 1_000
+# The number of partitions that an error names.
 BEHIND_MAX = 20
-"""Partitions that one line names."""
 
 
 class Core:
-    """See the rules.
+    """The broker over all its runs, controlled by coroutines on its event loop.
+
+    A run ends at `restore` and `reset`, and the next one starts at the same address.
 
     Args:
-        options: how the broker is started.
-        requests_max: how many requests are remembered.
-        in_memory: keep its files in memory; the data directory of the options is a name only.
-        store: keep everything in this store of objects; None for files.
+        requests_max: the number of requests to remember.
+        in_memory: keep files in memory. The data directory of `options` is then a name only.
+        store: keep the data in this object store. None for files.
 
     Attributes:
-        clock: the wall clock of the broker.
-        requests: the last ones.
-        topics_asked: those that the embedding program created, wrote or read in the island, the newest last.
-        turn: held by whoever asks something.
+        clock: the broker's wall clock.
+        requests: the last requests of clients.
+        topics_asked: the topics that this process created, wrote or read during the island, the newest last.
+        turn: held during each call, so that no call sees the broker between two runs.
     """
 
     def __init__(
@@ -75,116 +72,117 @@ class Core:
         self._changes = trio.lowlevel.ParkingLot()
         self._changes_count = 0
         self._nursery: trio.Nursery | None = None
-        self._life: Life | None = None
+        self._current_run: BrokerRun | None = None
         self._registry: EmbeddedRegistry | None = None
 
     def _names_of(self, request: Any) -> Callable[[], RequestNames]:
-        return names_of(self.life.running.broker, request)
+        return names_of(self.current_run.running.broker, request)
 
     def _changed(self) -> None:
         self._changes_count += 1
         if self._changes:
             self._changes.unpark_all()
 
-    # Lives
+    # Runs of the broker
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until `close`.
 
         Raises:
-            StartError: it cannot start.
+            StartError: the broker cannot start.
             CommitFailedError, MaintenanceFailedError: the disk failed.
         """
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                await self._begin_life()
+                await self._start_run()
                 if self._files is not None and self._empty is None:
                     self._empty = Snapshot(self._files.copy(), 0)
-                if self._registry is not None:  # of a broker that is started again
+                if self._registry is not None:  # the broker was restarted
                     await nursery.start(self._registry.run)
                 task_status.started()
                 await self._closing.wait()
+                # Let the call in progress finish.
                 async with self.turn:
-                    await self.life.end(DRAIN_SECONDS)
+                    await self.current_run.end(DRAIN_SECONDS)
                 nursery.cancel_scope.cancel()
         finally:
             self._ports.close()
 
     async def close(self) -> None:
-        """Let `run` end."""
         self._closing.set()
 
     def renew(self) -> None:
-        """Make it ready to `run` once more when it has ended, closed or by an error of its files.
+        """Prepare another `run` after this one has ended or failed.
 
-        It goes on with what there was before time went on in an island, or else with all that its files hold, as after
-        a crash.
+        The next run starts with the state that an island saved before it changed the clock or the data. Otherwise it
+        starts with the current files, as after a crash.
         """
         kept = self._before or self._snapshot("island")
         self._before = None
         self._files, self.clock.ahead_ms = kept.files, kept.ahead_ms
         self._closing = trio.Event()
 
-    async def _begin_life(self) -> None:
-        assert self._nursery is not None, "a life begins while `run` runs"
-        life = Life(self._options, self._files, self._store, self.clock, self._ports, self.requests, self._changed)
-        await self._nursery.start(life.run)
-        self._life = life
+    async def _start_run(self) -> None:
+        assert self._nursery is not None, "`run` has opened the nursery"
+        current_run = BrokerRun(
+            self._options, self._files, self._store, self.clock, self._ports, self.requests, self._changed
+        )
+        await self._nursery.start(current_run.run)
+        self._current_run = current_run
         self._changed()
 
     @property
-    def life(self) -> Life:
-        """The one that there is now."""
-        assert self._life is not None, "asked once it has begun"
-        return self._life
+    def current_run(self) -> BrokerRun:
+        assert self._current_run is not None, "called after the start"
+        return self._current_run
 
     @property
     def running(self) -> Running:
-        """What the broker is made of now; raises EmbeddedBrokerError where it is about to end."""
+        """The parts of the running broker.
+
+        Raises:
+            EmbeddedBrokerError: the broker is closing.
+        """
         if self._closing.is_set():
-            raise EmbeddedBrokerError("the broker has ended")
-        return self.life.running
+            raise EmbeddedBrokerError("the broker has ended; start another one")
+        return self.current_run.running
 
     async def snapshot(self) -> Snapshot:
-        """Everything that it keeps, as it is now."""
         return self._snapshot("snapshot")
 
     def _snapshot(self, asked: str) -> Snapshot:
         return Snapshot(self._kept(asked).copy(), self.clock.ahead_ms)
 
     async def restore(self, snapshot: Snapshot) -> None:
-        """Begin a new life with what was kept; connections are closed.
+        """Restart the broker from a snapshot; connections are closed.
 
         Raises:
-            EmbeddedBrokerError: no life can begin with it; the broker has ended then.
+            EmbeddedBrokerError: the broker cannot start from the snapshot, and has ended.
         """
         self._kept("restore")
         self._remember()
-        await self._begin_again(Snapshot(snapshot.files.copy(), snapshot.ahead_ms))
+        await self._restart_from(Snapshot(snapshot.files.copy(), snapshot.ahead_ms))
 
-    async def _begin_again(self, snapshot: Snapshot) -> None:
-        """Go on in the files of a snapshot."""
-        await self.life.end(0)
+    async def _restart_from(self, snapshot: Snapshot) -> None:
+        await self.current_run.end(0)
         self._files = snapshot.files
         self.clock.ahead_ms = snapshot.ahead_ms
         try:
-            await self._begin_life()
+            await self._start_run()
         except StartError as error:
             self._closing.set()
             raise EmbeddedBrokerError(f"restore: {error}") from None
 
     async def reset(self) -> None:
-        """Begin a new life with nothing."""
         self._kept("reset")
-        assert self._empty is not None, "made when the first life has begun"
+        assert self._empty is not None, "set by the first run"
         await self.restore(self._empty)
         self.requests.clear()
 
     async def advance(self, seconds: float) -> None:
-        """Let the clock go on; see `Life.advance`."""
         self._remember()
-        await self.life.advance(seconds)
+        await self.current_run.advance(seconds)
 
     def _kept(self, asked: str) -> MemoryFiles:
         if self._store is not None:
@@ -196,15 +194,15 @@ class Core:
         return self._files
 
     async def serve_schema_registry(self) -> str:
-        """Serve the schema registry from now on; its URL, which stays the same over all lives.
+        """Serve the schema registry, and return its URL, which stays the same in all runs.
 
         Raises:
-            EmbeddedBrokerError: a package that it needs is missing.
+            EmbeddedBrokerError: a package of the extra `schema-registry` is missing.
         """
         if self._registry is None:
-            from pipeline_broker.embedded.registry import EmbeddedRegistry  # noqa: PLC0415 - for those who asked
+            from pipeline_broker.embedded.registry import EmbeddedRegistry  # noqa: PLC0415 - needs an extra
 
-            assert self._nursery is not None, "asked while it runs"
+            assert self._nursery is not None, "called while the broker runs"
             registry = EmbeddedRegistry(self.turn, lambda: self.running)
             await self._nursery.start(registry.run)
             self._registry = registry
@@ -213,63 +211,69 @@ class Core:
     # Islands
 
     async def begin_island(self) -> None:
-        """Note what `end_island` shall leave, and forget the requests so far.
+        """Note the state that `end_island` returns to, and forget the requests so far.
 
         Raises:
-            EmbeddedBrokerError: one has begun already, or a data directory keeps the files.
+            EmbeddedBrokerError: an island is open, or the broker does not keep its files in memory.
         """
         self._kept("island")
         if self._groups_before is not None:
-            raise EmbeddedBrokerError("island: one has begun already, and has not ended")
+            raise EmbeddedBrokerError("island: another island is open; leave it before you enter this one")
         await self._commit_all()
         self._groups_before = self._group_ids()
         self.requests.clear()
         self.topics_asked.clear()
 
     def note_topic(self, name: str) -> None:
-        """Remember that the embedding program asked for something of a topic."""
         self.topics_asked.pop(name, None)
         self.topics_asked[name] = None
         if len(self.topics_asked) > TOPICS_ASKED_MAX:
             del self.topics_asked[next(iter(self.topics_asked))]
 
     def _remember(self) -> None:
-        """Keep what there is before time goes on, or all becomes another, for the first time in an island."""
+        """Save the state before the first change of an island that its end must undo."""
         if self._groups_before is not None and self._before is None:
             self._before = self._snapshot("island")
 
     @property
     def has_island(self) -> bool:
-        """Whether one has begun and not ended."""
         return self._groups_before is not None
 
     async def end_island(self, *, is_renewed: bool = False) -> None:
-        """Put back what `advance`, `restore` and `reset` changed, and delete the groups that began meanwhile.
+        """Undo `advance`, `restore` and `reset`, and delete the groups that the island created.
 
-        A group that has members stays: they may be those of a program that goes on. Where the broker is put back it may
-        have members again that have left since, and these are taken out.
+        Groups with members stay, because their clients may continue after the island.
+
+        Args:
+            is_renewed: the broker has been restarted since it ended or failed, so its groups have no live members.
 
         Raises:
-            EmbeddedBrokerError: the broker has ended, or cannot begin again.
+            EmbeddedBrokerError: the broker has ended, or cannot restart.
         """
-        await self._commit_all()  # until here it may still end, and be ended once more
+        # If the disk has failed, the broker ends here and the caller calls again after the restart. The state of the
+        # island must stay until then.
+        await self._commit_all()
         groups_before, before = self._groups_before, self._before
-        assert groups_before is not None, "ended once, by who has begun it"
+        assert groups_before is not None, "`begin_island` was called"
         self._groups_before = self._before = None
         alive = {it.group_id for it in list_groups(self.running.broker) if not (it.is_empty or is_renewed)}
         if before is not None:
-            await self._begin_again(before)
+            await self._restart_from(before)
         ended = self._group_ids() - groups_before - alive
         if before is not None or is_renewed:
+            # The restored state can contain members that have left since then.
             for group_id in ended:
                 self.running.broker.groups.expire_member(group_id, None, self.clock.now_ms())
-            await self.life.settle()
+            await self.current_run.settle()
         await delete_groups(self.running, ended, self.clock.now_ms())
 
     async def _commit_all(self) -> None:
-        """Return when all is durable; where that has failed, wait for the end of the broker, which follows."""
-        await self.life.settle()
-        if self.life.running.server.committer.error is not None:
+        """Return once all changes are durable.
+
+        After a failed commit it never returns: the end of the broker cancels the call.
+        """
+        await self.current_run.settle()
+        if self.current_run.running.server.committer.error is not None:
             await trio.sleep_forever()
 
     def _group_ids(self) -> frozenset[str]:
@@ -278,40 +282,39 @@ class Core:
     # Waiting
 
     async def wait_until(
-        self, look: Callable[[], Awaitable[Found | None]], timeout_seconds: float, missing: Callable[[], str]
+        self, check: Callable[[], Awaitable[Found | None]], timeout_seconds: float, missing: Callable[[], str]
     ) -> Found:
-        """Look until something is found.
+        """Call `check` after every change until it finds something.
 
         Args:
-            look: returns None for nothing.
-            timeout_seconds: for how long.
-            missing: says what there is instead.
+            check: returns None if the condition does not hold yet.
+            missing: describes the actual state for the error.
 
         Raises:
-            WaitTimeoutError: it was not found in time.
+            WaitTimeoutError: `check` returned None until the timeout.
         """
         with trio.move_on_after(timeout_seconds):
             while True:
+                # Count before the check: a change during the check must cause another one.
                 count = self._changes_count
                 async with self.turn:
-                    found = await look()
+                    found = await check()
                 if found is not None:
                     return found
                 if count == self._changes_count:
-                    with trio.move_on_after(LOOK_AGAIN_SECONDS):
+                    with trio.move_on_after(POLL_SECONDS_MAX):
                         await self._changes.park()
         raise WaitTimeoutError(f"{missing()}, after {timeout_seconds:g} s")
 
     async def wait_records(
         self, topic: str, count: int, partition: int | None, timeout_seconds: float, *, is_committed: bool
     ) -> list[tuple[int, int, bytes]]:
-        """The batches of a topic once it has so many records; it need not be there yet."""
         self.note_topic(topic)
         reader = RecordReader(self.running.broker, topic, partition, is_committed=is_committed)
 
-        async def look() -> RecordReader | None:
+        async def check() -> RecordReader | None:
             nonlocal reader
-            if reader.broker is not self.running.broker:  # a new life
+            if reader.broker is not self.running.broker:  # the broker was restarted
                 reader = RecordReader(self.running.broker, topic, partition, is_committed=is_committed)
             await reader.read()
             return reader if reader.count >= count else None
@@ -319,34 +322,32 @@ class Core:
         def missing() -> str:
             return f"the topic {topic!r} has {reader.count} of {count} records"
 
-        return (await self.wait_until(look, timeout_seconds, missing)).batches
+        return (await self.wait_until(check, timeout_seconds, missing)).batches
 
     async def wait_assigned(self, group_id: str, members: int, timeout_seconds: float) -> Group:
-        """A group once it is stable with so many members."""
         last: list[Group] = []
 
-        async def look() -> Group | None:
+        async def check() -> Group | None:
             last[:] = describe_groups(self.running, group_id)
             is_there = bool(last) and last[0].state == "Stable" and len(last[0].members) == members
             return last[0] if is_there else None
 
         def missing() -> str:
             if not last:
-                return f"there is no group {group_id!r}"
+                return f"the group {group_id!r} does not exist"
             return f"the group {group_id!r} is {last[0].state} with {len(last[0].members)} of {members} members"
 
-        return await self.wait_until(look, timeout_seconds, missing)
+        return await self.wait_until(check, timeout_seconds, missing)
 
     async def wait_committed(
         self, group_id: str, wanted: Mapping[tuple[str, int], int] | None, timeout_seconds: float
     ) -> dict[tuple[str, int], int]:
-        """What a group has committed, once this is at least what is wanted, or without that, all that there is."""
         behind: dict[tuple[str, int], tuple[int | None, int]] = {}
 
-        async def look() -> dict[tuple[str, int], int] | None:
+        async def check() -> dict[tuple[str, int], int] | None:
             views = sorted(group_offsets(self.running.broker, group_id), key=offset_order)
             found = {(it.topic, it.partition): it.committed for it in views if it.committed is not None}
-            # of a partition without records nothing is committed, unless that is asked for by its offset
+            # Consumers commit nothing for an empty partition, so it counts only if `wanted` names it.
             ends = wanted or {(it.topic, it.partition): it.end for it in views if it.end}
             behind.clear()
             for place, end in ends.items():
@@ -361,20 +362,19 @@ class Core:
             ]
             return f"the group {group_id!r} has committed {', '.join(lines[:BEHIND_MAX]) or 'nothing'}"
 
-        return await self.wait_until(look, timeout_seconds, missing)
+        return await self.wait_until(check, timeout_seconds, missing)
 
     async def wait_fetching(self, topic: str, timeout_seconds: float) -> None:
-        """Return when somebody waits for further records in every partition of a topic."""
         idle: list[int] = []
 
-        async def look() -> bool | None:
+        async def check() -> bool | None:
             logs = self.running.broker.logs.partitions(topic)
             idle[:] = [log.partition for log in logs if not self.running.broker.fetches.is_watched(log)]
             return True if logs and not idle else None
 
         def missing() -> str:
             return f"no consumer fetches from {topic!r}" + (
-                f", partitions {idle}" if idle else ": there is no such topic"
+                f", partitions {idle}" if idle else ": the topic does not exist"
             )
 
-        await self.wait_until(look, timeout_seconds, missing)
+        await self.wait_until(check, timeout_seconds, missing)

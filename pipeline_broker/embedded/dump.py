@@ -1,9 +1,7 @@
-"""What an embedded broker saw, for people: as text under a failed test, and as a page of HTML.
+"""A bounded report of what an embedded broker saw, as text for a failed test or as a self-contained HTML page.
 
-Rules of this file: it asks the broker like anybody else. Shown is what a test has to do with: its requests in the order
-in which they came, the groups and topics that they name, and the topics that the test itself used. Everything is
-bounded: the newest requests and the newest records of each partition, values up to a length; a page loads nothing from
-anywhere.
+It has the latest requests in order of arrival, the groups and topics that they name, and the topics that the test
+used, with their latest records.
 """
 
 from __future__ import annotations
@@ -28,13 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["Seen", "as_html", "as_text", "seen"]
 
 TEXT_REQUESTS_MAX = 20
+# Limits of records are per topic. Of topics, those that were used last are shown.
 TEXT_RECORDS_MAX = 5
-"""Of each topic."""
 HTML_REQUESTS_MAX = 1_000
 HTML_RECORDS_MAX = 500
 TEXT_TOPICS_MAX = 10
 HTML_TOPICS_MAX = 50
-"""Those that the test came to last."""
 GROUPS_MAX = 50
 CONTENT_CHARACTERS_MAX = 80
 NAMES_CHARACTERS_MAX = 80
@@ -57,14 +54,14 @@ RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "
 
 @attrs.frozen(kw_only=True)
 class Seen:
-    """What there is to show.
+    """The content of a report.
 
     Attributes:
-        heading: the broker, its clock, and when this was asked.
-        requests: in the order in which they came.
-        topics: that the requests name and the program used, the newest last.
-        groups: that the requests name.
-        rules: the fault rules that were made.
+        heading: the broker, the time of the report, and how far the clock was advanced.
+        requests: in order of arrival.
+        topics: named by the requests or used by the program, the newest last.
+        groups: named by the requests.
+        rules: the fault rules, including removed ones.
     """
 
     heading: str
@@ -75,11 +72,11 @@ class Seen:
 
 
 def seen(broker: EmbeddedBroker, rules: Sequence[Rule] = (), since_ns: int = 0) -> Seen:
-    """Ask a broker what happened.
+    """Collect a report from a running broker.
 
     Args:
-        rules: the fault rules that were made.
-        since_ns: leave out requests that were answered before this moment of `time.monotonic_ns`.
+        rules: the fault rules to list.
+        since_ns: omit requests that were answered before this time of `time.monotonic_ns`.
     """
     recent = [it for it in broker.requests() if max(it.completed_ns, it.received_ns) >= since_ns]
     requests = sorted(recent, key=lambda request: request.received_ns)
@@ -103,7 +100,7 @@ def seen(broker: EmbeddedBroker, rules: Sequence[Rule] = (), since_ns: int = 0) 
 
 
 def as_text(broker: EmbeddedBroker, seen: Seen) -> str:
-    """The last requests, the fault rules, the groups and the last records, in lines."""
+    """Return the report as lines of text: requests, fault rules, groups and records."""
     requests = seen.requests[-TEXT_REQUESTS_MAX:]
     lines = [seen.heading, f"requests, the last {len(requests)} of {len(seen.requests)}:"]
     lines += _lines(REQUEST_COLUMNS, _request_rows(requests))
@@ -116,7 +113,7 @@ def as_text(broker: EmbeddedBroker, seen: Seen) -> str:
 
 
 def as_html(broker: EmbeddedBroker, seen: Seen, title: str) -> str:
-    """The same with more of each, as a page."""
+    """Return the report as an HTML page, with more requests, topics and records than `as_text`."""
     tables = (
         ("Records", RECORD_COLUMNS, _record_rows(broker, seen.topics[-HTML_TOPICS_MAX:], HTML_RECORDS_MAX)),
         ("Groups", GROUP_COLUMNS, _group_rows(broker, seen.groups)),
@@ -150,7 +147,7 @@ def _request_rows(requests: Sequence[AnsweredRequest]) -> Iterable[Row]:
 
 
 def _about(names: RequestNames) -> str:
-    """The groups and partitions that a request names: `group billing orders[0,1]`."""
+    """Return the groups and partitions of a request, such as `group billing orders[0,1]`."""
     numbers: dict[str, list[int]] = {}
     for topic, partition in names.partitions:
         numbers.setdefault(topic, []).extend([] if partition == WHOLE_TOPIC else [partition])
@@ -199,7 +196,6 @@ def _record_row(record: Record) -> Row:
 
 
 def _shown(content: bytes | None) -> str:
-    """Bytes as text where they are some, and not too many of them."""
     if content is None:
         return "null"
     try:
@@ -213,10 +209,10 @@ def _shown(content: bytes | None) -> str:
 
 
 def _iso(timestamp_ms: int) -> str:
-    """A moment in the time zone of this machine; the number, where no calendar has it."""
     try:
         moment = dt.datetime.fromtimestamp(timestamp_ms / 1000, dt.UTC).astimezone()
     except (OverflowError, ValueError, OSError):
+        # Records can have timestamps beyond the calendar of datetime.
         return str(timestamp_ms)
     return moment.isoformat(sep=" ", timespec="milliseconds")
 
@@ -230,7 +226,6 @@ def _ms(nanoseconds: int) -> float:
 
 
 def _lines(columns: Sequence[str], rows: Iterable[Row]) -> list[str]:
-    """A table in lines of text; one word where it is empty."""
     cells = [[str(cell) for cell in row] for row in rows]
     if not cells:
         return ["  none"]

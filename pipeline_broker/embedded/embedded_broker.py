@@ -1,8 +1,4 @@
-"""A broker inside a Python process, for tests and for programs that want one at hand.
-
-Rules of this file: it is the face of the room and decides nothing; every method may be called from any thread of the
-process that started the broker, and from asyncio or Trio. What waits for clients has a form that is awaited.
-"""
+"""The public class of the embedded broker."""
 
 from __future__ import annotations
 
@@ -27,28 +23,34 @@ from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["EmbeddedBroker"]
 
-__tracebackhide__ = True  # see lifecycle.py
+__tracebackhide__ = True  # pytest shows the caller's line instead of this module
 WAIT_SECONDS = 10.0
 
 
 class EmbeddedBroker(ObservedBroker):
-    """A Kafka broker in this process: `with EmbeddedBroker() as broker:`, or `async with`.
+    """A Kafka broker inside this process, for tests and local programs.
 
-    It listens on a free port of 127.0.0.1, keeps its data in memory unless `data` or `store` is given, and serves when
-    the statement is entered.
+    It listens on a free port of 127.0.0.1 and keeps its data in memory unless `data` or `store` is given. It starts
+    when the `with` or `async with` statement is entered::
+
+        with EmbeddedBroker() as broker:
+            broker.produce("greetings", "hello", key="k")
+            (record,) = broker.records("greetings")
+
+    Methods can be called from any thread of this process.
 
     Args:
-        mode: its request path, "pipelined" or "classic".
-        settings: properties by Kafka's names, such as {"num.partitions": 4}; they go over `settings.DEFAULTS`.
-        data: a directory that its data is kept in, and found again; None for memory.
-        store: keep everything in this store of objects in place of `data`, and find it again: an address such as
-            "file:///DIR", or an ObjectStore, which several brokers may have, one after the other.
-        flush: with `data`, "os" acknowledges what is written, "always" what is on disk.
-        requests_max: how many requests `requests` remembers.
-        schema_registry: serve a schema registry too, from the start; see `schema_registry_url`.
+        mode: the request path, "pipelined" or "classic".
+        settings: broker properties by Kafka's names, such as {"num.partitions": 4}. They override `settings.DEFAULTS`.
+        data: a directory that keeps the data across brokers. None keeps it in memory.
+        store: an object store that keeps the data, instead of `data`: a URL such as "file:///DIR", or an ObjectStore.
+            Several brokers can use it one after the other.
+        flush: when a record is acknowledged, with `data`: "os" once it is written, "always" once it is on disk.
+        requests_max: the number of requests that `requests` remembers, at least 0.
+        schema_registry: also serve a schema registry from the start; see `schema_registry_url`.
 
     Raises:
-        EmbeddedBrokerError: something of that is not possible.
+        EmbeddedBrokerError: an argument is invalid, or two of them contradict each other.
     """
 
     # Topics and records
@@ -56,14 +58,14 @@ class EmbeddedBroker(ObservedBroker):
     def create_topic(
         self, name: str, *, partitions: int | None = None, configs: Mapping[str, SettingValue] | None = None
     ) -> None:
-        """Create a topic; it can be used when this returns.
+        """Create a topic and return once clients can use it.
 
         Args:
-            partitions: how many; None for `num.partitions`.
-            configs: its settings by Kafka's names.
+            partitions: the number of partitions. None uses `num.partitions`.
+            configs: topic configuration by Kafka's names, such as {"retention.ms": 1000}.
 
         Raises:
-            RefusedError: it is there already, or what is asked for is not possible.
+            RefusedError: the topic exists, or its name, partitions or configuration is invalid.
         """
         texts = {key: property_text(value) for key, value in (configs or {}).items()}
         core = self._of_core
@@ -75,11 +77,15 @@ class EmbeddedBroker(ObservedBroker):
         self._ask(create)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; raises RefusedError where there is none."""
+        """Delete a topic.
+
+        Raises:
+            RefusedError: the topic does not exist.
+        """
         self._ask(lambda: topics.delete_topic(self._running, name, self._now_ms))
 
     def topics(self) -> dict[str, int]:
-        """The topics that there are, without the broker's own, with their numbers of partitions."""
+        """Return the number of partitions of each topic, without internal topics."""
 
         def find(running: Running) -> dict[str, int]:
             own = running.broker.reserved_topics
@@ -97,17 +103,19 @@ class EmbeddedBroker(ObservedBroker):
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> Record:
-        """Append a record, without a client; the topic is created if clients may do so too.
+        """Append a record without a client, and return it.
+
+        A missing topic is created if `auto.create.topics.enable` allows it.
 
         Args:
-            value, key: a text is encoded as UTF-8.
-            headers: names and values, as pairs or as a dictionary.
-            partition: None for the one that Kafka's clients choose for the key, and 0 without a key.
-            timestamp: milliseconds since 1970; None for now.
+            value, key: bytes, or text that is encoded as UTF-8. A value of None is a tombstone.
+            headers: names and values, as pairs or as a mapping.
+            partition: None chooses the partition of the key like Kafka's clients, or partition 0 without a key.
+            timestamp: milliseconds since 1970. None uses the broker's clock.
 
         Raises:
-            RefusedError: Kafka's error.
-            EmbeddedBrokerError: key, value or a header is neither text nor bytes nor None.
+            RefusedError: the broker refuses the record; `code` is Kafka's error.
+            EmbeddedBrokerError: the key, the value or a header is not text, bytes or None.
         """
         stamp, contents = -1 if timestamp is None else timestamp, encoded_headers("produce", headers)
         content = NewRecord(encoded("produce", value), encoded("produce", key), stamp, contents)
@@ -123,21 +131,23 @@ class EmbeddedBroker(ObservedBroker):
         return self._ask(append)
 
     def records(self, topic: str, *, partition: int | None = None, committed: bool = True) -> list[Record]:
-        """The records of a topic, by partition and offset, without a consumer.
+        """Return the records of a topic without a consumer, ordered by partition and offset.
 
         Args:
-            partition: of one partition only.
-            committed: without those of transactions that were aborted or have not ended.
+            partition: read only this partition.
+            committed: leave out records of open and aborted transactions.
 
         Raises:
-            RefusedError: there is no such topic.
+            RefusedError: the topic does not exist.
         """
         core = self._of_core
 
         async def read() -> list[tuple[int, int, bytes]]:
             core.note_topic(topic)
             if self._running.broker.topics.get(topic) is None:
-                raise RefusedError(f"records({topic!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
+                raise RefusedError(
+                    f"records({topic!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic does not exist"
+                )
             reader = RecordReader(self._running.broker, topic, partition, is_committed=committed)
             await reader.read()
             return reader.batches
@@ -153,10 +163,17 @@ class EmbeddedBroker(ObservedBroker):
         partition: int | None = None,
         committed: bool = True,
     ) -> list[Record]:
-        """The records of a topic, once there are at least so many; the topic need not be there yet.
+        """Wait until a topic has at least `count` records, and return all its records.
+
+        The topic may be created during the wait.
+
+        Args:
+            timeout: the longest wait in seconds.
+            partition: count and return the records of this partition only.
+            committed: leave out records of open and aborted transactions.
 
         Raises:
-            WaitTimeoutError: they did not come within `timeout` seconds.
+            WaitTimeoutError: the topic had fewer records after `timeout` seconds.
         """
         work = functools.partial(self._of_core.wait_records, topic, count, partition, timeout, is_committed=committed)
         return list(decoded(topic, self._wait("wait_records", work, timeout)))
@@ -166,21 +183,24 @@ class EmbeddedBroker(ObservedBroker):
         topic: str,
         count: int = 1,
         *,
-        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - part of what is waited for on another loop
+        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - the wait runs on the broker's event loop
         partition: int | None = None,
         committed: bool = True,
     ) -> list[Record]:
-        """As `wait_records`, awaited from asyncio or Trio."""
+        """Await `wait_records` from asyncio or Trio."""
         work = functools.partial(self._of_core.wait_records, topic, count, partition, timeout, is_committed=committed)
         return list(decoded(topic, await self._wait_async(work)))
 
     def wait_fetching(self, topic: str, *, timeout: float = WAIT_SECONDS) -> None:
-        """Return when consumers have read all of a topic and wait for more, in each of its partitions.
+        """Wait until consumers have read every partition of a topic to its end and wait for more.
 
-        From here on a consumer that begins at the end (`auto.offset.reset=latest`) misses nothing.
+        After that, a consumer with `auto.offset.reset=latest` misses no record.
+
+        Args:
+            timeout: the longest wait in seconds.
 
         Raises:
-            WaitTimeoutError: they did not within `timeout` seconds.
+            WaitTimeoutError: no consumer waited for more in some partition after `timeout` seconds.
         """
         self._wait("wait_fetching", functools.partial(self._of_core.wait_fetching, topic, timeout), timeout)
 
@@ -190,7 +210,7 @@ class EmbeddedBroker(ObservedBroker):
         *,
         timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
     ) -> None:
-        """As `wait_fetching`, awaited from asyncio or Trio."""
+        """Await `wait_fetching` from asyncio or Trio."""
         await self._wait_async(functools.partial(self._of_core.wait_fetching, topic, timeout))
 
     def assert_records(
@@ -202,20 +222,22 @@ class EmbeddedBroker(ObservedBroker):
         partition: int | None = None,
         timeout: float = WAIT_SECONDS,
     ) -> list[Record]:
-        """Fail unless a topic has exactly these records, by partition and offset; returns them.
+        """Assert that a topic has exactly these records, ordered by partition and offset, and return them.
+
+        Waits until the topic has as many records as expected. An empty `expected` is checked at once.
 
         Args:
-            expected: values, or pairs (key, value), for which text stands for UTF-8. If there are fewer records, they
-                are waited for; if there should be none, nothing is.
-            any_order: only how often each is there counts, as where keys spread over partitions.
-            timeout: how long to wait, in seconds.
+            expected: the values of all records, or their (key, value) pairs. Text stands for its UTF-8 bytes.
+            any_order: compare only how often each record occurs, for keys that spread over several partitions.
+            partition: compare the records of this partition only.
+            timeout: the longest wait in seconds.
 
         Raises:
-            AssertionError: there are others, with their differences in lines.
-            EmbeddedBrokerError: what is expected can be in no record.
+            AssertionError: the records differ; the message lists the differences.
+            EmbeddedBrokerError: `expected` mixes values and pairs, or has an item that is not text, bytes or None.
         """
         wanted = list(expected)
-        difference((), wanted, any_order=any_order)  # a mistake in it is told before anything is waited for
+        difference((), wanted, any_order=any_order)  # reject an invalid `expected` before waiting
         try:
             found = self.wait_records(topic, len(wanted), timeout=timeout, partition=partition)
         except WaitTimeoutError:
@@ -231,7 +253,7 @@ class EmbeddedBroker(ObservedBroker):
         partition: int | None = None,
         timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
     ) -> list[Record]:
-        """As `assert_records`, awaited from asyncio or Trio."""
+        """Await `assert_records` from asyncio or Trio."""
         wanted = list(expected)
         difference((), wanted, any_order=any_order)
         try:
@@ -243,17 +265,21 @@ class EmbeddedBroker(ObservedBroker):
     # Groups
 
     def groups(self) -> list[Group]:
-        """All groups, by their names."""
+        """Return all groups, ordered by name."""
         return self.on_loop(groups.describe_groups)
 
     def wait_assigned(self, group: str, *, members: int = 1, timeout: float = WAIT_SECONDS) -> Group:
-        """A group, once it is stable with exactly so many members.
+        """Wait until a group is stable with exactly `members` members, and return it.
 
-        The broker has given every member its partitions then; the last of them may not have been told yet. Whoever
-        produces to consumers that begin at the end also needs `wait_fetching`.
+        The broker has then assigned all partitions, although the last member may not have received its assignment yet.
+        If consumers start at the end of a topic, also call `wait_fetching` before you produce.
+
+        Args:
+            members: the exact number of members.
+            timeout: the longest wait in seconds.
 
         Raises:
-            WaitTimeoutError: it was not so within `timeout` seconds.
+            WaitTimeoutError: the group was not stable with that many members after `timeout` seconds.
         """
         work = functools.partial(self._of_core.wait_assigned, group, members, timeout)
         return self._wait("wait_assigned", work, timeout)
@@ -265,7 +291,7 @@ class EmbeddedBroker(ObservedBroker):
         members: int = 1,
         timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
     ) -> Group:
-        """As `wait_assigned`, awaited from asyncio or Trio."""
+        """Await `wait_assigned` from asyncio or Trio."""
         return await self._wait_async(functools.partial(self._of_core.wait_assigned, group, members, timeout))
 
     def wait_committed(
@@ -275,14 +301,16 @@ class EmbeddedBroker(ObservedBroker):
         *,
         timeout: float = WAIT_SECONDS,
     ) -> dict[tuple[str, int], int]:
-        """What a group has committed, once it has committed enough: offsets by topic and partition.
+        """Wait until a group has committed enough, and return its committed offsets by topic and partition.
 
         Args:
-            offsets: at least these; None for the end of each partition that it has committed or is assigned, and at
-                least one. The end may be a transaction's marker, behind which not every client commits.
+            offsets: the least offset to wait for, by topic and partition. None waits for the end of each partition that
+                the group has committed or is assigned, and for at least one commit. Pass `offsets` after transactions:
+                a partition then ends with a marker, and some clients never commit the offset after it.
+            timeout: the longest wait in seconds.
 
         Raises:
-            WaitTimeoutError: it had not within `timeout` seconds.
+            WaitTimeoutError: the group had committed less after `timeout` seconds.
         """
         work = functools.partial(self._of_core.wait_committed, group, offsets, timeout)
         return self._wait("wait_committed", work, timeout)
@@ -294,29 +322,29 @@ class EmbeddedBroker(ObservedBroker):
         *,
         timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
     ) -> dict[tuple[str, int], int]:
-        """As `wait_committed`, awaited from asyncio or Trio."""
+        """Await `wait_committed` from asyncio or Trio."""
         return await self._wait_async(functools.partial(self._of_core.wait_committed, group, offsets, timeout))
 
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
-        """What a group has committed: offsets by topic and partition."""
+        """Return the committed offsets of a group by topic and partition; empty for an unknown group."""
         return self.on_loop(lambda running: groups.offsets(running, group))
 
     def lag(self, group: str) -> dict[tuple[str, int], int | None]:
-        """How far a group is behind in each partition that it has committed or is assigned, as Kafka's tools show it.
+        """Return the lag of a group in each partition that it has committed or is assigned.
 
-        The lag is the end minus the committed offset, None where nothing is committed. Records that were deleted and
-        markers of transactions count.
+        The lag is the end offset minus the committed offset, as in Kafka's tools, or None without a committed offset.
+        Deleted records and transaction markers count.
         """
         return self.on_loop(lambda running: groups.lags(running, group))
 
     def expire_member(self, group: str, member_id: str | None = None) -> str:
-        """Let a member's session end now, as if it had been silent for too long; returns its id.
+        """End the session of a member now, as after its session timeout, and return its id.
 
         Args:
-            member_id: who; None for the only one.
+            member_id: None selects the only member.
 
         Raises:
-            EmbeddedBrokerError: there is no such member, or several to choose from.
+            EmbeddedBrokerError: the group has no such member, or `member_id` is None and it has not exactly one.
         """
         return self._ask(lambda: groups.expire_member(self._running, group, member_id, self._now_ms))
 
@@ -324,63 +352,85 @@ class EmbeddedBroker(ObservedBroker):
 
     @property
     def clock_ahead_seconds(self) -> float:
-        """How far `advance` has moved the clock of the broker from the wall clock."""
+        """The seconds by which `advance` has moved the broker's clock ahead of the wall clock."""
         core = self._of_core
         return self.on_loop(lambda _: core.clock.ahead_ms / 1000)
 
     @functools.cached_property
     def faults(self) -> EmbeddedFaults:
-        """Its fault rules: `broker.faults.when("Produce", nth=2).error("NOT_LEADER_OR_FOLLOWER")`."""
+        """The broker's fault rules: `broker.faults.when("Produce", nth=2).error("NOT_LEADER_OR_FOLLOWER")`."""
         return EmbeddedFaults(self._on_loop_at_once)
 
     @contextlib.contextmanager
     def island(self) -> Iterator[Island]:
-        """Keep what is done inside the statement from what comes behind it, while the broker goes on.
+        """Isolate the effects of a block from later code, while the broker continues to run.
 
-        `requests` begins with nothing. At the end the fault rules go that were made inside, and the groups that began
-        and have no members. If time was advanced, or the broker was restored or reset, it is put back to what it was
-        before that happened first, and connections are closed; otherwise clients notice nothing. Topics and records
-        stay. A broker that was closed inside, or that failed, is started again.
+        On entry, `requests` becomes empty. On exit, fault rules that were made inside are removed, and groups that were
+        created inside and have no members are deleted. Topics and records stay.
+
+        If the block called `advance`, `restore` or `reset`, the broker returns to its state before the first of these
+        calls and closes its connections. Otherwise clients notice nothing. A broker that was closed or failed inside is
+        restarted.
 
         Raises:
-            EmbeddedBrokerError: the broker keeps its data in a directory, is in an island already, or has ended.
+            EmbeddedBrokerError: the broker has `data` or `store`, is in an island already, or has ended.
         """
         self._ask_or_renew(lambda core, _: core.begin_island())
         island = Island(self.faults)
         try:
             yield island
         finally:
-            with contextlib.suppress(EmbeddedBrokerError):  # they have gone with the broker
+            with contextlib.suppress(EmbeddedBrokerError):  # the rules ended with the broker
                 self.faults.remove_all(island.rules)
             self._ask_or_renew(lambda core, is_renewed: core.end_island(is_renewed=is_renewed))
 
     def snapshot(self) -> Snapshot:
-        """Everything that the broker keeps: topics, records, groups, offsets, settings; see `restore`."""
+        """Return a copy of all the broker keeps: topics, records, groups, offsets and settings. See `restore`.
+
+        Raises:
+            EmbeddedBrokerError: the broker has `data` or `store`.
+        """
         return self._ask(self._of_core.snapshot)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Put the broker back to a snapshot, also of another one. Connections are closed, the address stays.
+        """Return the broker to a snapshot, which may be that of another broker.
 
-        Members of groups are as after a restart: they have their session timeout to come back.
+        Connections are closed and the address stays, as in a restart. Group members must return within their session
+        timeout.
+
+        Raises:
+            EmbeddedBrokerError: the broker has `data` or `store`, or cannot start from the snapshot. It has then ended.
         """
         self._ask(functools.partial(self._of_core.restore, snapshot))
 
     def reset(self) -> None:
-        """Drop topics, groups and all else, the requests too; connections are closed, the address stays."""
+        """Delete all topics, groups and remembered requests. Connections are closed and the address stays.
+
+        Raises:
+            EmbeddedBrokerError: the broker has `data` or `store`.
+        """
         self._ask(self._of_core.reset)
 
     def advance(self, seconds: float) -> None:
-        """Let the clock of the broker go on by so much, and do what is due: time-outs, retention, compaction.
+        """Move the broker's clock forward, run the timers that expire on the way, then run retention and compaction.
 
-        Clients have clocks of their own, which do not: a member that has not sent a heartbeat for its session timeout
-        by the broker's clock is expired, however lively it is.
+        The clocks of clients do not move. A member without a heartbeat for its session timeout, by the broker's clock,
+        expires even if its client is alive.
+
+        Args:
+            seconds: at least 0.
+
+        Raises:
+            EmbeddedBrokerError: `seconds` is negative.
         """
         if seconds < 0:
-            raise EmbeddedBrokerError(f"advance({seconds:g}): time does not go back; restore a snapshot instead")
+            raise EmbeddedBrokerError(
+                f"advance({seconds:g}): the clock cannot move backwards; restore a snapshot instead"
+            )
         self._ask(functools.partial(self._of_core.advance, seconds))
 
 
 def _asserted(topic: str, found: list[Record], wanted: list[Expected], *, any_order: bool) -> list[Record]:
     if (differing := difference(found, wanted, any_order=any_order)) is not None:
-        raise AssertionError(f"the topic {topic!r} has other records: {differing}")
+        raise AssertionError(f"the topic {topic!r} has unexpected records: {differing}")
     return found

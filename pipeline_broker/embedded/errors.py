@@ -1,7 +1,4 @@
-"""What goes wrong with an embedded broker: one line each, that says what to do.
-
-Rules of this file: it imports nothing of ours but the error codes.
-"""
+"""Errors of an embedded broker, with one-line messages that say what to do."""
 
 from pipeline_broker.wire.error import ErrorCode
 
@@ -9,14 +6,14 @@ __all__ = ["EmbeddedBrokerError", "RefusedError", "WaitTimeoutError"]
 
 
 class EmbeddedBrokerError(Exception):
-    """It cannot start, does not run, or was used in a way that cannot work."""
+    """The broker cannot start, is not running, or was used in an invalid way."""
 
 
 class RefusedError(EmbeddedBrokerError):
-    """The broker refused what was asked for.
+    """The broker refused a request.
 
     Attributes:
-        code: Kafka's error.
+        code: Kafka's error code.
     """
 
     def __init__(self, asked: str, code: int, message: str | None = None) -> None:
@@ -25,4 +22,4 @@ class RefusedError(EmbeddedBrokerError):
 
 
 class WaitTimeoutError(EmbeddedBrokerError, TimeoutError):
-    """What was waited for has not come; the text says what was there instead."""
+    """A wait timed out; the message describes the actual state."""

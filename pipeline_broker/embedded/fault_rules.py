@@ -1,8 +1,4 @@
-"""The fault rules of an embedded broker, made and looked after from any thread.
-
-Rules of this file: it decides nothing; the rules are those of `pipeline_broker.faults`, on the loop of the broker. It
-never waits for its turn among those who ask the broker for something: what they wait for may be held by a rule.
-"""
+"""Fault rules of an embedded broker, managed from any thread."""
 
 from __future__ import annotations
 
@@ -16,19 +12,21 @@ from pipeline_broker.embedded.life import Running
 from pipeline_broker.faults.effects import Effect
 from pipeline_broker.faults.faults import RULES_MAX, Faults
 from pipeline_broker.faults.rule import Choice, Condition, Rule
-from pipeline_broker.faults.rule_makers import Kind, RuleBeginner
+from pipeline_broker.faults.rule_makers import Kind, RuleFactory
 
 __all__ = ["BegunRule", "EmbeddedFaults"]
 
-__tracebackhide__ = True  # see lifecycle.py
+__tracebackhide__ = True  # pytest shows the caller's line instead of this module
 Result = TypeVar("Result")
 
 
 class OnLoop(Protocol):
-    """Calls a function with the parts of the running broker, on its event loop, at once."""
+    """Calls a function with the parts of the running broker on its event loop, and returns its result.
 
-    def __call__(self, function: Callable[[Running], Result]) -> Result:
-        """What the function returned; what it raised is raised."""
+    It does not wait for other calls in progress: they may wait for a request that a rule holds.
+    """
+
+    def __call__(self, function: Callable[[Running], Result]) -> Result: ...
 
 
 @attrs.define(eq=False)
@@ -36,7 +34,9 @@ class BegunRule:
     """A rule that `when` began.
 
     Attributes:
-        rule: as its effect made it; None without an effect.
+        condition: the requests or operations that the rule is about.
+        choice: which of them it strikes.
+        rule: the complete rule; None if no effect was named.
     """
 
     condition: Condition
@@ -48,11 +48,17 @@ class BegunRule:
         return " ".join([str(self.condition), *(f"{name}={value}" for name, value in numbers if value is not None)])
 
 
-class EmbeddedFaults(RuleBeginner):
-    """See the rules of the file; a `restore` or `reset` of the broker takes its fault rules away.
+class EmbeddedFaults(RuleFactory):
+    """The fault rules of an embedded broker; `restore` and `reset` remove them.
+
+    Begin a rule with `when`, `disk_when` or `when_store`, and name its effect::
+
+        rule = broker.faults.when("Produce", topic="orders", nth=1).disconnect("after")
+        ...
+        assert rule.hits == 1
 
     Args:
-        on_loop: see OnLoop.
+        on_loop: runs a function on the broker's event loop.
     """
 
     def __init__(self, on_loop: OnLoop) -> None:
@@ -60,7 +66,7 @@ class EmbeddedFaults(RuleBeginner):
         self._begun: deque[BegunRule] = deque(maxlen=RULES_MAX)
 
     def record(self) -> Collection[BegunRule]:
-        """What is begun from now on, as it grows: the newest, as many as there may be rules."""
+        """Start and return a live collection of new rules, bounded to the newest RULES_MAX."""
         self._begun = deque(maxlen=RULES_MAX)
         return self._begun
 
@@ -70,68 +76,79 @@ class EmbeddedFaults(RuleBeginner):
     # Making rules
 
     def _begin(self, kind: type[Kind], subject: str, conditions: Mapping[str, Any]) -> tuple[Kind, Choice]:
-        """Remember a rule that lacks its effect."""
         condition, choice = super()._begin(kind, subject, conditions)
         self._begun.append(BegunRule(condition, choice))
         return condition, choice
 
     def add(self, condition: Condition, choice: Choice, effect: Effect) -> Rule:
-        """Make a rule of its parts; see `Faults.add`."""
+        """Add a rule of its parts.
+
+        Raises:
+            FaultError: the effect does not apply to the condition, or the broker has too many rules.
+        """
         begun = next((each for each in self._begun if each.condition is condition and each.rule is None), None)
-        if begun is not None:  # one that is refused below has got an effect too
+        if begun is not None:  # it has an effect, even if `Faults.add` rejects it below
             self._begun.remove(begun)
         rule = self._ask(lambda faults: faults.add(condition, choice, effect))
         self._begun.append(BegunRule(condition, choice, rule))
         return rule
 
-    # Looking after them
+    # Managing rules
 
     @property
     def rules(self) -> list[Rule]:
-        """Those that there are, with what they did so far."""
+        """The current rules with their counts."""
         return self._ask(lambda faults: list(faults.rules))
 
     def remove(self, number: int) -> None:
-        """Take a rule away by its number; what it holds goes on. Raises FaultError where there is none."""
+        """Remove a rule by its number, and let held requests continue.
+
+        Raises:
+            FaultError: no rule has this number.
+        """
         self._ask(lambda faults: faults.remove(number))
 
     def remove_all(self, rules: Collection[Rule]) -> None:
-        """Take away those of some rules that there are still."""
+        """Remove these rules, except those that were removed before."""
 
         def remove(faults: Faults) -> None:
             for rule in rules:
-                if any(rule is each for each in faults.rules):  # numbers begin anew with a `restore`
+                if any(rule is each for each in faults.rules):  # after a `restore`, other rules have the same numbers
                     faults.remove(rule.number)
 
         if rules:
             self._ask(remove)
 
     def clear(self) -> int:
-        """Take all rules away, and return how many there were; what they hold goes on."""
+        """Remove all rules, let held requests continue, and return the number of rules."""
         return self._ask(Faults.clear)
 
     def release(self, number: int) -> bool:
-        """Let go what a rule holds; whether it held anything. Raises FaultError where there is no such rule."""
+        """Let requests that a rule holds continue; the rule stays. Return whether it held any.
+
+        Raises:
+            FaultError: no rule has this number.
+        """
         return self._ask(lambda faults: faults.release(number))
 
     def held_by(self, number: int) -> int:
-        """How many answers, queues and operations on files a rule holds."""
+        """Return the number of responses, queues, file operations and store requests that a rule holds."""
         return self._ask(lambda faults: faults.held_by(number))
 
     # Groups
 
     def expire_member(self, group: str, member: str | None = None) -> None:
-        """Take a member out of its group as if its session were over; without a member, all of them.
+        """End the session of a member, or of all members.
 
         Raises:
-            FaultError: there is no such group or member.
+            FaultError: the group or the member does not exist.
         """
         self._ask(lambda faults: faults.expire_member(group, member))
 
     def force_rebalance(self, group: str) -> None:
-        """Have the members of a group join again; of a consumer or share group, move to its next epoch.
+        """Make the members of a classic group rejoin, or bump the epoch of a consumer or share group.
 
         Raises:
-            FaultError: there is no such group, or it has no members.
+            FaultError: the group does not exist or has no members.
         """
         self._ask(lambda faults: faults.force_rebalance(group))

@@ -1,7 +1,4 @@
-"""The groups of an embedded broker: shown as they are, and members sent away.
-
-Rules of this file: on the event loop; what Kafka's tools can ask is asked as they do.
-"""
+"""Groups of an embedded broker: descriptions, offsets, lag, and expired members."""
 
 from __future__ import annotations
 
@@ -25,12 +22,11 @@ from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["delete_groups", "describe_groups", "expire_member", "lags", "offsets"]
 
-LEAVE_EPOCH = -1
-"""The epoch of a heartbeat by which a member of KIP-848 leaves."""
+LEAVE_EPOCH = -1  # KIP-848: the epoch of a heartbeat that leaves the group
 
 
 def describe_groups(running: Running, wanted: str | None = None) -> list[Group]:
-    """All groups by name, or the one that is wanted, if it is there."""
+    """Return all groups by name, or only `wanted` if it exists."""
     broker = running.broker
     names = [group.group_id for group in list_groups(broker)] if wanted is None else [wanted]
     return [_group(*found) for name in names if (found := find_group(broker, name)) is not None]
@@ -45,31 +41,31 @@ def _member(view: MemberView) -> Member:
 
 
 def offsets(running: Running, group_id: str) -> dict[tuple[str, int], int]:
-    """What a group has committed, by topic and partition; nothing for a group that is not there."""
+    """Return the committed offsets of a group by topic and partition; empty for an unknown group."""
     views = sorted(committed_offsets(running.broker, group_id), key=offset_order)
     return {(view.topic, view.partition): view.committed for view in views if view.committed is not None}
 
 
 def lags(running: Running, group_id: str) -> dict[tuple[str, int], int | None]:
-    """How far a group is behind in the partitions that it has committed or is assigned, and that are there."""
+    """Return the lag of a group in the existing partitions that it has committed or is assigned."""
     views = sorted(group_offsets(running.broker, group_id), key=offset_order)
     return {(view.topic, view.partition): view.lag for view in views if view.end is not None}
 
 
 async def expire_member(running: Running, group_id: str, member_id: str | None, now_ms: int) -> str:
-    """Do what happens when a member is silent for longer than its session timeout; returns the member's id.
+    """Remove a member as after its session timeout, and return its id.
 
     Raises:
-        EmbeddedBrokerError: it is not clear who is meant, or there is nobody.
+        EmbeddedBrokerError: the member does not exist, or `member_id` is None and the group has not exactly one.
     """
     found = {group.group_id: group for group in describe_groups(running, group_id)}
     members = {each.member_id: each for each in found[group_id].members} if found else {}
     if member_id is None and len(members) == 1:
         (member_id,) = members
     if member_id not in members:
-        asked = "a member" if member_id is None else repr(member_id)
+        problem = f"has {len(members)} members, name one" if member_id is None else f"has no member {member_id!r}"
         there = ", ".join(members) or "none"
-        raise EmbeddedBrokerError(f"expire_member: the group {group_id!r} needs {asked} to be named; members: {there}")
+        raise EmbeddedBrokerError(f"expire_member: the group {group_id!r} {problem}; members: {there}")
     error = await _leave(running, found[group_id], members[member_id], now_ms)
     if error:
         raise RefusedError(f"expire_member({group_id!r}, {member_id!r})", error)
@@ -77,20 +73,20 @@ async def expire_member(running: Running, group_id: str, member_id: str | None, 
 
 
 async def delete_groups(running: Running, group_ids: Collection[str], now_ms: int) -> None:
-    """Delete groups with what they committed; one that somebody joins meanwhile stays."""
-    from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest  # noqa: PLC0415 - when it is asked for
+    """Delete groups with their committed offsets. A group that a member joins first stays."""
+    from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest  # noqa: PLC0415 - not imported at start
 
     if group_ids:
         await ask(running, DeleteGroupsRequest(groups_names=list(group_ids)), now_ms)
 
 
 async def _leave(running: Running, group: Group, member: Member, now_ms: int) -> int:
-    """Let a member go; Kafka's error."""
+    # A consumer group can also have members of the classic protocol (KIP-848), which leave by LeaveGroup.
     if group.group_type != "classic":
         error = await _leave_by_heartbeat(running, group, member, now_ms)
         if not error:
             return ErrorCode.NONE
-    from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest  # noqa: PLC0415 - when it is asked for
+    from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest  # noqa: PLC0415 - not imported at start
 
     identity = LeaveGroupRequest.MemberIdentity(
         member_id=member.member_id, group_instance_id=member.instance_id, reason="expired"
@@ -103,7 +99,7 @@ async def _leave(running: Running, group: Group, member: Member, now_ms: int) ->
 async def _leave_by_heartbeat(running: Running, group: Group, member: Member, now_ms: int) -> int:
     message: Any
     if group.group_type == "share":
-        from pipeline_broker.wire.messages.share.share_group_heartbeat import (  # noqa: PLC0415 - when it is asked for
+        from pipeline_broker.wire.messages.share.share_group_heartbeat import (  # noqa: PLC0415 - not imported at start
             ShareGroupHeartbeatRequest,
         )
 
@@ -111,7 +107,7 @@ async def _leave_by_heartbeat(running: Running, group: Group, member: Member, no
             group_id=group.group_id, member_id=member.member_id, member_epoch=LEAVE_EPOCH
         )
     else:
-        from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import (  # noqa: PLC0415 - when it is asked for
+        from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import (  # noqa: PLC0415 - not imported at start
             ConsumerGroupHeartbeatRequest,
         )
 

@@ -1,7 +1,4 @@
-"""What one test does to an embedded broker that others use too.
-
-Rules of this file: any thread; it looks at rules and decides nothing. `Core.end_island` puts the broker back.
-"""
+"""The fault rules of one test on a shared embedded broker."""
 
 from __future__ import annotations
 
@@ -12,10 +9,10 @@ __all__ = ["Island"]
 
 
 class Island:
-    """See the file; `EmbeddedBroker.island` gives it.
+    """The fault rules that were made during `EmbeddedBroker.island`.
 
     Args:
-        faults: of the broker; what was begun before is not part of this.
+        faults: the broker's rules. Earlier ones are not part of the island.
     """
 
     def __init__(self, faults: EmbeddedFaults) -> None:
@@ -23,15 +20,15 @@ class Island:
 
     @property
     def rules(self) -> list[Rule]:
-        """The fault rules that were made in it, those that are gone by now too."""
+        """The complete fault rules, including removed ones."""
         return [begun.rule for begun in self._begun if begun.rule is not None]
 
     @property
     def rules_without_effect(self) -> list[BegunRule]:
-        """What `when` began in it and no effect completed."""
+        """The rules that `when` began and no effect completed."""
         return [begun for begun in self._begun if begun.rule is None]
 
     @property
     def rules_never_struck(self) -> list[Rule]:
-        """The fault rules of it that struck nothing, where that is no matter of chance."""
+        """The fault rules that struck nothing, except those whose `p` left that to chance."""
         return [rule for rule in self.rules if not rule.hits and not (rule.matched and rule.choice.p is not None)]

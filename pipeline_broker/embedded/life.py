@@ -1,7 +1,6 @@
-"""One life of an embedded broker on the event loop: from its files to its end.
+"""A single run of an embedded broker, from opening its files to shutdown.
 
-Rules of this file: everything is the broker's own but what a process has and a thread has not: no signals, no commands
-from outside, and in memory no disk space that is prepared ahead. A life ends by `end`, or by an error of the disk.
+The run has no signal handlers and no admin socket. With files in memory it does not preallocate segments.
 """
 
 from __future__ import annotations
@@ -36,25 +35,26 @@ if TYPE_CHECKING:
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline
 
-__all__ = ["DEADLINES_MAX", "MEMORY_DIRECTORY", "Life", "Running"]
+__all__ = ["DEADLINES_MAX", "MEMORY_DIRECTORY", "BrokerRun", "Running"]
 
 MEMORY_DIRECTORY = Path("/embedded")
-"""Where the files of a broker in memory are, as clients are told; no such directory is made."""
+"""The log directory that a broker in memory reports to clients. It does not exist on disk."""
+# A sealed segment frees memory once it is archived, so small segments keep the journal small.
 MEMORY_SEGMENT_BYTES = 4 << 20
-"""How long a file of the journal gets in memory, where it is no use to have much of it."""
 DEADLINES_MAX = 1_000
-"""When the clock is advanced, at most this many timers fire one by one; the others fire together."""
+"""`advance` runs up to this many timers one by one, and all further ones together."""
 
 
 @attrs.frozen(kw_only=True)
 class Running:
-    """What a running broker is made of.
+    """The parts of a running broker, which `EmbeddedBroker.on_loop` passes to its function.
 
     Attributes:
-        server: its socket server.
-        dispatcher: what decides requests.
-        maintenance: maintains the logs.
-        listeners: where it listens.
+        broker: the state: topics, groups, logs, configuration.
+        server: the socket server.
+        dispatcher: decides requests.
+        maintenance: runs retention and compaction.
+        listeners: the bound addresses.
     """
 
     broker: Broker
@@ -64,17 +64,16 @@ class Running:
     listeners: BrokerListeners
 
 
-class Life:
-    """See the rules.
+class BrokerRun:
+    """A single run of the broker, which `end` or a disk error ends.
 
     Args:
-        options: how the broker is started.
-        files: what it keeps its files in; None for the system's directories.
-        store: what it keeps in place of files, but for the name of the store; None for none.
-        clock: its wall clock.
-        ports: where it listens.
-        timeline: told of every request.
-        fetch_parked: called when a fetch has begun to wait.
+        files: the files in memory. None uses the directories of the system.
+        store: an object store that keeps the data. None for files.
+        clock: the broker's wall clock.
+        ports: the listeners, which outlive the run.
+        timeline: receives the stamps of every request.
+        fetch_parked: called when a fetch starts to wait for records.
     """
 
     def __init__(
@@ -99,8 +98,7 @@ class Life:
 
     @property
     def running(self) -> Running:
-        """What it is made of, while it runs."""
-        assert self._running is not None, "a life is shown once it has begun"
+        assert self._running is not None, "`run` has started"
         return self._running
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -153,7 +151,7 @@ class Life:
             self._ended.set()
 
     async def end(self, drain_seconds: float) -> None:
-        """Answer what is in flight, for so long at most, and end; connections are closed."""
+        """Answer requests in flight for up to `drain_seconds`, close all connections, and wait for the end of `run`."""
         running = self.running
         running.server.limits = attrs.evolve(running.server.limits, drain_seconds=drain_seconds)
         running.server.stop()
@@ -161,19 +159,21 @@ class Life:
         await self._ended.wait()
 
     async def settle(self) -> None:
-        """Return when everything that was decided by now is durable, and done what depends on that."""
+        """Return once every decided request is durable and its callbacks have run."""
         server = self.running.server
+        # Callbacks of a commit can submit more, so one round is not enough.
         while not server.committer.is_idle:
             done = trio.Event()
-            server.submit(Submission((), on_ended=lambda _submission, _error: done.set()))  # noqa: B023 - waited for here
+            server.submit(Submission((), on_ended=lambda _submission, _error: done.set()))  # noqa: B023 - awaited in this iteration
             await done.wait()
 
     async def advance(self, seconds: float) -> None:
-        """Let the broker's clock go on by so much, and do what is due, timer by timer; see DEADLINES_MAX."""
+        """Move the clock forward and run expired timers, up to DEADLINES_MAX of them one by one."""
         clock, broker = self._clock, self.running.broker
         remaining_ms = round(seconds * 1000)
         for _ in range(DEADLINES_MAX):
             deadline_ms = broker.coordinators.next_deadline_ms()
+            # Run timers in their order: one that fires can set others, such as a rebalance after an expired session.
             if deadline_ms is None:
                 break
             step_ms = max(0, deadline_ms - clock.now_ms())

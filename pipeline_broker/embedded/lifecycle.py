@@ -1,8 +1,4 @@
-"""How an embedded broker begins, is reached from other threads, and ends.
-
-Rules of this file: whatever is asked of the broker goes through here, once it is sure that it can be answered: it was
-started, in this process, and is not closed. A mistake of who asks is one line that says what to do.
-"""
+"""Start, end and thread-safe calls of an embedded broker."""
 
 from __future__ import annotations
 
@@ -30,17 +26,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Lifecycle"]
 
-__tracebackhide__ = True  # pytest shows the line that asked, not ours
+__tracebackhide__ = True  # pytest shows the caller's line instead of this module
 Result = TypeVar("Result")
 
 REQUESTS_MAX = 4096
-NOT_ON_LOOP = "a function of on_loop has the running broker as its argument, and asks that"
+# The method would wait for the event loop that it blocks.
+NOT_ON_LOOP = "a function that on_loop calls cannot call methods of the broker; use the function's argument instead"
 
 logger = logging.getLogger(__name__)
 
 
 class Lifecycle:
-    """See the rules; the arguments are those of EmbeddedBroker."""
+    """The start, end and event loop of an embedded broker; see EmbeddedBroker for the arguments.
+
+    A subclass sends its calls through `_ask` or `_wait`, which reject a broker that was not started, is closed, or
+    belongs to the parent of a forked process.
+    """
 
     def __init__(
         self,
@@ -54,11 +55,11 @@ class Lifecycle:
         schema_registry: bool = False,
     ) -> None:
         if data is not None and store is not None:
-            raise EmbeddedBrokerError("data= and store= are two places for the same: give one of them")
+            raise EmbeddedBrokerError("data= and store= both name where the broker keeps its data; give only one")
         directory = MEMORY_DIRECTORY if data is None else Path(data)
         self._options = serve_options(mode, settings, directory, flush, "disk" if store is None else "objects")
         if requests_max < 0:
-            raise EmbeddedBrokerError(f"requests_max {requests_max} is less than 0, which remembers none")
+            raise EmbeddedBrokerError(f"requests_max {requests_max} is negative; use 0 to remember no requests")
         self._in_memory = data is None
         self._store = store
         self._requests_max = requests_max
@@ -72,16 +73,16 @@ class Lifecycle:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.mode} {self.bootstrap_servers if self._addresses else 'not started'}>"
 
-    # Beginning and end
+    # Start and end
 
     def start(self) -> Self:
-        """Start it; it serves when this returns.
+        """Start the broker and return once it serves clients. The `with` statement does this for you.
 
         Raises:
-            EmbeddedBrokerError: it was started before, or cannot start.
+            EmbeddedBrokerError: the broker was started before, or cannot start.
         """
         if self._thread is not None:
-            raise EmbeddedBrokerError("this broker was started already; a broker starts once, make another one")
+            raise EmbeddedBrokerError("this broker was already started, and a broker starts only once; create another")
         store = None if self._store is None else _checked(self._store, self._options.config.node_id)
         core = self._core = Core(self._options, self._requests_max, in_memory=self._in_memory, store=store)
         self._process_id = os.getpid()
@@ -103,10 +104,11 @@ class Lifecycle:
             self._is_closed = True
             raise EmbeddedBrokerError(str(error)) from None
         self._addresses = dict(core.running.listeners.addresses)
+        # The thread is a daemon: without this, the interpreter would stop it in the middle of its work.
         atexit.register(self.close)
 
     def _renew(self) -> bool:
-        """Start it again where it has ended in an island, or has failed before one; whether it had."""
+        """Restart a broker that ended inside an island, or failed before one. Return whether it restarted."""
         thread, core = self._thread, self._core
         if thread is None or core is None or self._process_id != os.getpid():
             return False
@@ -119,7 +121,12 @@ class Lifecycle:
         return True
 
     def close(self) -> None:
-        """End it: what is in flight is answered, connections are closed. Once is enough."""
+        """Stop the broker: answer requests in flight, then close all connections. Further calls do nothing.
+
+        Raises:
+            EmbeddedBrokerError: it is called from a function of `on_loop`.
+        """
+        # A fork has a copy of this object, but not the thread, and must not end the parent's broker.
         if self._thread is None or self._core is None or self._is_closed or self._process_id != os.getpid():
             return
         if self._thread.is_current:
@@ -150,12 +157,16 @@ class Lifecycle:
 
     @property
     def mode(self) -> str:
-        """Its request path: "pipelined" or "classic"."""
+        """The request path: "pipelined" or "classic"."""
         return self._options.mode.name
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address of the first listener, as clients take it in `bootstrap.servers`."""
+        """The address for clients: `host:port` of the first listener.
+
+        Raises:
+            EmbeddedBrokerError: the broker was not started.
+        """
         if not self._addresses:
             raise EmbeddedBrokerError("the broker was not started: use `with EmbeddedBroker() as broker:`, or start()")
         host, port = next(iter(self._addresses.values()))
@@ -163,12 +174,12 @@ class Lifecycle:
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
-        """Host and port of each listener, by its name."""
+        """The host and port of each listener, by listener name."""
         return dict(self._addresses)
 
     @property
     def schema_registry_url(self) -> str:
-        """Where its schema registry is, for a client's `url`; it is served from the first time that this is asked.
+        """The URL of the broker's schema registry. Reading it starts the registry.
 
         Raises:
             EmbeddedBrokerError: a package of the extra `schema-registry` is missing.
@@ -176,10 +187,14 @@ class Lifecycle:
         return self._ask(self._of_core.serve_schema_registry)
 
     def on_loop(self, function: Callable[[Running], Result]) -> Result:
-        """Call a function with the parts of the running broker, on its event loop; it must not block.
+        """Call a function with the parts of the running broker, on its event loop, and return its result.
 
-        This is the way to everything that has no method here. What it returns must not be used as a part of the
-        broker: after a `restore` these are others.
+        Use it for everything that has no method here. The function must not block, and its caller must not keep parts
+        of the
+        broker: a `restore` replaces them.
+
+        Args:
+            function: receives a `Running` with `broker`, `server`, `dispatcher`, `maintenance` and `listeners`.
         """
 
         async def call() -> Result:
@@ -188,7 +203,10 @@ class Lifecycle:
         return self._ask(call)
 
     def _on_loop_at_once(self, function: Callable[[Running], Result]) -> Result:
-        """As `on_loop`, without waiting for those who ask something and are not answered yet."""
+        """Like `on_loop`, without waiting for calls in progress.
+
+        A fault rule may hold the request that such a call waits for.
+        """
         core = self._of_core
 
         async def call() -> Result:
@@ -196,7 +214,7 @@ class Lifecycle:
 
         return self._call(call)
 
-    # On the way to the loop
+    # Calls to the event loop
 
     @property
     def _of_core(self) -> Core:
@@ -205,8 +223,8 @@ class Lifecycle:
             raise EmbeddedBrokerError("the broker was not started: use `with EmbeddedBroker() as broker:`, or start()")
         if self._process_id != os.getpid():
             raise EmbeddedBrokerError(
-                f"the broker runs in process {self._process_id}: this fork of it may connect clients to it,"
-                " and needs a broker of its own for everything else"
+                f"the broker runs in process {self._process_id}: this fork of it can only connect clients to it;"
+                " start another broker here for everything else"
             )
         if self._is_closed:
             raise EmbeddedBrokerError("the broker is closed; start another one")
@@ -215,13 +233,13 @@ class Lifecycle:
         return core
 
     @property
-    def _running(self) -> Running:  # on the loop
-        assert self._core is not None, "asked while it runs"
+    def _running(self) -> Running:  # on the event loop
+        assert self._core is not None, "called while the broker runs"
         return self._core.running
 
     @property
-    def _now_ms(self) -> int:  # on the loop
-        assert self._core is not None, "asked while it runs"
+    def _now_ms(self) -> int:  # on the event loop
+        assert self._core is not None, "called while the broker runs"
         return self._core.clock.now_ms()
 
     def _ask(self, work: Callable[[], Awaitable[Result]]) -> Result:
@@ -234,7 +252,10 @@ class Lifecycle:
         return self._call(in_turn)
 
     def _ask_or_renew(self, work: Callable[[Core, bool], Awaitable[Result]]) -> Result:
-        """As `_ask`, and once more of a broker that is started again; `work` is called with whether it is."""
+        """Like `_ask`, and repeat the call after a restart if the broker has ended.
+
+        `work` receives whether the broker was restarted.
+        """
         try:
             core = self._of_core
             return self._ask(lambda: work(core, False))
@@ -245,13 +266,13 @@ class Lifecycle:
         return self._ask(lambda: work(core, True))
 
     def _call(self, work: Callable[[], Awaitable[Result]], own_seconds: float = 0) -> Result:
-        assert self._thread is not None, "asked while it runs"
+        assert self._thread is not None, "called while the broker runs"
         try:
             return self._thread.call(work, own_seconds)
         except ThreadEndedError as error:
             raise EmbeddedBrokerError(str(error)) from None
         except (EmbeddedBrokerError, FaultError) as error:
-            raise error.with_traceback(None) from None  # how this came about in the broker helps no caller
+            raise error.with_traceback(None) from None  # frames of the broker do not help the caller
 
     def _wait(self, name: str, work: Callable[[], Awaitable[Result]], timeout_seconds: float) -> Result:
         if (loop := running_loop()) is not None:
@@ -261,7 +282,7 @@ class Lifecycle:
         return self._call(work, timeout_seconds)
 
     async def _wait_async(self, work: Callable[[], Awaitable[Result]]) -> Result:
-        assert self._thread is not None, "asked while it runs"
+        assert self._thread is not None, "called while the broker runs"
         try:
             return await await_future(self._thread.submit(work))
         except ThreadEndedError as error:
@@ -271,8 +292,7 @@ class Lifecycle:
 
 
 def _checked(store: str | ObjectStore, node: int) -> ArchiveStore:
-    """The store of a broker, by its address or as it is; raises EmbeddedBrokerError where it cannot be used."""
-    from pipeline_broker.files.file_system import SystemFileSystem  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.files.file_system import SystemFileSystem  # noqa: PLC0415 - only for a store
     from pipeline_broker.log.archive.local.archive_place import ArchivePlace  # noqa: PLC0415 - see above
     from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
 

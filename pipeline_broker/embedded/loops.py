@@ -1,7 +1,4 @@
-"""Waiting on the caller's event loop: asyncio or Trio.
-
-Rules of this file: asyncio is not imported unless somebody runs it.
-"""
+"""Awaiting the broker's thread from asyncio or Trio."""
 
 from __future__ import annotations
 
@@ -16,12 +13,12 @@ from pipeline_broker.embedded.errors import EmbeddedBrokerError
 
 __all__ = ["await_future", "in_thread", "running_loop"]
 
-__tracebackhide__ = True  # see lifecycle.py
+__tracebackhide__ = True  # pytest shows the caller's line instead of this module
 Result = TypeVar("Result")
 
 
 def running_loop() -> str | None:
-    """The name of the event loop that runs in this thread; None where none does."""
+    """Return "Trio" or "asyncio" if its event loop runs in this thread, else None. Does not import asyncio."""
     if trio.lowlevel.in_trio_run():
         return "Trio"
     asyncio = sys.modules.get("asyncio")
@@ -35,19 +32,19 @@ def running_loop() -> str | None:
 
 
 async def await_future(future: Future[Result]) -> Result:
-    """The result of a future; a cancelled caller cancels it."""
+    """Await a future; cancelling the caller cancels the future."""
     if _loop_in_use() == "Trio":
         try:
             return await trio.to_thread.run_sync(future.result, abandon_on_cancel=True)
         finally:
             future.cancel()
-    import asyncio  # noqa: PLC0415 - it runs, so it is loaded
+    import asyncio  # noqa: PLC0415 - already imported if asyncio runs
 
     return await asyncio.wrap_future(future)
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
-    """Do work that takes milliseconds in a thread, to its end."""
+    """Run a short blocking function in a thread. The wait cannot be cancelled under Trio."""
     if _loop_in_use() == "Trio":
         return await trio.to_thread.run_sync(work)
     import asyncio  # noqa: PLC0415 - see above
@@ -58,5 +55,5 @@ async def in_thread(work: Callable[[], Result]) -> Result:
 def _loop_in_use() -> str:
     name = running_loop()
     if name is None:
-        raise EmbeddedBrokerError("the broker is awaited from asyncio and from Trio only; elsewhere use `with`")
+        raise EmbeddedBrokerError("the broker can be awaited only in asyncio and Trio; use `with` elsewhere")
     return name

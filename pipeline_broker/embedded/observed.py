@@ -1,7 +1,4 @@
-"""The requests that an embedded broker has seen, without a client.
-
-The methods may be called from any thread, as those of `EmbeddedBroker`.
-"""
+"""The requests that an embedded broker has answered."""
 
 from __future__ import annotations
 
@@ -14,32 +11,36 @@ from pipeline_broker.traces.spans import TracedSpan, wall_clock_offset_ns, write
 
 __all__ = ["ObservedBroker"]
 
-__tracebackhide__ = True  # see lifecycle.py
+__tracebackhide__ = True  # pytest shows the caller's line instead of this module
 
 
 class ObservedBroker(Lifecycle):
-    """A broker and the requests that it has seen."""
+    """An embedded broker with its latest requests."""
 
     def requests(self, api: str | None = None) -> list[AnsweredRequest]:
-        """Return the last requests of clients with their stamps, oldest first.
+        """Return the latest requests of clients with the times of their stages, oldest first.
 
         Args:
-            api: only those of this API, by Kafka's name.
+            api: return only requests of this API, by Kafka's name, such as "Produce".
 
         Raises:
-            FaultError: Kafka has no API of this name.
+            FaultError: the API name is unknown.
         """
         core, name = self._of_core, api and api_keys(api)[0]
         found = self.on_loop(lambda _: list(core.requests))
         return [request for request in found if name in (None, request.api)]
 
     def write_spans(self, path: Path | str, api: str | None = None) -> int:
-        """Write `requests` as spans of OpenTelemetry (OTLP in JSON) and return how many there are.
+        """Write `requests` as OpenTelemetry spans (OTLP in JSON) and return their number.
 
         Jaeger, Tempo and Grafana show a request as a trace: its queue, handler, commit and response.
 
+        Args:
+            path: the file to write.
+            api: write only requests of this API.
+
         Raises:
-            FaultError: Kafka has no API of this name.
+            FaultError: the API name is unknown.
             OSError: the file cannot be written.
         """
         requests = [
@@ -55,6 +56,9 @@ class ObservedBroker(Lifecycle):
         return write_spans(Path(path), requests, wall_clock_offset_ns())
 
     def topics_asked(self) -> list[str]:
-        """Return the topics that this process created, wrote or read in the island without clients, the newest last."""
+        """Return the topics that this process created, wrote or read during the island, the newest last.
+
+        Topics of clients are not included.
+        """
         core = self._of_core
         return self.on_loop(lambda _: list(core.topics_asked))

@@ -1,9 +1,4 @@
-"""The ports of an embedded broker, which stay its own while it begins anew.
-
-Rules of this file: a listener is bound once; who serves it gets a duplicate of the socket, and closes that. Between one
-and the next, clients that connect wait in the queue of the system. What is bound again after `close` gets its port
-back, unless somebody else has it by then.
-"""
+"""The listening sockets of an embedded broker, which outlive its runs."""
 
 from __future__ import annotations
 
@@ -21,14 +16,22 @@ __all__ = ["KeptPorts"]
 
 
 class KeptPorts:
-    """See the rules."""
+    """Listening sockets that stay bound between runs of a broker.
+
+    Each run receives a duplicate of the socket and closes it. Between two runs, connecting clients wait in the backlog
+    of the system. A listener that is bound again after `close` gets the same port, unless another process took it.
+    """
 
     def __init__(self) -> None:
         self._listeners: dict[tuple[str, str], Listener] = {}
         self._closed: dict[tuple[str, str], int] = {}
 
     def bind(self, listener: ListenerConfig, config: BrokerConfig) -> Listener:
-        """The listener on its port; raises StartError where the address cannot be had."""
+        """Return a listener with a duplicate of its socket.
+
+        Raises:
+            StartError: the address cannot be bound.
+        """
         place = (listener.name, listener.host)
         kept = self._listeners.get(place)
         if kept is None or listener.port not in (0, kept.port):
@@ -39,14 +42,12 @@ class KeptPorts:
 
     @staticmethod
     def _bound(listener: ListenerConfig, config: BrokerConfig, port: int) -> Listener:
-        """A listener; one that wants any port gets the one that it had."""
         if listener.port == 0 and port != 0:
             with contextlib.suppress(StartError):
                 return bind_listener(attrs.evolve(listener, port=port), config)
         return bind_listener(listener, config)
 
     def close(self) -> None:
-        """Give all of them up."""
         for place in tuple(self._listeners):
             self._closed[place] = self._listeners[place].port
             self._close(place)

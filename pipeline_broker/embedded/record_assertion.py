@@ -1,7 +1,4 @@
-"""Whether a topic has exactly the records that a test expects, and if not, where they differ.
-
-Rules of this file: synchronous, values only. Expected are values, or pairs of key and value; text stands for UTF-8.
-"""
+"""Differences between the records of a topic and those that a test expects."""
 
 from __future__ import annotations
 
@@ -20,32 +17,30 @@ Expected: TypeAlias = Content | tuple[Content, Content]
 Compared: TypeAlias = tuple[bytes | None, ...]
 
 LINES_MAX = 200
-CHARACTERS_MAX = 1_000
-"""Of one key or value."""
+CHARACTERS_MAX = 1_000  # of a key or value
 
 
 def difference(records: Sequence[Record], expected: Iterable[Expected], *, any_order: bool) -> str | None:
-    """How the records differ from those that are expected, in lines; None where they do not.
+    """Return the differences between two lists of records as lines of text, or None if they are equal.
 
     Args:
-        records: that there are.
-        expected: all of them values, which leaves the keys open, or all of them pairs of key and value.
-        any_order: only how often each is there counts.
+        expected: values, which ignore the keys, or (key, value) pairs. Text stands for its UTF-8 bytes.
+        any_order: compare only how often each record occurs.
 
     Raises:
-        EmbeddedBrokerError: values and pairs are mixed, or something is neither text nor bytes nor None.
+        EmbeddedBrokerError: `expected` mixes values and pairs, or has an item that is not text, bytes or None.
     """
     wanted = list(expected)
     pairs = [each for each in wanted if isinstance(each, tuple)]
     if pairs and (len(pairs) < len(wanted) or any(len(pair) != 2 for pair in pairs)):
-        raise EmbeddedBrokerError("assert_records: expect values, or pairs (key, value) of all records")
+        raise EmbeddedBrokerError("assert_records: give values, or give (key, value) pairs for all records")
     contents = [each if isinstance(each, tuple) else (each,) for each in wanted]
     right = [tuple(encoded("assert_records", content) for content in each) for each in contents]
     left = [(record.key, record.value) if pairs else (record.value,) for record in records]
     lines = _unordered(left, right) if any_order else _ordered(records, left, right)
     if lines is None:
         return None
-    head = f"expected {len(wanted)}, found {len(records)} (- is missing, + is too much):"
+    head = f"expected {len(wanted)}, found {len(records)} (- missing, + unexpected):"
     more = [f"  ... and {len(lines) - LINES_MAX} lines more"] if len(lines) > LINES_MAX else []
     return "\n".join([head, *lines[:LINES_MAX], *more])
 

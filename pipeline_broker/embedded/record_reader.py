@@ -1,8 +1,4 @@
-"""Reads the records of a topic from its logs, without a consumer.
-
-Rules of this file: on the event loop; batches are copied and decoded elsewhere, so that a large topic does not hold up
-those who are served. What must be read from a disk is read in a thread.
-"""
+"""Direct reads of a topic's logs, without a consumer."""
 
 from __future__ import annotations
 
@@ -17,22 +13,24 @@ from pipeline_broker.records.batch import read_header
 
 __all__ = ["RecordReader"]
 
+# Bounds a turn of the event loop, unless a single batch is larger.
 READ_BYTES_MAX = 1 << 20
-"""Of one read, unless a single batch is larger: others are served between two."""
 
 
 class RecordReader:
-    """Collects the batches of a topic, and those that come later at the next `read`.
+    """Collects the undecoded batches of a topic; each `read` adds new ones.
+
+    It runs on the event loop and copies batches. Another thread decodes them, so a large topic does not block the loop.
 
     Args:
-        broker: whose logs they are; the topic need not be there yet.
-        partition: of one partition only; None for all.
-        is_committed: leave out records of transactions that were aborted, or have not ended.
+        topic: may be created later.
+        partition: read only this partition. None for all.
+        is_committed: leave out records of open and aborted transactions.
 
     Attributes:
-        batches: of each the number of its partition, the offset from which on its records count, and its bytes; in the
-            order of partitions and offsets.
-        count: of the records in them, those of the broker itself not counted.
+        batches: (partition, first offset, batch) triples, ordered by partition and offset. Records before the first
+            offset do not count.
+        count: the number of records in the batches, without transaction markers.
     """
 
     def __init__(self, broker: Broker, topic: str, partition: int | None, *, is_committed: bool) -> None:
@@ -49,7 +47,6 @@ class RecordReader:
         return [(partition, *batch) for partition in sorted(self._batches) for batch in self._batches[partition]]
 
     async def read(self) -> None:
-        """Read what is there and was not read yet."""
         for log in self.broker.logs.partitions(self._topic):
             if self._partition in (None, log.partition):
                 await self._read_log(log)
@@ -62,13 +59,13 @@ class RecordReader:
                 return
             try:
                 result = log.read(offset, READ_BYTES_MAX, at_least_one=True, committed=self._is_committed)
-            except OffsetOutOfRange:  # the start rose meanwhile
+            except OffsetOutOfRange:  # retention raised the log start
                 continue
             parts = result.parts if result.cold is None else await trio.to_thread.run_sync(result.cold)
             data = b"".join(parts)
             if data:
                 await self._add(log, offset, data)
-            else:  # below the start by now, or nothing is left of what stood here
+            else:  # the records were deleted or compacted away
                 self._next_offsets[log.partition] = end_offset
             await trio.lowlevel.checkpoint()
 

@@ -1,8 +1,4 @@
-"""The schema registry of an embedded broker: one port over all its lives.
-
-Rules of this file: on the event loop of the broker. A request is answered by the life that there is when it comes; what
-is registered is in that life's log, so it is put back, or gone, with all else.
-"""
+"""The schema registry of an embedded broker."""
 
 from __future__ import annotations
 
@@ -24,19 +20,21 @@ from pipeline_broker.web.messages import Answer, HttpRequest, StreamedAnswer
 
 __all__ = ["EmbeddedRegistry"]
 
+# The default of `pipeline.edge.bytes`. The HTTP server outlives each run, so it cannot use the budget of one.
 EDGE_BYTES = 256 << 20
-"""As `pipeline.edge.bytes`: the port outlives the brokers, whose budgets end with them."""
 
 
 class EmbeddedRegistry:
-    """See the rules.
+    """A schema registry whose port outlives the runs of the broker.
+
+    The current run answers each request. Schemas are in its log, so `restore` and `reset` also affect them.
 
     Args:
-        turn: held by whoever changes the life.
-        find_running: gives what the broker is made of now.
+        turn: held while a run starts or ends.
+        find_running: returns the parts of the current run.
 
     Raises:
-        EmbeddedBrokerError: a package is missing.
+        EmbeddedBrokerError: a package of the extra `schema-registry` is missing.
     """
 
     def __init__(self, turn: trio.Lock, find_running: Callable[[], Running]) -> None:
@@ -52,10 +50,10 @@ class EmbeddedRegistry:
         self.url = ""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; a second time on the same port.
+        """Serve until cancelled. Another call serves on the same port.
 
         Raises:
-            EmbeddedBrokerError: the port cannot be had.
+            EmbeddedBrokerError: the port cannot be bound.
         """
         try:
             serve = serving(self, ByteBudget(EDGE_BYTES), LOOPBACK, self._port)
@@ -67,7 +65,6 @@ class EmbeddedRegistry:
             raise EmbeddedBrokerError(str(error)) from None
 
     async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer:
-        """The answer to a request, of the life that there is now."""
         async with self._turn:
             try:
                 running = self._find_running()
@@ -76,4 +73,5 @@ class EmbeddedRegistry:
             if self._registry is None or running is not self._running:
                 self._running, self._registry = running, SchemaRegistry(running.broker, running.server, self._workers)
             registry = self._registry
+        # Answer after the turn, so that other calls do not wait for it.
         return await registry.answer(request)

@@ -1,7 +1,4 @@
-"""The settings of an embedded broker: Kafka's, without the delays that slow tests down.
-
-Rules of this file: everything here can be set otherwise, by the same names.
-"""
+"""Settings of an embedded broker: Kafka's defaults, without the delays that slow tests down."""
 
 from __future__ import annotations
 
@@ -24,28 +21,28 @@ logger = logging.getLogger(__name__)
 
 SettingValue = str | int | float | bool
 FLUSHES: Mapping[str, Flush] = {"os": "os", "always": "always"}
-"""By the texts that a caller may give."""
 
+# Every default can be overridden by the same name in `settings`.
 DEFAULTS: Mapping[str, str] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
-    # they share one event loop anyway, and a broker begins and ends sooner with one
+    # All threads of a mode share one event loop; a single one starts and stops faster.
     "num.network.threads": "1",
-    # a group forms when its first member joins, and does not wait for others
+    # A group forms when its first member joins.
     "group.initial.rebalance.delay.ms": "0",
-    # a test may be as impatient as it likes
+    # Tests may use short session timeouts.
     "group.min.session.timeout.ms": "10",
-    # members of KIP-848 learn of a rebalance by their next heartbeat
+    # Members of KIP-848 learn of a rebalance from their next heartbeat.
     "group.consumer.heartbeat.interval.ms": "100",
     "group.consumer.min.heartbeat.interval.ms": "10",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.assignment.interval.ms": "0",
-    # each partition of them is made when the first group, transaction or share group is
+    # The first group, transaction or share group creates every partition of its internal topic.
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
-    # a store that a test has costs nothing
+    # The pace limits the cost of requests to a bucket; a store in a test is free.
     "wal.puts.per.second": "0",
-    # records of fixed times long ago stay until a test lets time pass; Kafka deletes them half a minute after its start
+    # Records with old timestamps stay until a test advances the clock. Kafka deletes them 30 seconds after its start.
     "log.initial.task.delay.ms": "86400000",
 }
 
@@ -53,16 +50,16 @@ DEFAULTS: Mapping[str, str] = {
 def serve_options(
     mode: str, settings: Mapping[str, SettingValue] | None, data: Path, flush: str, wal: Wal = "disk"
 ) -> ServeOptions:
-    """How the broker is started.
+    """Return the start options of a broker.
 
     Raises:
-        EmbeddedBrokerError: something is not possible.
+        EmbeddedBrokerError: the mode, `flush` or a setting is invalid.
     """
     if mode not in MODES:
-        raise EmbeddedBrokerError(f"mode {mode!r} is neither of {', '.join(MODES)}")
+        raise EmbeddedBrokerError(f"mode {mode!r} is unknown; use one of {', '.join(MODES)}")
     promised = FLUSHES.get(flush)
     if promised is None:
-        raise EmbeddedBrokerError(f"flush {flush!r} is neither of {', '.join(FLUSHES)}")
+        raise EmbeddedBrokerError(f"flush {flush!r} is unknown; use one of {', '.join(FLUSHES)}")
     config = _config(settings or {})
     return ServeOptions(mode=mode_of(mode, config), flush=promised, data=data, config=config, wal=wal)
 
@@ -71,7 +68,7 @@ def _config(settings: Mapping[str, SettingValue]) -> BrokerConfig:
     texts = {**DEFAULTS, **{name: property_text(value) for name, value in settings.items()}}
     try:
         config, warnings = parse_settings(texts.items())
-        _ = config.listener_configs  # what is wrong with them is said now
+        _ = config.listener_configs  # reject invalid listeners now, not at the start
     except ConfigError as error:
         raise EmbeddedBrokerError(f"settings: {error}") from None
     for warning in warnings:

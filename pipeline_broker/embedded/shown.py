@@ -1,7 +1,4 @@
-"""What an embedded broker shows of itself: records, groups, snapshots.
-
-Rules of this file: plain values, decided nowhere; they stay as they are when the broker goes on.
-"""
+"""Immutable results of an embedded broker: records, groups and snapshots."""
 
 from __future__ import annotations
 
@@ -17,13 +14,14 @@ __all__ = ["Group", "Member", "Record", "Snapshot", "decoded"]
 
 @attrs.frozen
 class Record:
-    """A record of a topic, as a consumer gets it.
+    """A record of a topic, as a consumer receives it.
 
     Attributes:
-        topic, partition, offset: where it is.
-        timestamp: milliseconds since 1970; the producer's, or the broker's with `message.timestamp.type=LogAppendTime`.
+        topic, partition, offset: the position.
+        timestamp: milliseconds since 1970. It is the producer's, or with `message.timestamp.type=LogAppendTime` the
+            broker's.
         key, value: bytes, or None.
-        headers: name and value of each, in their order.
+        headers: (name, value) pairs in the order of the record.
     """
 
     topic: str
@@ -40,9 +38,10 @@ class Member:
     """A member of a group.
 
     Attributes:
-        member_id: given by the broker, or chosen by the client.
-        client_id: as the client names itself.
-        instance_id: of a static member; None for others.
+        member_id: assigned by the broker, or chosen by the client.
+        client_id: the name that the client gives itself.
+        instance_id: the `group.instance.id` of a static member; None for a dynamic one.
+        host: the client's IP address.
         assignment: partition numbers by topic.
     """
 
@@ -55,12 +54,12 @@ class Member:
 
 @attrs.frozen
 class Group:
-    """A group of consumers.
+    """A consumer group or share group.
 
     Attributes:
         group_type: "classic", "consumer" (KIP-848) or "share".
-        state: as Kafka's tools show it: Empty, PreparingRebalance, CompletingRebalance, Stable, ...
-        members: those that it has now.
+        state: as in Kafka's tools: Empty, PreparingRebalance, CompletingRebalance, Stable, ...
+        members: the current members.
     """
 
     group_id: str
@@ -70,7 +69,7 @@ class Group:
 
     @property
     def assigned(self) -> frozenset[tuple[str, int]]:
-        """The partitions that some member has."""
+        """The assigned partitions of all members, as (topic, partition) pairs."""
         return frozenset(
             (topic, partition)
             for member in self.members
@@ -81,19 +80,18 @@ class Group:
 
 @attrs.frozen(eq=False)
 class Snapshot:
-    """Everything that a broker kept in memory at one moment; it can be restored any number of times."""
+    """A copy of a broker in memory, which can be restored any number of times."""
 
     files: MemoryFiles = attrs.field(repr=False)
     ahead_ms: int = attrs.field(repr=False)
 
     @property
     def size_bytes(self) -> int:
-        """The memory that it takes."""
+        """The size of its files in memory."""
         return self.files.used_bytes
 
 
 def decoded(topic: str, batches: Iterable[tuple[int, int, bytes]]) -> Iterator[Record]:
-    """The records of batches, as `RecordReader.batches` gives them."""
     for partition, first_offset, batch in batches:
         for record in iterate_records(batch):
             if record.offset >= first_offset:

@@ -1,6 +1,6 @@
-"""What is done to the topics of an embedded broker: created, deleted, produced to.
+"""Changes to the topics of an embedded broker, through the broker's request handlers.
 
-Rules of this file: on the event loop; asked as a client asks, and refused as a client is.
+All functions raise RefusedError with the error that a client would receive.
 """
 
 from __future__ import annotations
@@ -18,18 +18,16 @@ from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["create_topic", "delete_topic", "produce"]
 
-DEFAULT = -1
-"""Asks for the broker's own number of partitions and copies."""
-ALL = -1
+DEFAULT = -1  # the broker's default number of partitions and replicas
+ALL_REPLICAS = -1  # acks
 TIMEOUT_MS = 30_000
-NO_TIME = -1
+NO_TIMESTAMP = -1
 
 
 async def create_topic(
     running: Running, name: str, partitions: int | None, configs: Mapping[str, str], now_ms: int
 ) -> None:
-    """Create a topic; raises RefusedError."""
-    from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest  # noqa: PLC0415 - when it is asked for
+    from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest  # noqa: PLC0415 - not imported at start
 
     wanted = CreateTopicsRequest.CreatableTopic(
         name=name,
@@ -43,7 +41,6 @@ async def create_topic(
 
 
 async def delete_topic(running: Running, name: str, now_ms: int) -> None:
-    """Delete a topic; raises RefusedError."""
     from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest  # noqa: PLC0415 - see above
 
     wanted = DeleteTopicsRequest.DeleteTopicState(name=name)
@@ -52,12 +49,10 @@ async def delete_topic(running: Running, name: str, now_ms: int) -> None:
 
 
 async def produce(running: Running, name: str, record: NewRecord, partition: int | None, now_ms: int) -> Record:
-    """Append a record to a topic, which is created if it may be; raises RefusedError.
+    """Append a record to a topic, and create the topic if the broker allows it.
 
     Args:
-        record: what is appended.
-        partition: where; None for the one that Kafka's clients choose for the key, and 0 without a key.
-        now_ms: wall clock.
+        partition: None chooses the partition of the key like Kafka's clients, or partition 0 without a key.
     """
     from pipeline_broker.wire.messages.data.produce import ProduceRequest  # noqa: PLC0415 - see above
 
@@ -66,19 +61,19 @@ async def produce(running: Running, name: str, record: NewRecord, partition: int
         partition = 0 if record.key is None else partition_of(bytes(record.key), topic.partitions)
     data = ProduceRequest.PartitionProduceData(index=partition, records=build_batch([record]))
     message = ProduceRequest(
-        acks=ALL,
+        acks=ALL_REPLICAS,
         timeout_ms=TIMEOUT_MS,
         topic_data=[ProduceRequest.TopicProduceData(name=name, topic_id=topic.topic_id, partition_data=[data])],
     )
     if not 0 <= partition < topic.partitions:
-        there = f"there is no partition {partition} of {topic.partitions}"
+        there = f"partition {partition} does not exist; the topic has {topic.partitions}"
         raise RefusedError(f"produce({name!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, there)
     answer = (await ask(running, message, now_ms)).responses[0].partition_responses[0]
     _check(f"produce({name!r})", answer.error_code, answer.error_message)
     key = None if record.key is None else bytes(record.key)
     value = None if record.value is None else bytes(record.value)
     headers = tuple((title, None if content is None else bytes(content)) for title, content in record.headers)
-    timestamp = record.timestamp if answer.log_append_time_ms == NO_TIME else answer.log_append_time_ms
+    timestamp = record.timestamp if answer.log_append_time_ms == NO_TIMESTAMP else answer.log_append_time_ms
     return Record(name, partition, answer.base_offset, timestamp, key, value, headers)
 
 
@@ -89,7 +84,7 @@ async def _existing(running: Running, name: str, now_ms: int) -> Topic:
             raise RefusedError(f"produce({name!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         await create_topic(running, name, None, {}, now_ms)
         topic = running.broker.topics.get(name)
-        assert topic is not None, "what was created is there"
+        assert topic is not None, "it was just created"
     return topic
 
 

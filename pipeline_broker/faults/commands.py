@@ -1,8 +1,6 @@
-"""What a running broker is told about its fault rules, by whichever way: the admin socket, the dashboard.
+"""Commands about the fault rules of a running broker, from the admin socket and the dashboard.
 
-Rules of this file: as of `names.py`. Arguments come from outside, as JSON; each command is one call of the broker's
-faults, and what is wrong with it, its arguments included, is FaultError with its line. Answers are what
-`pipeline-broker faults` prints.
+Arguments are untrusted JSON. Results are the JSON that `pipeline-broker faults` prints.
 """
 
 from __future__ import annotations
@@ -17,23 +15,23 @@ if TYPE_CHECKING:
     from pipeline_broker.faults.faults import Faults
     from pipeline_broker.faults.rule import Origin, Rule
 
-__all__ = ["ACTIONS", "RuledBroker", "carry_out", "told"]
+__all__ = ["ACTIONS", "RuledBroker", "carry_out", "describe_rule"]
 
 
 class RuledBroker(Protocol):
-    """A broker as far as its fault rules go."""
+    """The part of a broker that the commands use."""
 
     @property
     def faults(self) -> Faults:
-        """The rules; made when they are asked for first."""
+        """The fault rules, created on first access."""
 
     @property
     def has_faults(self) -> bool:
-        """Whether somebody asked for them."""
+        """True if `faults` was accessed."""
 
 
-def told(rule: Rule, holds: int) -> dict[str, Any]:
-    """A rule as it is listed, with how many it holds."""
+def describe_rule(rule: Rule, holds: int) -> dict[str, Any]:
+    """Return a rule as JSON, with the number of requests or operations that it holds."""
     return {
         "number": rule.number,
         "rule": str(rule),
@@ -46,25 +44,25 @@ def told(rule: Rule, holds: int) -> dict[str, Any]:
 
 
 def carry_out(broker: RuledBroker, action: str, arguments: Mapping[str, object], origin: Origin) -> dict[str, Any]:
-    """Do what one of ACTIONS says.
+    """Carry out one of ACTIONS and return its result.
 
     Args:
-        origin: where the command came from.
+        origin: the source of the command.
 
     Raises:
-        FaultError: it cannot be done.
+        FaultError: an argument or the rule is invalid, or a rule or group does not exist.
     """
     do, names = ACTIONS[action]
     for name in arguments:
         if name not in names:
-            raise FaultError(f"{action} takes no {name!r}")
+            raise FaultError(f"{action} has no argument {name!r}")
     return do(broker, arguments, origin)
 
 
 def _number(arguments: Mapping[str, object]) -> int:
     number = arguments.get("number")
     if type(number) is not int:
-        raise FaultError("give the number of one rule, as list shows it")
+        raise FaultError("give the number of one rule; `faults list` shows the numbers")
     return number
 
 
@@ -78,14 +76,16 @@ def _group(arguments: Mapping[str, object]) -> str:
 def _add(broker: RuledBroker, arguments: Mapping[str, object], origin: Origin) -> dict[str, Any]:
     given = arguments.get("arguments")
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
-        raise FaultError("a rule is a list of NAME=VALUE texts")
-    return told(broker.faults.add(*parse_arguments(given), origin), 0)
+        raise FaultError("arguments must be a list of NAME=VALUE texts")
+    return describe_rule(broker.faults.add(*parse_arguments(given), origin), 0)
 
 
 def _list(broker: RuledBroker, arguments: Mapping[str, object], origin: Origin) -> dict[str, Any]:
     del arguments, origin
     faults = broker.faults if broker.has_faults else None
-    return {"rules": [] if faults is None else [told(rule, faults.held_by(rule.number)) for rule in faults.rules]}
+    return {
+        "rules": [] if faults is None else [describe_rule(rule, faults.held_by(rule.number)) for rule in faults.rules]
+    }
 
 
 def _remove(broker: RuledBroker, arguments: Mapping[str, object], origin: Origin) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _expire(broker: RuledBroker, arguments: Mapping[str, object], origin: Origin
     del origin
     member = arguments.get("member")
     if member is not None and not isinstance(member, str):
-        raise FaultError("give a group, and perhaps one of its members")
+        raise FaultError("give a group, or a group and one of its members")
     broker.faults.expire_member(_group(arguments), member)
     return {}
 
@@ -130,4 +130,4 @@ ACTIONS: Mapping[str, tuple[Act, tuple[str, ...]]] = {
     "expire": (_expire, ("group", "member")),
     "rebalance": (_rebalance, ("group",)),
 }
-"""What can be asked for, and with which arguments."""
+"""All commands, with the names of their arguments."""

@@ -1,7 +1,4 @@
-"""What rules do to operations on files: fail them, begin them later, hold them, end the process.
-
-Rules of this file: as of `thread_rules.py`.
-"""
+"""Fault rules about file operations: errors, delays, pauses and crashes."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ JOURNAL_WRITES = DiskCondition(disk="write")
 
 @attrs.frozen
 class _Unsynced:
-    """A write that was not synced yet: what stood there before."""
+    """A write that was not synced yet, with the bytes that it replaced."""
 
     file: File
     position: int
@@ -33,35 +30,36 @@ class _Unsynced:
 
 
 class DiskFaults(ThreadRules[DiskCondition]):
-    """The rules about files, and who waits because of them.
+    """The rules about files.
+
+    While a crash rule exists, each write first reads the bytes that it replaces, so that a crash can undo unsynced
+    writes.
 
     Args:
-        crash: ends the process; None where that would take more with it than a broker.
-        set_active: called with whether there is something to ask; files ask only then.
+        crash: ends the process; None if the process is not the broker's own.
+        set_active: receives whether files must call these rules.
     """
 
     def __init__(self, crash: Callable[[], None] | None, set_active: Callable[[bool], None]) -> None:
         super().__init__(DiskCondition, set_active)
         self._end_process = crash
-        self._held_commits: set[int] = set()  # rules that hold what is written to the journal
+        self._held_commits: set[int] = set()  # numbers of the rules that hold journal writes
         self._unsynced: dict[str, list[_Unsynced]] = {}
         self._has_crash = False
 
     @property
     def can_crash(self) -> bool:
-        """Whether the process may be ended."""
         return self._end_process is not None
 
     def holds_commits(self, number: int) -> bool:
-        """Whether a rule holds what is written to the journal."""
         with self._lock:
             return number in self._held_commits
 
     def hold_commits(self, number: int) -> None:
-        """Hold what is written to the journal from now on, until a rule is released."""
+        """Hold journal writes until a rule is released."""
         with self._lock:
             self._held_commits.add(number)
-            self._look()
+            self._update_active()
 
     def _followed(self, numbers: set[int]) -> None:
         self._has_crash = any(type(rule.effect) is Crash for _, rule in self._rules)
@@ -79,10 +77,10 @@ class DiskFaults(ThreadRules[DiskCondition]):
         return bool(self._rules or self._held_commits)
 
     def before(self, operation: str, path: str) -> None:
-        """Do to an operation what the rules say; returns when it may begin.
+        """Apply the rules to an operation, and return once it may start.
 
         Raises:
-            OSError: it fails, a sync with SyncError.
+            OSError: a rule fails the operation; a sync fails with SyncError.
         """
         for rule in self._strike(operation, path):
             if type(rule.effect) is DiskError:
@@ -92,20 +90,19 @@ class DiskFaults(ThreadRules[DiskCondition]):
                 self._crash()
 
     def _crash(self) -> None:
-        """Take back what was not synced, newest first, and end."""
         with self._lock:
             for writes in self._unsynced.values():
                 for write in reversed(writes):
                     write_all(write.file, [write.before], write.position)
+                    # The write has extended the file.
                     if write.file.size_bytes() > write.size_bytes:
                         write.file.truncate(write.size_bytes)
-            assert self._end_process is not None, "no rule can be made otherwise"
+            assert self._end_process is not None, "`Faults.check` rejects crashes otherwise"
             self._end_process()
 
-    # What files call
+    # Called by files
 
     def write(self, file: File, path: str, parts: Sequence[Buffer], position: int) -> int:
-        """See File; remembers what was there where a crash may follow."""
         self.before("write", path)
         if not self._has_crash:
             return file.write(parts, position)
@@ -113,12 +110,14 @@ class DiskFaults(ThreadRules[DiskCondition]):
         before = bytes(file.read(sum(map(len, parts)), position))
         written = file.write(parts, position)
         with self._lock:
+            # A short write has replaced only its first bytes.
             self._unsynced.setdefault(path, []).append(_Unsynced(file, position, before[:written], size_bytes))
         return written
 
     def sync(self, file: File, path: str) -> None:
         self.before("sync", path)
         with self._lock:
+            # Writes that start during the sync may not be covered by it, so only earlier ones count as synced.
             written = len(self._unsynced.get(path, ()))
         file.sync_data()
         with self._lock:

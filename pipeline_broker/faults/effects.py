@@ -1,7 +1,4 @@
-"""What a rule does to a request, or to an operation on a file, once it strikes.
-
-Rules of this room: see `names.py`. An effect is a value: it says what is to happen and does nothing.
-"""
+"""The effects of fault rules on requests, file operations and store requests."""
 
 from __future__ import annotations
 
@@ -44,10 +41,10 @@ QUEUE = "queue"
 COMMIT = "commit"
 RESPONSE_ORDER = "response_order"
 STAGES = (QUEUE, COMMIT, RESPONSE_ORDER)
-"""Where a request may be held: before it starts, before what it appended is written, before its answer is released."""
+"""The stages that can hold a request: before its handler, before the commit of its records, before its response."""
 STORE_ERRORS = ("conflict", "unavailable")
+# The watchdog closes a connection with a request that is open for longer.
 SECONDS_MAX = 3600.0
-"""The longest delay: the watchdog closes a connection whose oldest request is open for longer."""
 THROTTLE_MS_MAX = 2**31 - 1
 
 
@@ -56,7 +53,7 @@ def _error_name(name: str) -> str:
 
 
 def _store_error(name: str) -> str:
-    return choice("error of a store", name, STORE_ERRORS)
+    return choice("store error", name, STORE_ERRORS)
 
 
 def _stage(name: str) -> str:
@@ -78,11 +75,11 @@ def _positive(value: float, bound: float, what: str) -> None:
 
 @attrs.frozen
 class Error:
-    """Answer with an error of Kafka's, in the API's own response, for all that the request asks.
+    """Answer with an error of Kafka for everything that the request names.
 
     Args:
-        code: Kafka's name of it.
-        when: "before": instead of handling the request; "after": once it was handled and what it appended is durable.
+        code: Kafka's name of the error, such as "NOT_LEADER_OR_FOLLOWER".
+        when: "before" answers instead of handling the request. "after" handles it first and waits until it is durable.
     """
 
     key: ClassVar[str] = "error"
@@ -95,7 +92,11 @@ class Error:
 
 @attrs.frozen
 class Delay:
-    """Hold the answer back for so long; of an operation on a file: begin so much later."""
+    """Delay the response, or the start of a file operation or store request.
+
+    Args:
+        seconds: above 0, at most 3600.
+    """
 
     key: ClassVar[str] = "delay"
     seconds: float = attrs.field(converter=float)
@@ -109,7 +110,7 @@ class Delay:
 
 @attrs.frozen
 class Drop:
-    """Handle the request and never answer it; its connection is closed when the rule goes."""
+    """Handle the request and never answer it. Removing the rule closes its connection."""
 
     key: ClassVar[str] = "drop"
 
@@ -119,7 +120,7 @@ class Drop:
 
 @attrs.frozen
 class Disconnect:
-    """Close the connection: "before" the request is handled, or "after", once what it appended is durable."""
+    """Close the connection "before" the request is handled, or "after" its records are durable."""
 
     key: ClassVar[str] = "disconnect"
     when: When = attrs.field(default=AFTER, converter=_when)
@@ -130,7 +131,7 @@ class Disconnect:
 
 @attrs.frozen
 class PartialWrite:
-    """Send so many bytes of the answer, its length in front included, then close the connection."""
+    """Send the first bytes of the response, including its length prefix, then close the connection."""
 
     key: ClassVar[str] = "partial_write"
     size_bytes: int
@@ -144,7 +145,7 @@ class PartialWrite:
 
 @attrs.frozen
 class CorruptCrc:
-    """Answer a fetch with record batches whose checksum is wrong; a fetch that finds no records is not counted."""
+    """Answer a fetch with record batches that have wrong checksums. A fetch without records does not count as a hit."""
 
     key: ClassVar[str] = "corrupt_crc"
 
@@ -154,7 +155,7 @@ class CorruptCrc:
 
 @attrs.frozen
 class Throttle:
-    """Tell the client that it is throttled, and do not read from its connection for so long (KIP-219)."""
+    """Report a throttle time to the client, and do not read its connection for that time (KIP-219)."""
 
     key: ClassVar[str] = "throttle"
     throttle_ms: int
@@ -168,7 +169,10 @@ class Throttle:
 
 @attrs.frozen
 class Pause:
-    """Hold the request at a stage (see STAGES) until the rule is released; an operation on a file, before it begins."""
+    """Hold the request at one of STAGES until the rule is released.
+
+    A file operation or store request is held at its start.
+    """
 
     key: ClassVar[str] = "pause"
     stage: str = attrs.field(converter=_stage)
@@ -179,8 +183,6 @@ class Pause:
 
 @attrs.frozen
 class Call:
-    """Ask a function; see `When.call`."""
-
     key: ClassVar[str] = "call"
     function: Callable[[Any], Any]
 
@@ -190,7 +192,7 @@ class Call:
 
 @attrs.frozen
 class DiskError:
-    """Fail an operation on a file with an error of the system."""
+    """Fail a file operation with a system error, such as "EIO"."""
 
     key: ClassVar[str] = "error"
     name: str = attrs.field(converter=_upper)
@@ -205,7 +207,7 @@ class DiskError:
 
 @attrs.frozen
 class Crash:
-    """End the process at once, as a power cut would: what was written and not synced is taken back first."""
+    """Undo all writes that were not synced, then end the process, like a power failure."""
 
     key: ClassVar[str] = "crash"
 
@@ -215,7 +217,7 @@ class Crash:
 
 @attrs.frozen
 class StoreError:
-    """Have a request to the store fail: `unavailable`, or `conflict`, a condition that is said not to hold."""
+    """Fail a store request with "unavailable", or a conditional write with "conflict"."""
 
     key: ClassVar[str] = "error"
     name: str = attrs.field(converter=_store_error)
@@ -226,7 +228,7 @@ class StoreError:
 
 @attrs.frozen
 class Unsure:
-    """Lose the answer of the store, before or after it has done what it was asked for."""
+    """Lose the answer of the store, "before" or "after" it carries out the request."""
 
     key: ClassVar[str] = "unsure"
     when: When = attrs.field(default=AFTER, converter=_when)
@@ -237,7 +239,7 @@ class Unsure:
 
 @attrs.frozen
 class Outage:
-    """Have the store answer nobody for so long, whatever is asked for."""
+    """Make all requests to the store fail for some seconds."""
 
     key: ClassVar[str] = "outage"
     seconds: float = attrs.field(converter=float)

@@ -1,9 +1,4 @@
-"""The fault rules of a broker: made, listed, removed, and asked what they do to a request.
-
-Rules of this room: see `names.py`. All of it is called on the event loop's thread; whoever has another one hands over
-to it first. Rules are tried in the order in which they were made, and each counts for itself. An effect that answers or
-ends a request decides, and those behind it count for nothing but its answer; delays add up.
-"""
+"""The fault rules of a broker."""
 
 from __future__ import annotations
 
@@ -27,7 +22,7 @@ from pipeline_broker.faults.effects import (
 from pipeline_broker.faults.held import Held
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.faults.rule import Choice, Condition, DiskCondition, RequestCondition, Rule, StoreCondition
-from pipeline_broker.faults.rule_makers import RuleBeginner
+from pipeline_broker.faults.rule_makers import RuleFactory
 from pipeline_broker.wire.registry import ApiKey
 
 if TYPE_CHECKING:
@@ -40,35 +35,38 @@ __all__ = ["Faults", "GroupControls"]
 
 logger = logging.getLogger(__name__)
 
+# Each request is compared with each rule.
 RULES_MAX = 1000
-"""Each request is held against each rule."""
 FETCHES = frozenset({int(ApiKey.FETCH), int(ApiKey.SHARE_FETCH)})
 
 
 class GroupControls(Protocol):
-    """What can be done to a group from outside; each returns whether there is such a group, or member."""
+    """Operations on groups; each returns whether the group, or the member, exists."""
 
     def expire_member(self, group_id: str, member_id: str | None, now_ms: int) -> bool:
-        """Take a member out as if its session were over, or all of them."""
+        """End the session of a member, or of all members."""
 
     def force_rebalance(self, group_id: str, now_ms: int) -> bool:
-        """Have the members of a group join again, or move to its next epoch."""
+        """Make the members of a classic group rejoin, or bump the epoch of another group."""
 
 
-class Faults(RuleBeginner):
-    """All rules of one broker; empty until somebody makes one.
+class Faults(RuleFactory):
+    """All fault rules of one broker, used on its event loop.
+
+    Rules are tried in the order in which they were added, and each counts for itself. Delays add up. An effect that
+    answers or ends a request decides, and later rules affect only its response.
 
     Args:
         clock_ms: wall clock.
-        wake_timer: called when `next_deadline_ms` has become earlier.
-        disk: the rules about files; None where the broker's files take none.
-        changed: called with these rules when some came or went.
-        store: the rules about the store of objects; None where there is none.
+        wake_timer: called when `next_deadline_ms` becomes earlier.
+        disk: the rules about files; None if the broker's files do not support rules.
+        changed: called with this object after rules were added or removed.
+        store: the rules about the object store; None without a store.
 
     Attributes:
-        rules: in the order in which they were made.
-        keys: of the APIs that a rule is about: other requests need not be judged.
-        held: who waits because of them.
+        rules: in the order in which they were added.
+        keys: APIs that a rule is about; other requests need not be judged.
+        held: responses and queues that rules hold.
     """
 
     def __init__(
@@ -97,13 +95,13 @@ class Faults(RuleBeginner):
         effect: Effect,
         origin: Origin = "Python",
     ) -> Rule:
-        """Make a rule of its parts; it counts from the next request on.
+        """Add a rule of its parts. It counts from the next request.
 
         Raises:
-            FaultError: the effect makes no sense for what the rule is about, or there are too many rules.
+            FaultError: the effect does not apply to the condition, or the broker has too many rules.
         """
         if len(self.rules) >= RULES_MAX:
-            raise FaultError(f"there are {RULES_MAX} rules already; remove some")
+            raise FaultError(f"the broker has {RULES_MAX} fault rules, its maximum; remove some")
         self.check(condition, effect)
         rule = Rule(next(self._numbers), condition, choice, effect, origin)
         self.rules.append(rule)
@@ -112,82 +110,80 @@ class Faults(RuleBeginner):
         return rule
 
     def check(self, condition: Condition, effect: Effect) -> None:
-        """Refuse an effect that makes no sense for what a rule is about.
+        """Reject an effect that does not apply to a condition.
 
         Raises:
-            FaultError: it makes none.
+            FaultError: the effect does not apply, or this broker does not support it.
         """
         if isinstance(condition, StoreCondition):
             self._check_store(effect)
             return
         needs_disk = isinstance(condition, DiskCondition) or (type(effect) is Pause and effect.stage == effects.COMMIT)
         if needs_disk and self.disk is None:
-            raise FaultError("the files of this broker take no fault rules")
+            raise FaultError("this broker does not support fault rules about files")
         if isinstance(effect, StoreError | Unsure | Outage):
-            raise FaultError(f"{effect} is an effect on a store of objects")
+            raise FaultError(f"{effect} is an effect on an object store, not on a request or a file")
         if isinstance(condition, DiskCondition):
             if not isinstance(effect, Delay | Pause | DiskError | Crash):
-                raise FaultError(f"{effect.key} is not an effect on a file; there are crash, delay, error, pause")
+                raise FaultError(f"{effect.key} is not an effect on a file; use crash, delay, error or pause")
             if type(effect) is Crash and self.disk is not None and not self.disk.can_crash:
-                raise FaultError("a crash ends the process: only a broker that runs in a process of its own takes it")
+                raise FaultError("a crash ends the process, so it needs a broker that runs in its own process")
         elif isinstance(effect, DiskError | Crash):
             raise FaultError(f"{effect.key} is an effect on a file, not on a request")
         elif type(effect) is CorruptCrc and not condition.keys <= FETCHES:
-            raise FaultError(f"corrupt_crc is about Fetch and ShareFetch, not {condition.api}")
+            raise FaultError(f"corrupt_crc applies to Fetch and ShareFetch, not {condition.api}")
 
     def _check_store(self, effect: Effect) -> None:
         if self.store is None:
-            raise FaultError("this broker has no store of objects")
+            raise FaultError("this broker has no object store")
         if not isinstance(effect, Delay | Pause | StoreError | Unsure | Outage):
-            raise FaultError(f"{effect.key} is not an effect on a store; there are delay, error, outage, pause, unsure")
+            raise FaultError(f"{effect.key} is not an effect on a store; use delay, error, outage, pause or unsure")
 
-    # Looking after them
+    # Managing rules
 
     @property
     def is_active(self) -> bool:
-        """Whether there is a rule."""
         return bool(self.rules)
 
     @property
     def judges_requests(self) -> bool:
-        """Whether a rule is about requests."""
         return bool(self.keys)
 
     def rule(self, number: int) -> Rule:
-        """A rule by its number.
+        """Return a rule by its number.
 
         Raises:
-            FaultError: there is none.
+            FaultError: no rule has this number.
         """
         for rule in self.rules:
             if rule.number == number:
                 return rule
-        there_are = ", ".join(str(rule.number) for rule in self.rules) or "none"
-        raise FaultError(f"there is no fault rule {number}; there are: {there_are}")
+        numbers = ", ".join(str(rule.number) for rule in self.rules) or "none"
+        raise FaultError(f"fault rule {number} does not exist; existing rules: {numbers}")
 
     def remove(self, number: int) -> None:
-        """Take a rule away; what it holds goes on.
+        """Remove a rule, and let held requests continue.
 
         Raises:
-            FaultError: there is none of this number.
+            FaultError: no rule has this number.
         """
         self._remove([self.rule(number)])
 
     def clear(self) -> int:
-        """Take all rules away, and return how many there were; what they hold goes on."""
-        gone = list(self.rules)
-        self._remove(gone)
-        return len(gone)
+        """Remove all rules, let held requests continue, and return the number of rules."""
+        removed = list(self.rules)
+        self._remove(removed)
+        return len(removed)
 
-    def _remove(self, gone: list[Rule]) -> None:
-        for rule in gone:
+    def _remove(self, removed: list[Rule]) -> None:
+        for rule in removed:
             rule.is_removed = True
-            logger.warning("fault rule %d is gone after %d hits", rule.number, rule.hits)
+            logger.warning("fault rule %d was removed after %d hits", rule.number, rule.hits)
         self.rules = [rule for rule in self.rules if not rule.is_removed]
         self._rules_changed()
         now_ms = self._clock_ms()
-        for rule in gone:
-            self.held.rule_gone(rule.number, now_ms)
+        for rule in removed:
+            self.held.rule_removed(rule.number, now_ms)
 
     def _rules_changed(self) -> None:
         conditions = [rule.condition for rule in self.rules]
@@ -197,17 +193,17 @@ class Faults(RuleBeginner):
         self._notify(self)
 
     def release(self, number: int) -> bool:
-        """Let go what a rule holds; it holds what comes later. Returns whether it held anything.
+        """Let requests that a rule holds continue; the rule stays and holds later ones. Return whether it held any.
 
         Raises:
-            FaultError: there is none of this number.
+            FaultError: no rule has this number.
         """
         self.rule(number)
         released = [each.release(number) for each in self._of_threads]
         return self.held.release(number, self._clock_ms()) or any(released)
 
     def held_by(self, number: int) -> int:
-        """How many answers, queues, operations on files and requests to a store a rule holds."""
+        """Return the number of responses, queues, file operations and store requests that a rule holds."""
         return self.held.count(number) + sum(each.count(number) for each in self._of_threads)
 
     @property
@@ -215,43 +211,47 @@ class Faults(RuleBeginner):
         return [each for each in (self.disk, self.store) if each is not None]
 
     def end(self) -> None:
-        """The broker ends: nobody waits any more, and no rule holds anybody else."""
+        """Remove all rules at the end of the broker, and let everything held continue."""
         if self.is_active:
             self.clear()
         self.held.end()
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` has something to do."""
+        """Return the time of the next delayed response, or None."""
         return self.held.next_deadline_ms()
 
     def advance(self, now_ms: int) -> None:
-        """Give the answers whose time has come."""
         self.held.advance(now_ms)
 
     # Groups
 
     def expire_member(self, group: str, member: str | None = None) -> None:
-        """Take a member out of its group as if its session were over; without a member, all of them.
+        """End the session of a member, or of all members.
 
         Raises:
-            FaultError: there is no such group or member.
+            FaultError: the group or the member does not exist.
         """
         if not self._groups.expire_member(group, member, self._clock_ms()):
-            raise FaultError(f"there is no group {group!r}" + ("" if member is None else f" with a member {member!r}"))
+            raise FaultError(
+                f"the group {group!r} " + ("does not exist" if member is None else f"has no member {member!r}")
+            )
 
     def force_rebalance(self, group: str) -> None:
-        """Have the members of a group join again; of a consumer or share group, move to its next epoch.
+        """Make the members of a classic group rejoin, or bump the epoch of a consumer or share group.
 
         Raises:
-            FaultError: there is no such group, or it has no members.
+            FaultError: the group does not exist or has no members.
         """
         if not self._groups.force_rebalance(group, self._clock_ms()):
-            raise FaultError(f"there is no group {group!r} with members")
+            raise FaultError(f"the group {group!r} does not exist or has no members")
 
-    # What a request meets
+    # Requests
 
     def judge(self, subject: Subject) -> list[Rule]:
-        """The rules that strike a request, which is counted; of CorruptCrc those that may, see `Rule.strikes`."""
+        """Count a request, and return the rules that strike it.
+
+        CorruptCrc rules are returned uncounted: whether they strike depends on the response, see `Rule.strikes`.
+        """
         struck = []
         for rule in self.rules:
             condition = rule.condition

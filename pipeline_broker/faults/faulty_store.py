@@ -1,8 +1,4 @@
-"""A store of objects that does what rules say, around another one.
-
-Rules of this file: while no rule is about the store each request pays one test of a flag; what rules do is in
-`store_faults.py`, which is loaded with the first rule.
-"""
+"""An object store that applies fault rules to another one."""
 
 from __future__ import annotations
 
@@ -22,10 +18,10 @@ _Answer = TypeVar("_Answer")
 
 
 class FaultyStore(StoreAround):
-    """See ObjectStore, and the rules of the file.
+    """A wrapper of a store that applies fault rules; without them, a request costs one flag test.
 
     Args:
-        store: the real one.
+        store: the wrapped store.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -34,8 +30,7 @@ class FaultyStore(StoreAround):
 
     @functools.cached_property
     def rules(self) -> StoreFaults:
-        """The rules about the store."""
-        from pipeline_broker.faults.store_faults import StoreFaults  # noqa: PLC0415 - see the rules of the file
+        from pipeline_broker.faults.store_faults import StoreFaults  # noqa: PLC0415 - imported with the first rule
 
         return StoreFaults(self._set_active)
 

@@ -1,8 +1,4 @@
-"""Files that do what rules say: a file system around another one.
-
-Rules of this file: while no rule is about files each write and sync pays one test of a flag, everything else nothing;
-what rules do is in `disk.py`, which is loaded with the first rule.
-"""
+"""A file system that applies fault rules to another one."""
 
 from __future__ import annotations
 
@@ -38,7 +34,7 @@ class _FaultyFile:
         self._file = file
         self._path = path
         self.data_from = file.data_from
-        self.read = file.read  # as they are: no rule is about them
+        self.read = file.read  # rules are about writes and syncs only
         self.read_ahead = file.read_ahead
         self.read_cached = file.read_cached
         self.size_bytes = file.size_bytes
@@ -62,14 +58,14 @@ class _FaultyFile:
 
 
 class FaultyFiles:
-    """A file system whose files do what rules say; see `pipeline_broker.files.file_system.FileSystem`.
+    """A wrapper of a `FileSystem` that applies fault rules; without them, a write or sync costs one flag test.
 
     Args:
-        files: the real one.
-        crash: ends the process; None where that would take more with it than a broker.
+        files: the wrapped file system.
+        crash: ends the process; None if the process is not the broker's own.
 
     Attributes:
-        is_active: there is a rule about files, or somebody is held.
+        is_active: whether a rule about files exists, or an operation is held.
     """
 
     def __init__(self, files: FileSystem, crash: Callable[[], None] | None = None) -> None:
@@ -90,14 +86,12 @@ class FaultyFiles:
 
     @functools.cached_property
     def disk(self) -> DiskFaults:
-        """The rules about files."""
-        from pipeline_broker.faults.disk import DiskFaults  # noqa: PLC0415 - see the rules of the file
+        from pipeline_broker.faults.disk import DiskFaults  # noqa: PLC0415 - imported with the first rule
 
         return DiskFaults(self._crash, self._set_active)
 
     @property
     def can_crash(self) -> bool:
-        """Whether the process may be ended."""
         return self._crash is not None
 
     def _set_active(self, is_active: bool) -> None:

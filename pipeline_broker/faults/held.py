@@ -1,9 +1,4 @@
-"""Answers that rules hold back, and queues that they hold: who waits for what.
-
-Rules of this room: see `names.py`. Whoever is held goes on exactly once: when its time is over and every rule that
-holds it was released, when such a rule goes, when its connection closes, or when the broker ends. The order of the
-answers is not kept here: a slot that is open holds back those behind it.
-"""
+"""Responses and queues that fault rules hold."""
 
 from __future__ import annotations
 
@@ -22,13 +17,13 @@ NEVER_MS = 2**63
 
 @attrs.define(eq=False)
 class HeldAnswer:
-    """An answer that is held back until `due_ms`, and by pauses until they are released.
+    """A response that is held until `due_ms`, and until the rules that pause it are released.
 
     Attributes:
-        request: whose it is.
-        due_ms: not before that.
-        delays: numbers of the rules that say so.
-        pauses: numbers of the rules that must be released before.
+        request: completed with `result` later.
+        due_ms: the earliest time of the response.
+        delays: the numbers of the rules that delay it.
+        pauses: the numbers of the rules that pause it.
     """
 
     request: Request
@@ -39,10 +34,14 @@ class HeldAnswer:
 
 
 class Held:
-    """All that is held.
+    """All responses and queues that the rules of a broker hold.
+
+    Each of them continues exactly once: after its delay and the release of all its rules, when such a rule is removed,
+    or when the broker ends. Closing the connection drops a response. The order of responses is not kept here: an open
+    slot holds back the later responses of its connection.
 
     Args:
-        wake_timer: called when `next_deadline_ms` has become earlier.
+        wake_timer: called when `next_deadline_ms` becomes earlier.
     """
 
     def __init__(self, wake_timer: Callable[[], None]) -> None:
@@ -55,63 +54,61 @@ class Held:
 
     @property
     def answers(self) -> Sequence[HeldAnswer]:
-        """The answers that are held back."""
         return tuple(self._answers)
 
     @property
     def queues(self) -> Mapping[int, int]:
-        """How many queues stand still, by the number of the rule that holds them."""
+        """The number of held queues by rule number."""
         return {number: len(waiting) for number, waiting in self._queues.items()}
 
     def count(self, number: int) -> int:
-        """How many a rule holds."""
         answers = sum(number in answer.delays or number in answer.pauses for answer in self._answers)
         return answers + len(self._queues.get(number, ()))
 
     def hold_answer(
         self, request: Request, result: Final, due_ms: int, delays: Iterable[int], pauses: Iterable[int]
     ) -> None:
-        """Hold an answer back.
+        """Hold a response.
 
         Args:
-            request: whose it is; completed later.
-            result: what it is completed with.
-            due_ms: not before that.
-            delays: numbers of the rules that say so.
-            pauses: numbers of the rules that must be released before.
+            request: completed with `result` later.
+            due_ms: the earliest time of the response.
+            delays: the numbers of the rules that delay it.
+            pauses: the numbers of the rules that pause it.
         """
         earlier = self.next_deadline_ms()
         self._answers.append(HeldAnswer(request, result, due_ms, frozenset(delays), set(pauses)))
+        # The timer sleeps until the earliest deadline that it knows.
         if earlier is None or due_ms < earlier:
             self._wake_timer()
 
-    def hold_queue(self, number: int, go_on: Callable[[], None]) -> None:
-        """A queue stands still until a rule is released."""
-        self._queues.setdefault(number, []).append(go_on)
+    def hold_queue(self, number: int, resume: Callable[[], None]) -> None:
+        """Hold a queue until a rule is released, then call `resume`."""
+        self._queues.setdefault(number, []).append(resume)
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` has something to do."""
+        """Return the time of the next response that no rule pauses, or None."""
         return min((answer.due_ms for answer in self._answers if not answer.pauses), default=None)
 
     def advance(self, now_ms: int) -> None:
-        """Give the answers whose time has come."""
-        self._give([answer for answer in self._answers if not answer.pauses and answer.due_ms <= now_ms])
+        self._complete([answer for answer in self._answers if not answer.pauses and answer.due_ms <= now_ms])
 
     def release(self, number: int, now_ms: int) -> bool:
-        """Let go on who waits for a rule; whether it held anybody."""
+        """Release responses and queues that a rule pauses. Return whether it held any."""
         queues = self._queues.pop(number, [])
         released = [answer for answer in self._answers if number in answer.pauses]
         for answer in released:
             answer.pauses.discard(number)
         self.advance(now_ms)
+        # A released response can have a delay left, which counts as a deadline only from now.
         if released:
             self._wake_timer()
-        for go_on in queues:
-            go_on()
+        for resume in queues:
+            resume()
         return bool(queues or released)
 
-    def rule_gone(self, number: int, now_ms: int) -> None:
-        """The same, and answers that the rule delays are given now."""
+    def rule_removed(self, number: int, now_ms: int) -> None:
+        """Release responses and queues that a rule pauses or delays."""
         for answer in self._answers:
             if number in answer.delays:
                 answer.due_ms = now_ms
@@ -119,19 +116,19 @@ class Held:
         self.advance(now_ms)
 
     def end(self) -> None:
-        """Let everybody go on now."""
         queues, self._queues = self._queues, {}
-        self._give(list(self._answers))
+        self._complete(list(self._answers))
         for waiting in queues.values():
-            for go_on in waiting:
-                go_on()
+            for resume in waiting:
+                resume()
 
     def connection_closed(self, session: Any) -> None:
-        """Forget the answers of a connection; a queue that one of its requests holds stays as it is."""
+        """Drop the responses of a connection. A queue that one of its requests holds stays held."""
         self._answers = [answer for answer in self._answers if answer.request.connection.session is not session]
 
-    def _give(self, answers: list[HeldAnswer]) -> None:
-        gone = set(answers)
-        self._answers = [answer for answer in self._answers if answer not in gone]
+    def _complete(self, answers: list[HeldAnswer]) -> None:
+        # Remove them before they are completed, so that each is completed once.
+        completed = set(answers)
+        self._answers = [answer for answer in self._answers if answer not in completed]
         for answer in answers:
             answer.request.complete(answer.result)

@@ -1,9 +1,4 @@
-"""Names that rules are made of, checked when a rule is made.
-
-Rules of this room: synchronous, sans-IO, time passed in. A rule says when, an effect says what; who carries an effect
-out stands outside (`apis/faulty_requests.py`, `disk.py`). Whatever is wrong with a rule is one FaultError with one
-line that names what there is.
-"""
+"""Names in fault rules: APIs, coordinators, Kafka's errors and system errors."""
 
 from __future__ import annotations
 
@@ -14,10 +9,8 @@ from pipeline_broker.wire.registry import API_KEYS, ApiKey
 
 __all__ = ["COORDINATORS", "FaultError", "api_keys", "choice", "error_code", "system_error"]
 
-NEAREST_MAX = 3
-"""Names that begin as the wrong one does and are offered in its place."""
-LISTED_MAX = 12
-"""Names that one line lists; of more only the nearest are named."""
+NEAREST_MAX = 3  # suggestions with the same beginning
+LISTED_MAX = 12  # longer lists are not part of an error
 
 COORDINATORS: dict[str, frozenset[int]] = {
     "GroupCoordinator": frozenset(
@@ -42,31 +35,29 @@ COORDINATORS: dict[str, frozenset[int]] = {
         }
     ),
 }
-"""Names that stand for all that members and producers ask their coordinator, once FindCoordinator has named it."""
+"""Names for all requests that members and producers send to their coordinator, apart from FindCoordinator."""
 
 _BY_NAME = {api.name: frozenset({int(api.key)}) for api in API_KEYS.values() if api.versions}
 
 
 class FaultError(ValueError):
-    """A rule cannot be made, or there is none of that number; the text is one line.
+    """A rule is invalid, or no rule has the given number; the text is one line.
 
     Attributes:
-        key: of the rule as it is written, where one is to blame.
+        key: the key of the rule that is invalid, if one is.
     """
 
     key: str | None = None
 
 
 def choice(kind: str, name: str, names: Collection[str]) -> str:
-    """A name as it is written among `names`, whatever its case.
+    """Return the entry of `names` that equals `name` in any case.
 
     Args:
-        kind: what it is a name of, for the error.
-        name: as it was given.
-        names: those that there are.
+        kind: describes the names in the error.
 
     Raises:
-        FaultError: it is none of them.
+        FaultError: no entry equals it; the text suggests near ones.
     """
     import difflib  # noqa: PLC0415 - for wrong names only
 
@@ -78,36 +69,36 @@ def choice(kind: str, name: str, names: Collection[str]) -> str:
     nearest = nearest or difflib.get_close_matches(name.casefold(), folded, 1)
     hint = f"; did you mean {' or '.join(folded[each] for each in nearest)}?" if nearest else ""
     if not nearest or len(names) <= LISTED_MAX:
-        hint += f"; there are {', '.join(sorted(names))}"
-    raise FaultError(f"there is no {kind} {name!r}{hint}")
+        hint += f"; use one of {', '.join(sorted(names))}"
+    raise FaultError(f"unknown {kind} {name!r}{hint}")
 
 
 def api_keys(name: str) -> tuple[str, frozenset[int]]:
-    """The name of an API, or of a coordinator, as Kafka writes it, with the keys that it stands for.
+    """Return the name of an API or coordinator in Kafka's spelling, and the API keys that it stands for.
 
     Raises:
-        FaultError: there is none of this name.
+        FaultError: the name is unknown.
     """
     found = choice("API", name, [*_BY_NAME, *COORDINATORS])
     return found, COORDINATORS.get(found) or _BY_NAME[found]
 
 
 def error_code(name: str) -> ErrorCode:
-    """An error by Kafka's name.
+    """Return an error by Kafka's name.
 
     Raises:
-        FaultError: there is none of this name, or it is none.
+        FaultError: the name is unknown, or NONE.
     """
     return ErrorCode[choice("error", name, [code.name for code in ErrorCode if code is not ErrorCode.NONE])]
 
 
 def system_error(name: str) -> int:
-    """The number of an error of the system, such as EIO.
+    """Return the number of a system error, such as EIO.
 
     Raises:
-        FaultError: there is none of this name.
+        FaultError: the name is unknown.
     """
     import errno  # noqa: PLC0415 - for rules about files only
 
-    number: int = getattr(errno, choice("error of the system", name, list(errno.errorcode.values())))
+    number: int = getattr(errno, choice("system error", name, list(errno.errorcode.values())))
     return number

@@ -1,9 +1,4 @@
-"""A rule: which requests or operations it is about, which of them it strikes, and what becomes of those.
-
-Rules of this room: see `names.py`. What matches is counted from 1, by each rule for itself, whatever other rules do; of
-what matches `nth`, `every`, `p` and `times` choose what is struck. What `p` chooses is drawn from the rule's own
-generator, so that the same seed and the same order of requests give the same faults.
-"""
+"""A fault rule: its condition, the choice of matches that it strikes, and its counts."""
 
 from __future__ import annotations
 
@@ -33,19 +28,18 @@ __all__ = [
 ]
 
 OPERATIONS = ("sync", "write")
-"""What a file is asked for that a rule may be about."""
+"""The file operations that a rule can be about."""
+# The segments that acknowledgements wait for. The spare segment, which is prepared in advance, has another name.
 JOURNAL = "*/journal/*.segment"
-"""What an acknowledgement waits for; not the spare that is prepared meanwhile."""
 STORE_OPERATIONS: Mapping[str, frozenset[str]] = {
     "put": frozenset({"create", "replace", "upload"}),
     "get": frozenset({"read", "read_end"}),
     **{name: frozenset({name}) for name in ("create", "replace", "upload", "list", "delete")},
 }
-"""What a store is asked for that a rule may be about, each with the operations that it stands for."""
+"""The store requests that a rule can be about, with the operations that each stands for."""
 SEED_MAX = 2**32 - 1
 
 Origin: TypeAlias = Literal["file", "command line", "Python", "dashboard"]
-"""Where a rule came from."""
 
 
 def _api_name(name: str) -> str:
@@ -57,28 +51,28 @@ def _operation(name: str) -> str:
 
 
 def _store_operation(name: str) -> str:
-    return choice("request to a store", name, STORE_OPERATIONS)
+    return choice("store request", name, STORE_OPERATIONS)
 
 
 def _shown(value: object) -> str:
-    """A value in a line; what cannot be seen, ends the line or turns its direction is escaped."""
     text = str(value)
+    # Topic and group names come from clients: escape line breaks, invisible characters and changes of direction.
     return text if text.isprintable() else ascii(text)
 
 
 @attrs.frozen(kw_only=True)
 class Choice:
-    """Which of the requests that match are struck.
+    """The matches that a rule strikes.
 
     Args:
-        nth: only this one, counted from 1.
-        every: each so many-th.
-        p: each with this chance, above 0 and at most 1.
-        times: at most so many in all.
-        seed: of the generator of `p`; drawn where it is not given.
+        nth: only this match, counted from 1.
+        every: every `every`-th match.
+        p: each match with this probability, above 0 and at most 1.
+        times: at most this many matches.
+        seed: of the random generator of `p`, 0 to 2**32 - 1. Drawn at random if missing.
 
     Raises:
-        FaultError: they are out of range, or contradict each other.
+        FaultError: a value is out of range, or two contradict each other.
     """
 
     nth: int | None = None
@@ -91,35 +85,35 @@ class Choice:
         for name in ("nth", "every", "times"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise FaultError(f"{name} counts from 1, and is {value}")
+                raise FaultError(f"{name} must be at least 1, not {value}")
         if self.nth is not None and (self.every is not None or self.times is not None):
-            raise FaultError("nth names one request: every and times make no sense beside it")
+            raise FaultError("nth selects a single request; remove every and times")
         if self.p is not None and not 0 < self.p <= 1:
-            raise FaultError(f"p is a chance above 0 and at most 1, not {self.p:g}")
+            raise FaultError(f"p must be above 0 and at most 1, not {self.p:g}")
         if self.seed is not None and self.p is None:
-            raise FaultError("seed is that of p, which is not given")
+            raise FaultError("seed has an effect only with p; add p or remove seed")
         if self.seed is not None and not 0 <= self.seed <= SEED_MAX:
             raise FaultError(f"seed must be from 0 to {SEED_MAX}")
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether the same requests, in the same order, are struck each time."""
+        """True if the same requests in the same order give the same faults."""
         return self.p is None or self.p == 1 or self.seed is not None
 
 
 @attrs.frozen(kw_only=True)
 class RequestCondition:
-    """Which requests a rule is about; what is None does not matter.
+    """The requests that a rule is about; None matches everything.
 
     Args:
-        api: Kafka's name of the request, or that of a coordinator (see COORDINATORS).
-        topic: that the request names; of a fetch also one that its session has.
-        partition: of that topic, or of any.
-        client_id: of the client.
-        group: that the request names.
+        api: Kafka's name of the request, such as "Produce", or a coordinator's (see COORDINATORS).
+        topic: a topic that the request names, or of a fetch, that its session contains.
+        partition: a partition of `topic`, or without `topic`, of any topic.
+        client_id: the client id of the request.
+        group: a group that the request names.
 
     Raises:
-        FaultError: there is no such API.
+        FaultError: the API is unknown.
     """
 
     api: str = attrs.field(converter=_api_name)
@@ -133,7 +127,7 @@ class RequestCondition:
         object.__setattr__(self, "keys", api_keys(self.api)[1])
 
     def matches(self, subject: Subject) -> bool:
-        """Whether a request is meant; looks into the request itself last, and only where it must."""
+        """Return whether a request matches. The request is decoded only if the header does not decide."""
         if subject.api not in self.keys or self.client_id not in (None, subject.client_id):
             return False
         if self.group is not None and self.group not in subject.groups:
@@ -150,21 +144,20 @@ class RequestCondition:
 
 @attrs.frozen(kw_only=True)
 class DiskCondition:
-    """Which operations on files a rule is about.
+    """The file operations that a rule is about.
 
     Args:
         disk: one of OPERATIONS.
-        path: a pattern of the shell that the whole path must match; the journal's segments unless given.
+        path: a shell pattern for the whole path. The default matches the journal's segments.
 
     Raises:
-        FaultError: there is no such operation.
+        FaultError: the operation is unknown.
     """
 
     disk: str = attrs.field(converter=_operation)
     path: str = JOURNAL
 
     def matches(self, operation: str, path: str) -> bool:
-        """Whether an operation is meant."""
         return operation == self.disk and fnmatchcase(path, self.path)
 
     def __str__(self) -> str:
@@ -173,22 +166,20 @@ class DiskCondition:
 
 @attrs.frozen(kw_only=True)
 class StoreCondition:
-    """Which requests to the store of objects a rule is about.
+    """The requests to the object store that a rule is about.
 
     Args:
         store: one of STORE_OPERATIONS.
-        name: a pattern of the shell that the whole name of the object must match, of `list` the prefix; all unless
-            given.
+        name: a shell pattern for the whole name of the object, or for the prefix of a `list`. The default matches all.
 
     Raises:
-        FaultError: there is no such request.
+        FaultError: the request is unknown.
     """
 
     store: str = attrs.field(converter=_store_operation)
     name: str = "*"
 
     def matches(self, operation: str, name: str) -> bool:
-        """Whether a request is meant."""
         return operation in STORE_OPERATIONS[self.store] and fnmatchcase(name, self.name)
 
     def __str__(self) -> str:
@@ -199,20 +190,20 @@ Condition: TypeAlias = RequestCondition | DiskCondition | StoreCondition
 
 
 class Rule:
-    """One rule of a broker, with what it did so far.
+    """A fault rule of a broker, with its counts.
 
     Args:
-        number: by which it is removed and released; no other rule of the broker ever has it.
-        condition: what it is about.
-        choice: what of that it strikes.
-        effect: what becomes of it.
-        origin: where it came from.
+        number: identifies the rule; a broker never reuses it.
+        condition: the requests or operations that the rule is about.
+        choice: which of them it strikes.
+        effect: applied to a struck request or operation.
+        origin: where the rule was made.
 
     Attributes:
-        seed: of the generator of `p`, also where none was given; None without `p`.
-        matched: requests or operations that it was about.
-        hits: those that it struck.
-        is_removed: it does nothing any more.
+        seed: of the generator of `p`, given or drawn. None without `p`.
+        matched: the number of matching requests or operations so far.
+        hits: the number of struck ones.
+        is_removed: whether the rule was removed.
     """
 
     def __init__(
@@ -231,16 +222,17 @@ class Rule:
         self.seed: int | None = None
         if choice.p is not None:
             self.seed = random.SystemRandom().randint(0, SEED_MAX) if choice.seed is None else choice.seed
-        self._generator = random.Random(self.seed)  # noqa: S311 - it shall be repeatable
+        self._generator = random.Random(self.seed)  # noqa: S311 - repeatable, not secret
         self.matched = 0
         self.hits = 0
         self.is_removed = False
 
     def strikes(self) -> bool:
-        """Count one more that matches; whether it is struck."""
+        """Count a match, and return whether the rule strikes it."""
         self.matched += 1
         choice = self.choice
-        is_drawn = choice.p is None or self._generator.random() < choice.p  # drawn for each, so that others do not move
+        # Draw for every match, so that other choices do not shift the sequence of a seed.
+        is_drawn = choice.p is None or self._generator.random() < choice.p
         struck = (
             is_drawn
             and choice.nth in (None, self.matched)
@@ -253,7 +245,7 @@ class Rule:
 
     @property
     def chosen(self) -> str:
-        """How often it strikes, as it is written; empty where it strikes all."""
+        """The choice as text, with the seed if it was drawn; empty if every match is struck."""
         said = [f"{name}={value}" for name, value in attrs.asdict(self.choice).items() if value is not None]
         if self.seed is not None and self.choice.seed is None:
             said.append(f"seed={self.seed} (drawn)")

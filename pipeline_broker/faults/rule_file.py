@@ -1,8 +1,4 @@
-"""A file of rules: TOML with a table `[[rule]]` for each.
-
-Rules of this file: as of `names.py`. Whatever is wrong is one line that begins with the file and the line in it. TOML's
-parser tells no lines but for its own errors, so the line of a key is looked for in the text.
-"""
+"""Files of fault rules: TOML with a `[[rule]]` table per rule."""
 
 from __future__ import annotations
 
@@ -22,10 +18,10 @@ FILE_BYTES_MAX = 1 << 20
 
 
 def read_rules(path: Path) -> list[RuleParts]:
-    """The rules of a file.
+    """Read the rules of a file.
 
     Raises:
-        FaultError: it cannot be read, or holds something else than rules.
+        FaultError: the file cannot be read, or a rule is invalid. The text begins with the path and the line.
     """
     try:
         text = read_bounded(path, FILE_BYTES_MAX)[0].decode()
@@ -35,17 +31,17 @@ def read_rules(path: Path) -> list[RuleParts]:
         raise FaultError(f"cannot read {path}: it is not UTF-8 text") from None
     try:
         document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also a number of too many digits, and tables too deep
+    except (ValueError, RecursionError) as error:  # includes numbers with too many digits and deeply nested tables
         found = TOML_LINE.fullmatch(str(error))
         raise FaultError(f"{path}:{found['line']}: {found['what']}" if found else f"{path}: {error}") from None
     lines = text.splitlines()
     for key in document:
         if key != "rule":
-            raise FaultError(f"{path}:{_line_of(lines, key, 0)}: there is no {key!r}; a file holds [[rule]] tables")
+            raise FaultError(f"{path}:{_line_of(lines, key, 0)}: unknown key {key!r}; use only [[rule]] tables")
     rules = document.get("rule", [])
     starts = [number for number, line in enumerate(lines) if HEADER.match(line)]
     if not isinstance(rules, list) or len(starts) != len(rules):
-        raise FaultError(f"{path}: each rule is a table of its own that begins with [[rule]]")
+        raise FaultError(f"{path}: start each rule with a line [[rule]]")
     return [_parse(path, lines, start, fields) for start, fields in zip(starts, rules, strict=True)]
 
 
@@ -58,6 +54,7 @@ def _parse(path: Path, lines: list[str], start: int, fields: dict[str, object]) 
 
 
 def _line_of(lines: list[str], key: str, start: int) -> int:
-    """The line, from 1, where a key is set behind the line `start`."""
+    """Return the number, from 1, of the line that sets a key at or after the index `start`."""
+    # tomllib reports lines only for syntax errors, so search the text for the key.
     wanted = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
     return next((number for number in range(start, len(lines)) if wanted.match(lines[number])), start) + 1

@@ -1,8 +1,8 @@
-"""Rules as people write them: names and values, in a file or on the command line.
+"""Parsing of fault rules from names and values, in a file or on the command line.
 
-Rules of this file: as of `names.py`. A rule says what it is about (`api`, `disk` or `store`, and what narrows that),
-which of it is struck, and one effect, whose key is the effect and whose value is its argument. Values are what TOML
-gives, or texts; a time is a text such as "200ms" or "1s", or a number of milliseconds.
+A rule has a subject (`api`, `disk` or `store`), keys that narrow it, a choice, and one effect. The key of an effect is
+its name, and the value its argument. Values are those of TOML, or texts. A time is a text such as "200ms" or "1s", or a
+number of milliseconds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _number(value: object) -> int:
 
 def _chance(value: object) -> float:
     try:
-        return float(value)  # type: ignore[arg-type]  # what it does not take is said below
+        return float(value)  # type: ignore[arg-type]  # TypeError is handled below
     except (TypeError, ValueError):
         raise FaultError(f"needs a number, not {value!r}") from None
 
@@ -89,8 +89,7 @@ CHOICE_KEYS: Mapping[str, Callable[[object], Any]] = {
     "p": _chance,
     "seed": _number,
 }
-WHEN = "when"
-"""The second argument of an error."""
+WHEN = "when"  # the second argument of an error
 
 
 def _flag(effect: Callable[[], Effect]) -> Callable[[object, str | None], Effect]:
@@ -130,80 +129,76 @@ SUBJECTS: Mapping[str, tuple[Mapping[str, Callable[[object], Any]], Mapping[str,
     "disk": (DISK_KEYS, DISK_EFFECTS, DiskCondition),
     "store": (STORE_KEYS, STORE_EFFECTS, StoreCondition),
 }
-"""What a rule may be about, with the keys that narrow it, its effects, and its condition."""
+"""Keys of subjects, each with the keys that narrow it, its effects, and its condition."""
 KEYS = tuple(
     dict.fromkeys([*(key for keys, effects, _ in SUBJECTS.values() for key in (*keys, *effects)), *CHOICE_KEYS, WHEN])
 )
 
 
 @contextlib.contextmanager
-def _blaming(key: str, *, is_named: bool = False) -> Iterator[None]:
-    """What is wrong in the body is the fault of a key, which the line names unless it does so already."""
+def _naming_key(key: str, *, is_named: bool = False) -> Iterator[None]:
+    """Attribute a FaultError of the body to a key. Prefix the message with the key, unless `is_named`."""
     try:
         yield
     except FaultError as error:
-        blamed = FaultError(str(error) if is_named else f"{key} {error}")
-        blamed.key = key
-        raise blamed from None
+        with_key = FaultError(str(error) if is_named else f"{key} {error}")
+        with_key.key = key
+        raise with_key from None
 
 
 def _converted(fields: Mapping[str, object], keys: Mapping[str, Callable[[object], Any]]) -> dict[str, Any]:
-    """Those of the fields that have one of these keys, each converted."""
     found = {}
     for key in fields.keys() & keys.keys():
-        with _blaming(key):
+        with _naming_key(key):
             found[key] = keys[key](fields[key])
     return found
 
 
 def parse_rule(fields: Mapping[str, object]) -> RuleParts:
-    """The parts of a rule.
-
-    Args:
-        fields: its names and values; see the rules of the file.
+    """Parse a rule of names and values.
 
     Raises:
-        FaultError: they make no rule.
+        FaultError: the rule is invalid.
     """
     for key in fields:
-        with _blaming(key, is_named=True):
+        with _naming_key(key, is_named=True):
             choice("key", key, KEYS)
     about = [key for key in SUBJECTS if key in fields]
     if len(about) != 1:
         raise FaultError(
-            "a rule is about api = a request's name, disk = sync or write, or store = put, get, ...: one of them"
+            "a rule needs exactly one of api = a request's name, disk = sync or write, or store = put, get, ..."
         )
     condition_keys, effect_keys, kind = SUBJECTS[about[0]]
     effects = [key for key in fields if key in effect_keys]
     if len(effects) != 1:
-        found = f"there are {', '.join(effects)}" if effects else "there is none"
-        raise FaultError(f"a rule has one effect of {', '.join(effect_keys)}; {found}")
+        found = ", ".join(effects) or "none"
+        raise FaultError(f"a rule needs exactly one effect of {', '.join(effect_keys)}; this one has {found}")
     (effect_key,) = effects
     second = {WHEN} if effect_key == "error" and kind is RequestCondition else set()
     for key in fields:
         if key not in {*condition_keys, *CHOICE_KEYS, effect_key, *second}:
-            with _blaming(key):
-                raise FaultError(f"makes no sense in a rule about {about[0]} with the effect {effect_key}")
+            with _naming_key(key):
+                raise FaultError(f"does not apply to a rule about {about[0]} with the effect {effect_key}; remove it")
     named = _converted(fields, condition_keys)
     chosen = Choice(**_converted(fields, CHOICE_KEYS))
     when = _converted(fields, {WHEN: _text}).get(WHEN)
-    with _blaming(about[0], is_named=True):
+    with _naming_key(about[0], is_named=True):
         condition = kind(**named)
-    with _blaming(effect_key, is_named=True):
+    with _naming_key(effect_key, is_named=True):
         return condition, chosen, effect_keys[effect_key](fields[effect_key], when)
 
 
 def parse_arguments(arguments: Sequence[str]) -> RuleParts:
-    """The parts of a rule that was written as NAME=VALUE texts; a name alone means `true`.
+    """Parse a rule of NAME=VALUE texts; a NAME alone means `true`.
 
     Raises:
-        FaultError: they make no rule.
+        FaultError: the rule is invalid.
     """
     fields: dict[str, object] = {}
     for argument in arguments:
         key, separator, value = argument.partition("=")
         key = key.strip().replace("-", "_")
         if key in fields:
-            raise FaultError(f"{key!r} is given twice")
+            raise FaultError(f"{key!r} is given twice; remove one of them")
         fields[key] = value.strip() if separator else True
     return parse_rule(fields)

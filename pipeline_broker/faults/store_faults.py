@@ -1,8 +1,4 @@
-"""What rules do to requests to a store of objects: fail them, lose their answers, begin them later, hold them.
-
-Rules of this file: as of `thread_rules.py`. A request that gets no answer is what it is to a client of a bucket: a
-writing under a condition is unsure, anything else unavailable.
-"""
+"""Fault rules about requests to the object store."""
 
 from __future__ import annotations
 
@@ -25,23 +21,23 @@ _INJECTED = "a fault rule"
 
 
 class StoreFaults(ThreadRules[StoreCondition]):
-    """The rules about a store, and who waits because of them.
+    """The rules about the store: failures, lost answers, delays, pauses and outages.
 
     Args:
-        set_active: called with whether there is something to ask; the store asks only then.
-        clock: seconds that never go back.
+        set_active: receives whether the store must call these rules.
+        clock: monotonic seconds.
     """
 
     def __init__(self, set_active: Callable[[bool], None], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(StoreCondition, set_active)
         self._clock = clock
-        self._outages: dict[int, float] = {}  # of each rule that has begun one, when it ends
+        self._outages: dict[int, float] = {}  # end of the outage by rule number
 
     def ask(self, request: StoreRequest, send: Callable[[], _Answer]) -> _Answer:
-        """Send a request, or not, as the rules say.
+        """Send a request as the rules decide.
 
         Raises:
-            ObjectStoreError: a rule wants it so, or the store does.
+            ObjectStoreError: a rule strikes the request, or the store fails.
         """
         if self._is_out():
             raise _no_answer(request)
@@ -71,4 +67,5 @@ class StoreFaults(ThreadRules[StoreCondition]):
 
 
 def _no_answer(request: StoreRequest) -> store.ObjectStoreError:
+    # The error of a bucket's client: without an answer, a conditional write may have succeeded.
     return (store.Unsure if request.operation in _CONFLICTS else store.Unavailable)(_INJECTED)

@@ -1,7 +1,7 @@
-"""What a request is about: its API, who asks, and the groups, topics and partitions that it names.
+"""The parts of a request that fault rules compare: API, client, groups, topics and partitions.
 
-Rules of this room: see `names.py`. The body is decoded when a rule asks for what is in it, and names are found by the
-shape that Kafka gives all its messages: arrays of topics with their name or id, and in these arrays of partitions.
+Names are found by the common shape of Kafka's messages: arrays of topics with a name or id, which contain arrays of
+partitions.
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ from pipeline_broker.wire.registry import ApiKey
 
 __all__ = ["Subject", "groups_of", "partition_number", "partitions_of"]
 
+# Fields of requests and responses that hold topics. Topics that a fetch session forgets do not count.
 TOPIC_ARRAYS = frozenset({"topics", "topic_data", "topic_partitions", "v3_and_below_topics"})
-"""Fields that hold topics, of requests and of responses; topics that a session shall forget are none of them."""
 TOPIC_NAMES = ("name", "topic", "topic_name")
 TEXT_ARRAYS = frozenset({"topic_names", "subscribed_topic_names"})
 PARTITION_ARRAYS = ("partitions", "partition_data", "partition_indexes")
 PARTITION_NUMBERS = ("index", "partition", "partition_index")
 GROUP_ARRAYS = frozenset({"groups", "group_ids", "groups_names"})
-GROUP_KEY_TYPE = 0
-"""Of FindCoordinator: the key is the id of a group."""
-NO_PARTITION = -1
-"""Of a topic that is named as a whole."""
+GROUP_KEY_TYPE = 0  # FindCoordinator: the key is a group id
+NO_PARTITION = -1  # a topic that is named without partitions
 
 
 class Subject:
-    """One request as rules see it, and as functions that rules call see it.
+    """A request as rules and their functions see it. The body is decoded on first use.
 
     Args:
-        client_id: from the header; None when null.
-        connection: number of the connection, from 0.
-        read: gives the request, decoded; called once, when it is needed.
-        topic_name: the name of a topic by its id; None where there is none.
-        session_partitions: what the fetch session of an id reads, as (name, id, partition).
+        api: the API key.
+        client_id: from the header; None if it is null.
+        connection: the number of the connection, from 0.
+        read: decodes the request; called at most once.
+        topic_name: returns the name for a topic id, or None.
+        session_partitions: returns the (name, id, partition) triples of a fetch session by its id.
     """
 
     def __init__(
@@ -66,12 +65,14 @@ class Subject:
 
     @functools.cached_property
     def groups(self) -> frozenset[str]:
-        """The groups that it names."""
         return frozenset(groups_of(self.message, self.api))
 
     @functools.cached_property
     def partitions(self) -> frozenset[tuple[str, int]]:
-        """The topics that it names with their partitions, -1 where it names a topic as a whole."""
+        """The (topic, partition) pairs in the request.
+
+        The partition is -1 for a topic that is named without partitions.
+        """
         message = self.message
         found = set(partitions_of(message, self._topic_name))
         if type(message) is FetchRequest and message.session_epoch > 0:
@@ -80,12 +81,11 @@ class Subject:
         return frozenset(found)
 
     def names_partition(self, topic: str | None, partition: int | None) -> bool:
-        """Whether it names this partition, or where one of both is None, any of that topic or number."""
+        """Return whether the request names a partition; None matches any topic or any number."""
         return any(topic in (None, name) and partition in (None, number) for name, number in self.partitions)
 
 
 def groups_of(message: Any, api: int) -> Iterator[str]:
-    """The ids of groups in a request."""
     if api == ApiKey.FIND_COORDINATOR:
         if message.key_type == GROUP_KEY_TYPE:
             yield from (message.coordinator_keys or [message.key])
@@ -99,7 +99,7 @@ def groups_of(message: Any, api: int) -> Iterator[str]:
 
 
 def partitions_of(message: Any, topic_name: Callable[[bytes], str | None]) -> Iterator[tuple[str, int]]:
-    """The partitions in a message, see `Subject.partitions`."""
+    """Yield the partitions in a message, see `Subject.partitions`."""
     for field in attrs.fields(type(message)):
         value = getattr(message, field.name)
         if field.name in TEXT_ARRAYS:
@@ -128,5 +128,5 @@ def _partitions_of_topic(topic: Any, topic_name: Callable[[bytes], str | None]) 
 
 
 def partition_number(partition: Any) -> int:
-    """The number of a partition, whatever the field is called."""
+    """Return the number of a partition, which has a different field name in each API."""
     return next((getattr(partition, name) for name in PARTITION_NUMBERS if hasattr(partition, name)), NO_PARTITION)

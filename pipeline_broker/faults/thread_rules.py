@@ -1,9 +1,4 @@
-"""Rules about what threads do: which of them strike, and who waits because of them.
-
-Rules of this file: as of `names.py`, but that its methods are called by the threads that write, read and archive: what
-they share is behind one lock, and nobody waits while he holds it. A pause and a delay end when their rule goes,
-whatever time they had left.
-"""
+"""Fault rules about operations of threads: the choice of operations, pauses and delays."""
 
 from __future__ import annotations
 
@@ -18,7 +13,7 @@ from pipeline_broker.faults.rule import Rule
 __all__ = ["PAUSE_SECONDS_MAX", "ThreadRules"]
 
 PAUSE_SECONDS_MAX = 3600.0
-"""The longest that an operation is held, should nobody release it."""
+"""The longest time that an operation is held without a release."""
 
 
 class _Condition(Protocol):
@@ -29,11 +24,14 @@ Kind = TypeVar("Kind", bound=_Condition)
 
 
 class ThreadRules(Generic[Kind]):
-    """See the rules of the file.
+    """The rules about one kind of operation, called by the threads that write, read and archive.
+
+    One lock protects the shared state, and no thread waits while it holds the lock. Pauses and delays end when their
+    rule is removed.
 
     Args:
-        kind: of the conditions that are meant.
-        set_active: called with whether there is something to ask; those who ask do so only then.
+        kind: the class of the conditions.
+        set_active: receives whether threads must call these rules. Otherwise they skip the call.
     """
 
     def __init__(self, kind: type[Kind], set_active: Callable[[bool], None]) -> None:
@@ -45,39 +43,39 @@ class ThreadRules(Generic[Kind]):
         self._waiting: Counter[int] = Counter()
 
     def follow(self, rules: Sequence[Rule]) -> None:
-        """Act on these rules from now on; who was held by another one goes on."""
+        """Replace the rules; operations that a removed rule holds continue."""
         numbers = {rule.number for rule in rules}
         with self._lock:
             self._rules = tuple(
                 (condition, rule) for rule in rules if isinstance(condition := rule.condition, self._kind)
             )
             self._followed(numbers)
-            gone = [self._gates.pop(number) for number in set(self._gates) - numbers]
-            self._look()
-        for gate in gone:
+            removed = [self._gates.pop(number) for number in set(self._gates) - numbers]
+            self._update_active()
+        for gate in removed:  # a delay also ends with its rule
             gate.set()
 
     def count(self, number: int) -> int:
-        """How many operations a rule holds."""
         with self._lock:
             return self._waiting[number]
 
     def release(self, number: int) -> bool:
-        """Let go what a rule holds; whether it held anything."""
+        """Let operations that a rule holds continue. Return whether it held any."""
         with self._lock:
             gate = self._gates.pop(number, None)
             is_held = self._waiting[number] > 0
             self._released(number)
-            self._look()
+            self._update_active()
+        # Open the gate without the lock, which the waiting thread takes next.
         if gate is not None:
             gate.set()
         return is_held
 
-    def _look(self) -> None:
+    def _update_active(self) -> None:
         self._set_active(self._is_wanted())
 
     def _strike(self, operation: str, name: str) -> list[Rule]:
-        """The rules that strike an operation, which is counted; returns when it may begin."""
+        """Count an operation, wait for its pauses and delays, and return the rules that strike it."""
         with self._lock:
             struck = [rule for about, rule in self._rules if about.matches(operation, name) and rule.strikes()]
             waits = [
@@ -88,22 +86,21 @@ class ThreadRules(Generic[Kind]):
             waits += [(number, PAUSE_SECONDS_MAX) for number in self._also_held_by(operation, name)]
             gates = [self._gates.setdefault(number, threading.Event()) for number, _ in waits]
             self._waiting.update(number for number, _ in waits)
+        # Wait without the lock: `release` needs it to open a gate.
         for gate, (number, seconds) in zip(gates, waits, strict=True):
             gate.wait(seconds)
             with self._lock:
                 self._waiting[number] -= 1
         return struck
 
-    # For those who have more; called with the lock held
+    # Hooks for subclasses, called with the lock held
 
     def _followed(self, numbers: set[int]) -> None:
-        """The rules are others; these are the numbers of all."""
+        """React to a change of the rules; `numbers` are those of all rules of the broker."""
 
-    def _released(self, number: int) -> None:
-        """What a rule holds is let go."""
+    def _released(self, number: int) -> None: ...
 
-    def _also_held_by(self, operation: str, name: str) -> Sequence[int]:  # noqa: ARG002 - for those who have more
-        """Further rules that hold an operation."""
+    def _also_held_by(self, operation: str, name: str) -> Sequence[int]:  # noqa: ARG002 - used by subclasses
         return ()
 
     def _is_wanted(self) -> bool:

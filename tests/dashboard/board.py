@@ -1,4 +1,4 @@
-"""A dashboard over loopback, of a broker without network, whose commits are durable at once; and a raw client of it."""
+"""A dashboard on the loopback interface, of a broker without network and with immediate commits; and a raw client."""
 
 import contextlib
 import json
@@ -23,11 +23,11 @@ SECONDS_MAX = 20
 
 
 class Board:
-    """See the file; topic `t` has four partitions."""
+    """A broker with a topic `t` of four partitions, and its dashboard."""
 
     def __init__(self, *settings, desk=None, beside=None, principal=None, is_read_only=False):
         self.desk = desk or GroupDesk(*settings)
-        self.server = SocketServer(PIPELINED, None, MemoryStorage())  # it is asked for its statistics, and does not run
+        self.server = SocketServer(PIPELINED, None, MemoryStorage())  # it serves statistics and does not run
         self.server.submit = self._submit
         self.observed, self.is_alone = [], True
         session = Session(host="127.0.0.1", listener="DASHBOARD", is_trusted=principal is None)
@@ -83,7 +83,7 @@ class Board:
 
     @property
     def bearer(self):
-        """The header with the token; none where none is asked for."""
+        """The header with the token, if the dashboard needs one."""
         _, separator, token = self.link.partition("?token=")
         return (f"Authorization: Bearer {token}",) if separator else ()
 
@@ -99,12 +99,12 @@ class Board:
 
     @contextlib.asynccontextmanager
     async def watching(self, target, **more):
-        """The events of a stream."""
+        """Yield the events of a stream."""
         async with await self.connect("GET", target, **more) as stream:
             yield Events(stream)
 
     async def exchange(self, method, target, *headers, body=b"", host=None):
-        """Status, headers and body of an answer."""
+        """Return the status, headers and body of a response."""
         async with await self.connect(method, target, headers, body, host) as stream:
             received = b"".join([bytes(data) async for data in stream])
         head, _, content = received.partition(b"\r\n\r\n")
@@ -112,7 +112,7 @@ class Board:
         return int(status.split()[1]), dict(line.lower().split(": ", 1) for line in lines), content
 
     async def get(self, target, *headers):
-        """What a page would get as JSON."""
+        """Return the JSON of an address."""
         status, _, content = await self.exchange("GET", target, *self.bearer, *headers)
         assert status == 200, content
         return json.loads(content)
@@ -124,14 +124,14 @@ class Board:
 
 
 class Events:
-    """The events of a stream one by one; chunks of HTTP, one for each, are read past."""
+    """Reads the events of a stream; each is an HTTP chunk."""
 
     def __init__(self, stream):
         self._stream = stream
         self._received = b""
 
     async def next(self):
-        """The name and content of the next one."""
+        """Return the name and content of the next event."""
         while b"\ndata: " not in self._received or b"\n\n" not in self._received.partition(b"\ndata: ")[2]:
             data = await self._stream.receive_some(65536)
             assert data, "the stream ended"

@@ -1,4 +1,4 @@
-"""Requests and commits as the server reports them, with stamps that a test chooses."""
+"""Requests and commits with stamps that a test chooses, in the form that the server reports."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from stages.request import Request, Send
 
 
 class Origin:
-    """A connection as far as observers look at it."""
+    """The part of a connection that observers use."""
 
     def __init__(self, index):
         self.index = index
@@ -21,7 +21,7 @@ class CommitEnded:
 
 
 def _request(*, connection=0, sequence=0, api=0, version=9, received_ns=1_000, steps=(1, 1, 1, 1, 1, 1, 1), **fields):
-    """A request that was answered: `steps` are the times between its stamps."""
+    """Return an answered request; `steps` are the times between its stamps."""
     request = Request(Origin(connection), sequence, bytes(100), received_ns)
     names = ("dequeued_ns", "handled_ns", "durable_ns", "completed_ns", "released_ns", "send_started_ns", "sent_ns")
     at_ns = received_ns

@@ -1,4 +1,4 @@
-"""Who may ask the dashboard: nobody whose Host or Origin is foreign, and with a token nobody without it."""
+"""The dashboard refuses foreign Hosts and Origins, and requests without its token."""
 
 import pytest
 from hypothesis import given
@@ -45,11 +45,11 @@ def status(access, asked, *, is_page=False):
         ("[::1]", 403),
     ],
 )
-def test_on_loopback_only_names_of_this_machine_are_its_host(host, expected):
+def test_on_loopback_only_local_names_are_valid_hosts(host, expected):
     assert status(Access(host="127.0.0.1", port=PORT), request(host=host)) == expected
 
 
-def test_whoever_binds_all_addresses_is_found_by_each_but_by_no_name():
+def test_a_wildcard_address_accepts_every_address_but_no_name():
     access = Access(host="0.0.0.0", port=PORT)
 
     assert status(access, request(host="10.1.2.3:8080")) == 200
@@ -58,7 +58,7 @@ def test_whoever_binds_all_addresses_is_found_by_each_but_by_no_name():
 
 
 @given(origin=st.text(max_size=40), method=st.sampled_from(["GET", "HEAD", "POST", "PUT"]))
-def test_no_origin_but_its_own_may_ask_anything(origin, method):
+def test_foreign_origins_are_refused(origin, method):
     asked = request(method, host=OWN, origin=origin, content_type="application/json")
 
     assert status(Access(host="127.0.0.1", port=PORT), asked) == (200 if origin == f"http://{OWN}" else 403)
@@ -89,7 +89,7 @@ def test_another_site_may_lead_to_a_page_and_nowhere_else():
     assert status(access, request(host=OWN, sec_fetch_site="same-origin")) == 200
 
 
-def test_with_a_token_the_link_gives_a_cookie_and_nothing_else_passes():
+def test_with_a_token_only_the_link_sets_a_cookie():
     access = Access(host="127.0.0.1", port=PORT, token="secret")
     link = access.check(request(host=OWN, path="/topics", query={"token": "secret"}), is_page=True)
     headers = dict(link.headers)
@@ -130,7 +130,7 @@ def test_loopback_is_what_only_this_machine_reaches(host, expected):
     target=st.binary(max_size=60) | st.text("/.%?a=&", max_size=30).map(lambda text: b"/" + text.encode()),
     headers=st.lists(st.tuples(st.binary(max_size=9), st.binary(max_size=9)), max_size=4),
 )
-def test_any_target_is_a_request_or_refused(target, headers):
+def test_any_target_is_parsed_or_refused(target, headers):
     try:
         asked = HttpRequest.parse(b"GET", target, headers)
     except BadRequestError:
@@ -142,7 +142,7 @@ def test_any_target_is_a_request_or_refused(target, headers):
     assert route is None or ".." not in asked.path.split("/") or route.name != "page"
 
 
-def test_a_query_is_decoded_and_its_numbers_are_whole():
+def test_a_query_is_decoded_and_has_integers():
     asked = HttpRequest.parse(b"GET", b"/a%20b?key=x%26y&limit=7&bad=-1&empty=", [(b"Host", b"h"), (b"host", b"i")])
 
     assert (asked.path, asked.query["key"], asked.headers["host"]) == ("/a b", "x&y", "h, i")
@@ -152,7 +152,7 @@ def test_a_query_is_decoded_and_its_numbers_are_whole():
 
 
 @given(text=st.text(max_size=50))
-def test_an_event_is_one_line_of_data_whatever_it_says(text):
+def test_any_event_is_one_line_of_data(text):
     lines = event({"text": text}, "records").decode().split("\n")
 
     assert [line.partition(":")[0] for line in lines] == ["event", "data", "", ""]
@@ -181,11 +181,11 @@ def test_each_address_has_its_route(method, path, name):
     assert (None if route is None else route.name) == name
 
 
-def test_a_path_knows_its_methods():
+def test_the_methods_of_a_path():
     assert [methods_of(path) for path in ("/", "/api/group/offsets", "/nowhere")] == ["GET", "POST", ""]
 
 
-def test_who_has_no_token_is_asked_for_it_also_where_nothing_may_be_changed():
+def test_a_read_only_dashboard_still_needs_the_token():
     access = Access(host="127.0.0.1", port=PORT, token="secret", is_read_only=True)
     change = {"host": OWN, "origin": f"http://{OWN}", "content_type": "application/json"}
     assert status(access, request("POST", **change)) == 401

@@ -1,4 +1,4 @@
-"""Topics, settings, records and groups are changed from the pages, or Kafka's reason is shown."""
+"""Pages change topics, configuration, records and groups, or show Kafka's error."""
 
 from contextlib import suppress
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipeline_broker.broker.group_views import committed_offsets
 from pipeline_broker.dashboard import changes, routes
 from pipeline_broker.dashboard.administration import CHANGES
-from pipeline_broker.dashboard.wishes import WishError
+from pipeline_broker.dashboard.wishes import RequestError
 from pipeline_broker.security.refusals import ROWS_OF_SOURCE_MAX
 from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest
 from tests.dashboard.board import Board
@@ -19,7 +19,7 @@ SUPER_USER = "super.users=User:root"
 
 
 def scenario(test):
-    """Run a test with a board that is served."""
+    """Run a test with a served board."""
 
     def run(board=None):
         (board or Board()).run(test)
@@ -57,7 +57,7 @@ def test_a_topic_is_created_grows_is_configured_and_is_deleted():
     run()
 
 
-def test_a_body_that_is_no_object_is_shown_beside_what_was_expected():
+def test_a_refused_body_is_quoted_with_the_expected_form():
     @scenario
     async def run(board):
         expected = 'a change is a JSON object such as {"topic": "orders"}, not [1]'
@@ -66,7 +66,7 @@ def test_a_body_that_is_no_object_is_shown_beside_what_was_expected():
     run()
 
 
-def test_a_record_is_produced_where_a_client_would_and_a_topic_is_emptied():
+def test_a_record_goes_to_the_partition_of_its_key_and_a_topic_is_emptied():
     @scenario
     async def run(board):
         status, answer = await change(board, "produce", topic="t", key="k", value="v", headers={"h": "x"})
@@ -123,24 +123,28 @@ def test_the_offsets_of_one_topic_are_deleted():
         ("create-topic", {"topic": "t"}, "TOPIC_ALREADY_EXISTS"),
         ("create-topic", {"topic": "a/b"}, "INVALID_TOPIC_EXCEPTION"),
         ("create-topic", {"topic": "a", "settings": {"retention.ms": "x"}}, "INVALID_CONFIG"),
-        ("create-topic", {"topic": "a", "settings": ["x"]}, "settings are names with texts"),
-        ("create-topic", {"topic": "a", "partitions": 0}, "partitions is a whole number from 1 on"),
-        ("create-topic", {}, "it names no topic"),
+        ("create-topic", {"topic": "a", "settings": ["x"]}, "settings must be an object with texts as values"),
+        ("create-topic", {"topic": "a", "partitions": 0}, "partitions must be a whole number from 1 to"),
+        ("create-topic", {}, "topic is missing"),
         ("delete-topic", {"topic": "absent"}, "UNKNOWN_TOPIC_OR_PARTITION"),
         ("add-partitions", {"topic": "t", "partitions": 2}, "INVALID_PARTITIONS"),
-        ("add-partitions", {"topic": "t"}, "it names no partitions"),
-        ("empty-topic", {"topic": "absent"}, "there is no topic 'absent'"),
+        ("add-partitions", {"topic": "t"}, "partitions is missing"),
+        ("empty-topic", {"topic": "absent"}, "the topic 'absent' does not exist"),
         ("configure", {"topic": "t", "setting": "no.such", "value": "1"}, "INVALID_CONFIG"),
-        ("configure", {"topic": "t", "value": "1"}, "it names no setting"),
+        ("configure", {"topic": "t", "value": "1"}, "setting is missing"),
         ("produce", {"topic": "t", "partition": 9}, "UNKNOWN_TOPIC_OR_PARTITION"),
-        ("produce", {"topic": "t", "key": 1}, "key is no text"),
-        ("produce", {"topic": "t", "headers": {"h": 1}}, "headers are names with texts"),
+        ("produce", {"topic": "t", "key": 1}, "key must be a text"),
+        ("produce", {"topic": "t", "headers": {"h": 1}}, "headers must be an object with texts as values"),
         ("delete-group", {"group": "absent"}, "GROUP_ID_NOT_FOUND"),
-        ("delete-offsets", {"group": "absent", "topic": "t"}, "'absent' has committed nothing of 't'"),
-        ("delete-offsets", {"group": "g"}, "it names no topic"),
+        (
+            "delete-offsets",
+            {"group": "absent", "topic": "t"},
+            "the group 'absent' has no committed offsets of the topic 't'",
+        ),
+        ("delete-offsets", {"group": "g"}, "topic is missing"),
     ],
 )
-def test_what_kafka_refuses_is_refused_with_its_line(name, body, reason):
+def test_a_refused_change_has_kafkas_error(name, body, reason):
     @scenario
     async def run(board):
         status, answer = await change(board, name, **body)
@@ -150,7 +154,7 @@ def test_what_kafka_refuses_is_refused_with_its_line(name, body, reason):
     run()
 
 
-def test_a_dashboard_that_is_read_only_changes_nothing():
+def test_a_read_only_dashboard_refuses_changes():
     async def test(board):
         for path in routes.CHANGES:
             assert await board.change(path, {}) == (403, {"error": "this dashboard is read-only"})
@@ -169,9 +173,7 @@ def test_rules_users_and_quotas_are_shown():
 
 
 @pytest.mark.parametrize(("count", "is_cut"), [(2, False), (3, True)])
-def test_rows_are_cut_where_there_are_more_than_are_shown_and_not_where_there_are_just_as_many(
-    count, is_cut, monkeypatch
-):
+def test_rows_beyond_the_maximum_are_cut(count, is_cut, monkeypatch):
     monkeypatch.setattr(changes, "ROWS_MAX", 2)
     board = Board()
     operation = AlterClientQuotasRequest.OpData("producer_byte_rate", 1000.0)
@@ -188,7 +190,7 @@ def test_rows_are_cut_where_there_are_more_than_are_shown_and_not_where_there_ar
     board.run(test)
 
 
-def test_refusals_are_shown_by_kind_and_one_by_one():
+def test_refusals_are_counted_by_kind_and_listed():
     async def test(board):
         broker = board.desk.broker
         broker.failed_logins.add(("SASL", "PLAIN"), ("10.0.0.1",), "eve", "wrong")
@@ -209,7 +211,7 @@ def test_refusals_are_shown_by_kind_and_one_by_one():
     Board(AUTHORIZER, SUPER_USER).run(test)
 
 
-def test_refusals_are_for_those_who_may_describe_the_cluster():
+def test_refusals_need_describe_on_the_cluster():
     async def test(board):
         board.desk.broker.failed_logins.add(("SASL", "PLAIN"), ("10.0.0.1",), "eve", "wrong")
         assert await board.get("/api/refusals") == {"reason": "CLUSTER_AUTHORIZATION_FAILED"}
@@ -217,7 +219,7 @@ def test_refusals_are_for_those_who_may_describe_the_cluster():
     Board(AUTHORIZER, SUPER_USER, principal="alice").run(test)
 
 
-def test_a_broker_without_rules_says_why_none_are_shown():
+def test_a_broker_without_an_authorizer_gives_the_reason_for_missing_acls():
     @scenario
     async def run(board):
         found = await board.get("/api/acls")
@@ -239,6 +241,6 @@ BOARD = Board()
 
 
 @given(st.sampled_from(sorted(CHANGES)), st.dictionaries(NAMES, JSON | st.just("t")))
-def test_any_body_is_a_wish_or_refused(name, body):
-    with suppress(WishError):
+def test_any_body_is_parsed_or_refused(name, body):
+    with suppress(RequestError):
         CHANGES[name].request(BOARD.desk.broker, body)

@@ -1,4 +1,4 @@
-"""Connections as the page shows them: who is at the other end, what it writes to and waits for."""
+"""Connections on the page: clients, addresses and topics."""
 
 import trio
 from trio.testing import MockClock
@@ -15,7 +15,7 @@ from tests.dashboard.board import Board
 from tests.stages.connection_bench import ByHand
 
 
-def test_what_kept_the_event_loop_is_shown_by_api_or_task_the_longest_first():
+def test_long_turns_are_listed_by_api_or_task_longest_first():
     async def main():
         async with open_memory_server(PIPELINED, ByHand()) as memory:
             for name, seconds in ((3, 0.024), ("a task", 0.002), (3, 0.007), (999, 0.001)):
@@ -34,14 +34,14 @@ def test_what_kept_the_event_loop_is_shown_by_api_or_task_the_longest_first():
 
 
 class Standing:
-    """A connection as it stands, of a server that does not run."""
+    """A connection of a server that does not run."""
 
     in_flight = received = released = unsent_bytes = 0
     mute_reasons = ("IN_FLIGHT",)
 
 
 class Server:
-    """Its statistics are a real server's, its connections a test's."""
+    """A server with real statistics and the connections of a test."""
 
     def __init__(self, server, *connections):
         self.statistics = server.statistics
@@ -49,7 +49,7 @@ class Server:
         self.connections = connections
 
 
-def test_a_connection_shows_its_client_its_port_and_the_topics_that_it_writes_to_or_waits_for():
+def test_a_connection_has_its_client_port_and_topics():
     board = Board()
     desk, connection = board.desk, board.desk.connection
     desk.create_topic("waited")

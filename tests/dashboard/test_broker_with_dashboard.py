@@ -1,4 +1,4 @@
-"""A broker process with a dashboard: real requests on the live path, an end with viewers, refusals at the start."""
+"""A broker process with a dashboard: live requests, shutdown with viewers, and invalid options."""
 
 import http.client
 import json
@@ -29,7 +29,7 @@ def produce(client):
 
 
 def watch(authority):
-    """A viewer of the live request path."""
+    """Open the live request path."""
     connection = http.client.HTTPConnection(authority, timeout=SECONDS_MAX)
     connection.request("GET", "/events/pipeline")
     return connection, connection.getresponse()
@@ -42,14 +42,14 @@ def next_event(response):
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
-def test_what_clients_ask_is_seen_live_and_the_broker_ends_while_somebody_watches(broker_process, mode):
+def test_requests_are_shown_live_and_a_broker_with_viewers_can_stop(broker_process, mode):
     broker = broker_process(mode=mode, arguments=["--dashboard", "0"])
     (authority,) = LINK.findall(broker.stderr)
     viewer, response = watch(authority)
     with WireClient(broker.host, broker.port) as client:
         client.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)], 5000), CreateTopicsResponse, 7)
         deadline, seen = time.monotonic() + SECONDS_MAX, {}
-        shown = next_event(response)  # what was before somebody watched
+        shown = next_event(response)  # before the first viewer
         assert shown.keys() == {"ages", *PATH_COLUMNS}
         while not ("Produce" in seen and shown["lanes"] and shown["commits"]["per_s"] and shown["beat"]["commit_us"]):
             assert time.monotonic() < deadline, shown
@@ -73,10 +73,13 @@ def test_what_clients_ask_is_seen_live_and_the_broker_ends_while_somebody_watche
     [
         (["--dashboard", "x"], "--dashboard: 'x' is not a PORT or HOST:PORT"),
         (["--dashboard-beside", "127.0.0.1:1"], "--dashboard-beside needs --dashboard"),
-        (["--dashboard", "0", "--dashboard-beside", "x"], "'x' is no dashboard: give HOST:PORT, or the link"),
+        (
+            ["--dashboard", "0", "--dashboard-beside", "x"],
+            "'x' is not the address of a dashboard: give HOST:PORT, or the link",
+        ),
     ],
 )
-def test_a_dashboard_that_cannot_be_had_is_one_line(tmp_path, arguments, complaint):
+def test_invalid_options_are_one_line(tmp_path, arguments, complaint):
     command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", str(tmp_path / "data")]
     result = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=60)
 
@@ -87,7 +90,7 @@ def test_a_dashboard_that_cannot_be_had_is_one_line(tmp_path, arguments, complai
 
 
 @pytest.mark.parametrize("option", ["--dashboard", "--metrics", "--schema-registry"])
-def test_a_port_that_somebody_has_is_one_line_that_names_its_option(tmp_path, option):
+def test_a_taken_port_is_one_line_with_its_option(tmp_path, option):
     command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", str(tmp_path / "data")]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -100,7 +103,7 @@ def test_a_port_that_somebody_has_is_one_line_that_names_its_option(tmp_path, op
 
 
 @pytest.mark.parametrize("wal", ["disk", "objects"])
-def test_what_a_store_was_asked_for_is_shown_and_how_its_journal_stands(broker_process, tmp_path, wal):
+def test_requests_to_the_store_and_its_journal_are_shown(broker_process, tmp_path, wal):
     arguments = ["--dashboard", "0", "--store", (tmp_path / "store").as_uri(), "--wal", wal, "--store-delay", "20ms"]
     broker = broker_process(arguments=arguments)
     with WireClient(broker.host, broker.port) as client:

@@ -1,4 +1,4 @@
-"""Fault rules as the page shows them: what they did and whom they hold, within bounds, and nothing made by looking."""
+"""Fault rules on the page: counts and held requests, within bounds."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ NOW_NS = 5_000_000_000
 
 
 class Origin:
-    """A connection as far as a held request needs one."""
+    """The part of a connection that a held request needs."""
 
     index, peer, session = 7, "10.0.0.1", None
 
@@ -27,7 +27,7 @@ class Origin:
 
 
 class FaultyDesk(GroupDesk):
-    """Its files take fault rules."""
+    """A broker with files that support fault rules."""
 
     fault_files = FaultyFiles(MemoryFileSystem())
 
@@ -43,7 +43,7 @@ def shown(board):
     return faults_view.faults(board.desk.broker, NOW_NS)
 
 
-def test_looking_makes_nothing(board):
+def test_reading_creates_no_faults(board):
     found = shown(board)
 
     assert found == {"takes_files": True, "can_crash": False, "count": 0, "held": 0, "rules": []}
@@ -51,7 +51,7 @@ def test_looking_makes_nothing(board):
     assert not shown(Board())["takes_files"]
 
 
-def test_a_rule_shows_what_it_did_and_whom_it_holds(board):
+def test_a_rule_has_its_counts_and_held_requests(board):
     faults = board.desk.broker.faults
     pausing = faults.when("Produce", topic="t", every=2).pause("response_order")
     delaying = faults.when("Fetch", p=0.5, seed=3).delay(1)
@@ -78,7 +78,7 @@ def test_a_rule_shows_what_it_did_and_whom_it_holds(board):
     assert request.result == "answer"
 
 
-def test_a_commit_and_an_operation_on_a_file_that_are_held_are_shown(board):
+def test_held_commits_and_file_operations_are_shown(board):
     broker = board.desk.broker
     rule = broker.faults.disk_when("sync", path="*").pause()
     broker.faults.disk.hold_commits(rule.number)
@@ -95,7 +95,7 @@ def test_a_commit_and_an_operation_on_a_file_that_are_held_are_shown(board):
     assert (shown(board)["rules"][0]["holds_commits"], shown(board)["rules"][0]["files"]) == (False, 0)
 
 
-def test_rules_their_texts_and_held_requests_have_bounds(board):
+def test_rules_texts_and_held_requests_are_bounded(board):
     faults = board.desk.broker.faults
     rules = [faults.when("Produce", client_id="x" * 5_000).drop() for _ in range(faults_view.RULES_SHOWN_MAX + 1)]
     for number in range(faults_view.HELD_SHOWN_MAX + 5):
@@ -130,12 +130,12 @@ def test_rules_are_made_and_removed_over_http(board):
         assert (status, made["number"], made["origin"]) == (200, 1, "dashboard")
         assert (await board.get("/api/faults"))["rules"][0]["rule"] == "Produce topic=t: drop the answer"
         refused = await board.change("/api/faults/add", {"arguments": ["api=Prduce", "drop"]})
-        assert refused == (409, {"error": "there is no API 'Prduce'; did you mean Produce?"})
+        assert refused == (409, {"error": "unknown API 'Prduce'; did you mean Produce?"})
         assert (await board.change("/api/faults/release", {"number": 9}))[0] == 409
         assert (await board.change("/api/faults/add", [1]))[0] == 400
         assert await board.change("/api/faults/rebalance", {"group": "absent"}) == (
             409,
-            {"error": "there is no group 'absent' with members"},
+            {"error": "the group 'absent' does not exist or has no members"},
         )
         assert await board.change("/api/faults/remove", {"number": 1}) == (200, {})
         assert await board.change("/api/faults/clear", {}) == (200, {"removed": 0})
@@ -143,8 +143,8 @@ def test_rules_are_made_and_removed_over_http(board):
     board.run(scenario)
 
 
-def test_a_stranger_makes_no_rule(board):
-    """As of any change: no Origin, a foreign one, or another content than JSON."""
+def test_foreign_sites_cannot_add_rules(board):
+    """As for all changes: no Origin, a foreign one, or a body that is not JSON."""
 
     async def scenario(board):
         body = json.dumps({"arguments": ["api=Produce", "drop"]}).encode()

@@ -1,4 +1,4 @@
-"""Whatever fails at a route of the dashboard is an answer and one line of the log, and the next request is served."""
+"""An error in a route of the dashboard is a response and a log entry, and later requests are served."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Groups of every kind as they are durable, and resets that never touch a group with members."""
+"""Groups of every type with their durable offsets, and resets that never touch a group with members."""
 
 import pytest
 from hypothesis import given
@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from pipeline_broker.base.steps import THINGS_PER_STEP, finished
 from pipeline_broker.dashboard.groups_view import (
-    ResetWish,
+    OffsetReset,
     group,
     groups,
     groups_of_topic,
     plan_reset,
     reset_request,
 )
-from pipeline_broker.dashboard.wishes import WishError
+from pipeline_broker.dashboard.wishes import RequestError
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
@@ -48,23 +48,24 @@ def join_consumer(board, group_id="consumer"):
 
 
 def reset(board, **fields):
-    wish = ResetWish(**{"group_id": "empty", "topic": "t", "partition": None, "to": "earliest"} | fields)
+    wanted = OffsetReset(**{"group_id": "empty", "topic": "t", "partition": None, "to": "earliest"} | fields)
     broker = board.desk.broker
     offsets = {
-        partition: found if isinstance(found, int) else found() for partition, found in plan_reset(broker, wish).items()
+        partition: found if isinstance(found, int) else found()
+        for partition, found in plan_reset(broker, wanted).items()
     }
-    (topic,) = board.desk.ask(reset_request(broker, wish, offsets), 10).topics
+    (topic,) = board.desk.ask(reset_request(broker, wanted, offsets), 10).topics
     assert {each.error_code for each in topic.partitions} == {0}
-    return {row["partition"]: row["committed"] for row in finished(group(broker, wish.group_id))["offsets"]}
+    return {row["partition"]: row["committed"] for row in finished(group(broker, wanted.group_id))["offsets"]}
 
 
-def test_a_broker_that_never_had_a_group_shows_none():
+def test_a_broker_without_groups_has_an_empty_list():
     broker = Desk().broker
 
     assert finished(groups(broker)) == {"count": 0, "groups": []}
     assert finished(group(broker, "g")) is None
-    with pytest.raises(WishError, match="no group"):
-        plan_reset(broker, ResetWish(group_id="g", topic="t", partition=None, to="latest"))
+    with pytest.raises(RequestError, match="'g' does not exist"):
+        plan_reset(broker, OffsetReset(group_id="g", topic="t", partition=None, to="latest"))
 
 
 def test_groups_of_every_kind_are_shown_with_members_and_lag(board):
@@ -81,7 +82,7 @@ def test_groups_of_every_kind_are_shown_with_members_and_lag(board):
     assert (member["member"], member["assignment"]) == ("m", {"t": (0, 1, 2, 3)})
 
 
-def test_a_group_that_shares_partitions_is_shown_and_not_reset():
+def test_a_share_group_is_shown_and_cannot_be_reset():
     share = ShareDesk()
     share.begin()
     broker = share.desk.broker
@@ -89,11 +90,11 @@ def test_a_group_that_shares_partitions_is_shown_and_not_reset():
 
     assert (row["type"], row["members"], row["may_reset"]) == ("share", 1, False)
     assert finished(group(broker, "g"))["members"][0]["assignment"] == {"t": (0,)}
-    with pytest.raises(WishError, match="AlterShareGroupOffsets"):
-        plan_reset(broker, ResetWish(group_id="g", topic="t", partition=None, to="latest"))
+    with pytest.raises(RequestError, match="AlterShareGroupOffsets"):
+        plan_reset(broker, OffsetReset(group_id="g", topic="t", partition=None, to="latest"))
 
 
-def test_lag_is_the_end_minus_what_is_committed(board):
+def test_lag_is_the_end_minus_the_committed_offset(board):
     assert finished(group(board.desk.broker, "empty"))["offsets"] == [
         {"topic": "t", "partition": 0, "committed": 4, "end": 10, "lag": 6, "metadata": ""}
     ]
@@ -109,8 +110,8 @@ def test_the_groups_of_a_topic_are_those_that_committed_offsets_of_it(board):
     assert finished(groups_of_topic(broker, "absent")) is None
 
 
-def test_a_step_looks_at_a_bounded_number_of_offsets_whether_they_are_shown_or_not(monkeypatch):
-    """Of one large group, and of many small ones."""
+def test_a_step_reads_a_bounded_number_of_offsets(monkeypatch):
+    """For one large group, and for many small ones."""
     monkeypatch.setattr("pipeline_broker.broker.group_views.FETCHED_AT_ONCE", 1)
     board, looks = Board("num.partitions=1000"), []
     board.desk.create_topic("wide")
@@ -131,7 +132,7 @@ def test_a_step_looks_at_a_bounded_number_of_offsets_whether_they_are_shown_or_n
         assert len(looks) == seen
 
 
-def test_a_group_that_is_deleted_between_two_steps_harms_nothing(board):
+def test_a_group_can_be_deleted_between_two_steps(board):
     board.commit("a", 1)
     steps = groups(board.desk.broker)
     next(steps)
@@ -141,7 +142,7 @@ def test_a_group_that_is_deleted_between_two_steps_harms_nothing(board):
 
 
 @pytest.mark.parametrize(
-    ("wish", "offset"),
+    ("fields", "offset"),
     [
         ({"to": "earliest"}, 0),
         ({"to": "latest"}, 10),
@@ -151,13 +152,13 @@ def test_a_group_that_is_deleted_between_two_steps_harms_nothing(board):
         ({"to": "time", "value": 2**62}, 10),
     ],
 )
-def test_a_reset_goes_where_it_is_sent_and_outlives_a_restart(board, wish, offset):
-    assert reset(board, partition=0, **wish) == {0: offset}
+def test_a_reset_sets_the_offset_and_survives_a_restart(board, fields, offset):
+    assert reset(board, partition=0, **fields) == {0: offset}
     again = board.desk.restart()
     assert finished(group(again.broker, "empty"))["offsets"][0]["committed"] == offset
 
 
-def test_a_reset_finds_a_time_also_in_what_is_on_the_disk_only(board):
+def test_a_reset_finds_a_time_on_disk(board):
     board.desk.now_ms += 1_000
     board.produce((b"late", b"v", ()))
     board.desk.archive_all()
@@ -166,34 +167,34 @@ def test_a_reset_finds_a_time_also_in_what_is_on_the_disk_only(board):
     assert reset(Board(desk=again), partition=0, to="time", value=again.now_ms + 1_000) == {0: 10}
 
 
-def test_a_reset_without_a_partition_is_of_all(board):
+def test_a_reset_without_a_partition_resets_all(board):
     assert reset(board, to="latest") == {0: 10, 1: 0, 2: 0, 3: 0}
 
 
 @pytest.mark.parametrize("join", [join_classic, join_consumer])
-def test_a_group_with_members_is_never_reset_also_if_they_come_in_between(board, join):
-    wish = ResetWish(group_id="empty", topic="t", partition=None, to="earliest")
-    offsets = plan_reset(board.desk.broker, wish)
+def test_a_group_with_members_is_never_reset_even_if_they_join_in_between(board, join):
+    reset = OffsetReset(group_id="empty", topic="t", partition=None, to="earliest")
+    offsets = plan_reset(board.desk.broker, reset)
     join(board, "empty")
 
-    with pytest.raises(WishError, match="has members"):
-        reset_request(board.desk.broker, wish, offsets)
-    with pytest.raises(WishError, match="has members"):
-        plan_reset(board.desk.broker, wish)
+    with pytest.raises(RequestError, match="has members"):
+        reset_request(board.desk.broker, reset, offsets)
+    with pytest.raises(RequestError, match="has members"):
+        plan_reset(board.desk.broker, reset)
     assert finished(group(board.desk.broker, "empty"))["offsets"][0]["committed"] == 4
 
 
 @pytest.mark.parametrize(
-    ("wish", "reason"),
+    ("fields", "reason"),
     [
-        ({"group_id": "absent"}, "no group"),
-        ({"topic": "absent"}, "no topic"),
+        ({"group_id": "absent"}, "the group 'absent' does not exist"),
+        ({"topic": "absent"}, "the topic 'absent' does not exist"),
         ({"partition": 4}, "no partition 4"),
     ],
 )
-def test_a_reset_of_what_there_is_not_is_refused(board, wish, reason):
-    with pytest.raises(WishError, match=reason):
-        reset(board, **wish)
+def test_a_reset_of_an_unknown_group_topic_or_partition_is_refused(board, fields, reason):
+    with pytest.raises(RequestError, match=reason):
+        reset(board, **fields)
 
 
 json_values = st.recursive(
@@ -218,16 +219,16 @@ nearly_wishes = st.fixed_dictionaries(
 )
 
 
-@measured(wish=0.02, refused=0.1)
+@measured(reset=0.02, refused=0.1)
 @given(body=bodies | nearly_wishes)
-def test_any_body_is_a_wish_or_refused(body):
+def test_any_body_is_parsed_or_refused(body):
     try:
-        wish = ResetWish.from_json(body)
-    except WishError:
+        reset = OffsetReset.from_json(body)
+    except RequestError:
         drawn("refused")
         return
-    drawn("wish")
-    assert wish.topic
-    assert wish.to in {"earliest", "latest", "offset", "time"}
-    assert 0 <= wish.value < 2**63
-    assert wish.partition is None or type(wish.partition) is int
+    drawn("reset")
+    assert reset.topic
+    assert reset.to in {"earliest", "latest", "offset", "time"}
+    assert 0 <= reset.value < 2**63
+    assert reset.partition is None or type(reset.partition) is int

@@ -1,4 +1,4 @@
-"""What is kept of the last ten minutes: rates of counters, lags and topics, in a bounded place."""
+"""The history keeps rates, lags and topics of ten minutes within its bounds."""
 
 import sys
 
@@ -26,11 +26,11 @@ from pipeline_broker.web.messages import event
 from tests.dashboard.board import Board
 
 EVENT_BYTES_MAX = 128 * 1024
-"""As docs/guides/dashboard.md has it."""
+"""The limit in docs/guides/dashboard.md."""
 NOTHING = Counted(0, 0, 0, 0, 0, 0)
 
 
-def test_counters_become_rates_and_what_there_was_none_of_is_not_known():
+def test_counters_become_rates_and_missing_ones_are_unknown():
     history = History()
     history.add_counted(100.0, NOTHING)
     assert history.path(100.0) == {"ages": [], **{name: [] for name in PATH_COLUMNS}}
@@ -52,7 +52,7 @@ values = st.dictionaries(st.sampled_from("abc"), st.none() | st.integers(0, 1_00
 
 
 @given(kept=st.integers(1, 5), rows=st.lists(values, max_size=12))
-def test_rows_are_the_newest_and_a_column_begins_when_it_came_last(kept, rows):
+def test_the_newest_rows_are_kept_and_a_column_starts_when_it_was_added_last(kept, rows):
     table = Rows(kept)
     for at, row in enumerate(rows):
         table.add(float(at), row)
@@ -66,7 +66,7 @@ def test_rows_are_the_newest_and_a_column_begins_when_it_came_last(kept, rows):
     assert table.shown(0.0, "absent") == ([], [[]])
 
 
-def test_topics_have_rates_since_the_look_before_and_one_made_anew_has_none():
+def test_topics_have_rates_and_a_recreated_one_has_none_yet():
     history = History()
     history.add_totals(10.0, {b"1": Totals(5, 100), b"2": Totals(7, 70)})
     assert history.rates(b"1") is None
@@ -76,7 +76,7 @@ def test_topics_have_rates_since_the_look_before_and_one_made_anew_has_none():
     assert (history.rates(b"2"), history.rates(b"3")) == (None, None)
 
 
-def test_the_lag_of_all_groups_is_the_sum_of_what_is_known():
+def test_the_lag_of_all_groups_is_the_sum_of_known_lags():
     history = History()
     history.add_lags(0.0, {"a": 3, "b": None, "c": 4})
     history.add_lags(5.0, {"b": None})
@@ -87,7 +87,7 @@ def test_the_lag_of_all_groups_is_the_sum_of_what_is_known():
 
 
 def size_of(found, seen):
-    """Bytes of everything that is reached from an object by attributes and containers."""
+    """Return the bytes of all objects that are reachable through attributes and containers."""
     if id(found) in seen or isinstance(found, type):
         return 0
     seen.add(id(found))
@@ -101,7 +101,7 @@ def size_of(found, seen):
     return sys.getsizeof(found) + sum(size_of(each, seen) for each in inner)
 
 
-def test_all_of_it_has_a_bound_that_is_reached():
+def test_the_history_reaches_its_bound_and_stays_there():
     history = History()
     for beat in range(2 * KEPT_SECONDS):
         history.add_counted(float(beat), Counted(*[beat * 10**12] * 6))
@@ -117,7 +117,7 @@ def test_all_of_it_has_a_bound_that_is_reached():
 
 
 def kept(board, seconds, then=lambda: None):
-    """Keep a history for so long, on a clock that jumps."""
+    """Keep a history for `seconds` on a virtual clock."""
     history = board.dashboard._history
 
     async def main():
@@ -133,7 +133,7 @@ def kept(board, seconds, then=lambda: None):
     return history, trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-def test_it_is_kept_while_nobody_watches():
+def test_the_history_is_kept_without_viewers():
     board = Board()
     board.commit("g", 0)
     history, now = kept(board, 2 * SLOW_SECONDS + 2, lambda: board.produce(*[(b"k", b"v" * 1_000, ())] * 20))
@@ -146,7 +146,7 @@ def test_it_is_kept_while_nobody_watches():
     assert rates.bytes_per_s > 20_000 / SLOW_SECONDS
 
 
-def test_what_fails_ends_nothing(caplog):
+def test_an_error_does_not_end_the_task(caplog):
     board = Board()
 
     class Failing:
@@ -161,7 +161,7 @@ def test_what_fails_ends_nothing(caplog):
     assert caplog.text.count("ZeroDivisionError") >= 3
 
 
-def test_a_group_for_whose_offsets_there_is_no_room_has_no_history(monkeypatch):
+def test_a_group_with_too_many_offsets_has_no_history(monkeypatch):
     monkeypatch.setattr("pipeline_broker.dashboard.history_keeping.OFFSETS_READ_MAX", 1)
     board = Board()
     board.commit("a", 0)
@@ -172,7 +172,7 @@ def test_a_group_for_whose_offsets_there_is_no_room_has_no_history(monkeypatch):
     assert (history.lags(now, "a")["lag"], history.lags(now, "b")["lag"]) == ([0.0], [])
 
 
-def test_a_page_gets_it_when_it_is_opened():
+def test_a_page_receives_the_history_first():
     board = Board()
     board.commit("g", 0)
 

@@ -1,4 +1,4 @@
-"""The message browser reads backwards: the newest first, every record once, within its bounds."""
+"""The message browser reads backwards, returns every record once, and stays within its bounds."""
 
 import pytest
 from hypothesis import event, given
@@ -15,7 +15,7 @@ NOTHING_LIKE_IT = RecordFilter(value=b"nothing like it")
 
 
 def read_back(logs, wanted, limit, ends=None):
-    """Page after page, from the end of each log."""
+    """Read all pages, from the end of each log."""
     ends, pages = ends or {}, []
     while True:
         reader = NewestFirstReader(logs, ends, wanted, limit)
@@ -30,7 +30,7 @@ def read_back(logs, wanted, limit, ends=None):
 
 
 def numbered(count, size=1):
-    """A log of so many records, each in a batch of its own, whose timestamps rise."""
+    """Return a log of `count` records with rising timestamps, one per batch."""
     return FakeLog([build_batch([NewRecord(b"%d" % number * size, None, 1_000 + number)]) for number in range(count)])
 
 
@@ -74,7 +74,7 @@ def test_a_page_of_several_partitions_is_sorted_by_time():
     assert {record["partition"] for record in first.records} == {0, 1}
 
 
-def test_what_is_searched_is_found_far_from_the_end():
+def test_a_search_finds_records_far_from_the_end():
     """A search of the newest 25 records only would call the rest of the topic empty."""
     log = numbered(3000)
     pages = read_back({0: log}, RecordFilter(value=b"123"), 25)
@@ -82,7 +82,7 @@ def test_what_is_searched_is_found_far_from_the_end():
     assert sorted(map(int, values_of(pages))) == [123, 1123, *range(1230, 1240), 2123]
 
 
-def test_a_search_names_how_far_back_it_came_when_it_stops(monkeypatch):
+def test_a_search_that_stops_returns_its_position(monkeypatch):
     monkeypatch.setattr(record_reader, "RECORDS_EXAMINED_MAX", 500)
     first, second, *_ = read_back({0: numbered(3000)}, NOTHING_LIKE_IT, 25)
     assert (first.is_at_end, first.records) == (False, [])
@@ -106,7 +106,7 @@ def test_a_window_of_large_records_is_smaller(monkeypatch):
     assert read < 50_000
 
 
-def test_a_log_that_lost_its_records_meanwhile_ends_the_page():
+def test_a_log_that_loses_its_records_ends_the_page():
     log = numbered(10)
     reader = NewestFirstReader({0: log}, {}, RecordFilter(), 5)
     partition, work = reader.next_work()

@@ -1,4 +1,4 @@
-"""Who sent a request and what it names: addresses with ports, bounded texts, decoded when somebody looks."""
+"""Clients and names of requests: addresses with ports, bounded texts, decoding on demand."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from tests.apis.groups.group_desk import GroupDesk
 
 EVENT_BYTES_MAX = 256 * 1024
-"""As docs/guides/dashboard.md has it."""
+"""The limit in docs/guides/dashboard.md."""
 
 
 class Connection:
@@ -47,7 +47,7 @@ def test_the_remote_port_is_the_one_in_the_id_of_a_connection(connection, addres
 
 
 @given(st.lists(st.text(max_size=300), max_size=9))
-def test_of_names_a_few_are_shown_and_none_is_long(names):
+def test_the_first_names_are_shown_and_cut(names):
     shown = some_of(names)
 
     assert len(shown) <= NAMES_SHOWN_MAX + 1
@@ -63,7 +63,7 @@ def frame(client_id, message, version):
     return b"".join([encode_request_header(header), *map(bytes, encode(message, version))])
 
 
-def test_a_request_tells_its_client_its_address_and_the_topics_that_it_names(request_ended):
+def test_a_request_has_its_client_address_and_topics(request_ended):
     partition = ListOffsetsRequest.ListOffsetsPartition(partition_index=1, timestamp=-1)
     message = ListOffsetsRequest(topics=[ListOffsetsRequest.ListOffsetsTopic("orders", [partition])])
     request = request_ended(api=2, version=5, frame=frame("shop", message, 5), connection=0)
@@ -78,7 +78,7 @@ def test_a_request_tells_its_client_its_address_and_the_topics_that_it_names(req
     assert (after["client"], after["from"], after["topics"]) == ("shop", "10.0.0.1:51234", ["orders"])
 
 
-def test_names_are_read_when_somebody_looks(request_ended):
+def test_names_are_read_on_demand(request_ended):
     read = []
     request = request_ended(frame=bytes(20))
     request.connection = Connection()

@@ -1,4 +1,4 @@
-"""The event that a page draws: stages that add up, percentiles, lanes in order, a bounded size."""
+"""The `pipeline` event: stages that add up, percentiles, lanes in order, a bounded size."""
 
 import math
 
@@ -25,7 +25,7 @@ from stages.timeline import NO_STAMP, STAMPS
 NAMES = {0: "Produce", 1: "Fetch", **{api: f"AnApiWithALongishName{api}" for api in range(2, 90)}}
 REASONS = {0: "in flight"}
 EVENT_BYTES_MAX = 128 * 1024
-"""As docs/guides/dashboard.md has it."""
+"""The limit in docs/guides/dashboard.md."""
 
 steps = st.tuples(*[st.integers(0, 10**9)] * 7)
 stamps = st.integers(0, 10**12)
@@ -49,7 +49,7 @@ def test_the_stages_of_a_request_add_up_to_the_whole(steps, is_committed, reques
 
 
 @given(values=st.lists(stamps, min_size=len(STAMPS), max_size=len(STAMPS)))
-def test_no_stage_is_negative_whatever_the_stamps_are(values, request_ended):
+def test_no_stage_is_negative_for_any_stamps(values, request_ended):
     row = row_of(request_ended(**dict(zip(STAMPS, values, strict=True))))
 
     assert min(part_spans(row)) >= 0
@@ -63,12 +63,12 @@ def test_a_summary_is_the_mean_and_the_nearest_rank(values):
     assert p99_us == round(sorted(values)[math.ceil(0.99 * len(values)) - 1] / 1000)
 
 
-def test_a_value_that_stands_for_many_weighs_as_much():
+def test_a_sample_counts_with_its_weight():
     assert summary([(1_000, 99.0), (9_000_000, 1.0)])[1] == 1
     assert summary([(1_000, 98.0), (9_000_000, 2.0)])[1] == 9_000
 
 
-def test_rates_are_of_the_last_interval_and_stages_of_the_window(request_ended):
+def test_rates_cover_the_last_interval_and_stages_the_window(request_ended):
     watched, view = WatchedPipeline(NAMES, 0), PipelineView(NAMES, REASONS)
     for _ in range(4):
         watched.request_ended(request_ended(steps=(1_000_000,) * 7))
@@ -83,7 +83,7 @@ def test_rates_are_of_the_last_interval_and_stages_of_the_window(request_ended):
 
 
 @given(order=st.permutations(range(8)))
-def test_lanes_tell_the_order_in_and_the_order_out(order, request_ended):
+def test_lanes_have_the_order_of_requests_and_responses(order, request_ended):
     watched = WatchedPipeline(NAMES, 0)
     for sequence in order:
         watched.request_ended(request_ended(connection=3, sequence=sequence, received_ns=1_000 * (1 + sequence)))
@@ -94,7 +94,7 @@ def test_lanes_tell_the_order_in_and_the_order_out(order, request_ended):
     assert [request["received_us"] for request in lane["requests"]] == list(range(8))
 
 
-def test_a_lane_shows_the_mutes_of_its_connection_that_touch_it(request_ended):
+def test_a_lane_has_the_overlapping_mutes_of_its_connection(request_ended):
     watched = WatchedPipeline(NAMES, 0)
     watched.request_ended(request_ended(connection=3, received_ns=1_000_000, steps=(1_000_000,) * 7))
     for connection, began_ns, ended_ns in (
@@ -140,7 +140,7 @@ def test_an_event_of_a_flood_has_a_bounded_size(request_ended, commit_ended):
     assert len(event(finished(request_events(interval, NAMES)), "requests")) < EVENT_BYTES_MAX
 
 
-def test_the_latest_requests_come_with_their_stages_outcome_and_error(request_ended):
+def test_the_latest_requests_have_stages_outcome_and_error(request_ended):
     watched = WatchedPipeline(NAMES, 0)
     watched.request_ended(request_ended(sequence=1, received_ns=5_000_000))
     watched.request_dropped(request_ended(sequence=2, api=1, completed_ns=0, released_ns=0, send_started_ns=0))
@@ -149,6 +149,6 @@ def test_the_latest_requests_come_with_their_stages_outcome_and_error(request_en
     first, second, third = finished(request_events(interval, NAMES))
 
     assert [each["sequence"] for each in (first, second, third)] == [3, 1, 2]  # by the time at which they ended
-    assert (third["api"], third["outcome"]) == ("Fetch", "connection was gone")
+    assert (third["api"], third["outcome"]) == ("Fetch", "connection lost")
     assert (first["outcome"], first["error"], len(first["stages_us"])) == ("sent", "NONE", len(PARTS))
     assert interval.apis[1].rows[0].outcome == Outcome.DROPPED

@@ -1,4 +1,4 @@
-"""A page of records costs a bounded amount, whatever producers wrote and whatever its filter is."""
+"""A page of records has a bounded cost for any records and any filter."""
 
 import contextlib
 import re
@@ -18,7 +18,7 @@ from pipeline_broker.records.batch import NewRecord, build_batch
 from tests.dashboard.test_records import FakeLog, read_all, record
 
 
-def test_a_batch_of_very_many_records_is_passed_over_and_others_are_shown(monkeypatch):
+def test_a_batch_with_too_many_records_is_skipped(monkeypatch):
     monkeypatch.setattr(record_reader, "BATCH_RECORDS_MAX", 100)
     dense = build_batch([NewRecord(b"", None, 1_000) for _ in range(101)], compression=4)
     logs = {0: FakeLog([batch_of(b"before"), dense, batch_of(b"after")])}
@@ -27,8 +27,8 @@ def test_a_batch_of_very_many_records_is_passed_over_and_others_are_shown(monkey
     assert sum(each.passed_over for each in page) == 1
 
 
-def test_a_page_stops_at_the_bound_of_records_that_it_walks_over(monkeypatch):
-    """Skipped records cost as much as shown ones: a batch can only be read from its start."""
+def test_a_page_stops_at_the_maximum_of_walked_records(monkeypatch):
+    """A batch can only be read from its start, so skipped records cost as much as shown ones."""
     monkeypatch.setattr(record_reader, "PAGE_RECORDS_WALKED_MAX", 250)
     monkeypatch.setattr(record_reader, "READ_BYTES_MAX", 1)  # a batch in each step
     log = FakeLog([build_batch([NewRecord(b"x", None, 1_000) for _ in range(100)]) for _ in range(9)])
@@ -36,7 +36,7 @@ def test_a_page_stops_at_the_bound_of_records_that_it_walks_over(monkeypatch):
     assert [page.examined for page in pages] == [300, 300, 300, 0][: len(pages)]
 
 
-def test_a_page_stops_at_the_bound_of_bytes_that_it_decompresses(monkeypatch):
+def test_a_page_stops_at_the_maximum_of_decompressed_bytes(monkeypatch):
     monkeypatch.setattr(record_reader, "PAGE_UNPACKED_BYTES_MAX", 100_000)
     bombs = [build_batch([NewRecord(bytes(60_000), None, 1_000)], compression=4) for _ in range(10)]
     assert sum(map(len, bombs)) < 10_000
@@ -44,7 +44,7 @@ def test_a_page_stops_at_the_bound_of_bytes_that_it_decompresses(monkeypatch):
     assert [page.examined for page in pages] == [2] * 5 + [0] * (len(pages) - 5)
 
 
-def test_a_batch_that_is_too_large_once_decompressed_counts_as_so_many_bytes(monkeypatch):
+def test_a_batch_that_is_too_large_when_decompressed_counts_as_the_maximum(monkeypatch):
     monkeypatch.setattr(record_reader, "BATCH_BYTES_MAX", 50_000)
     monkeypatch.setattr(record_reader, "PAGE_UNPACKED_BYTES_MAX", 100_000)
     bombs = [build_batch([NewRecord(bytes(60_000), None, 1_000)], compression=4) for _ in range(10)]
@@ -61,7 +61,7 @@ def test_a_step_in_a_thread_walks_over_few_records():
 
 
 def test_a_short_page_does_not_wait_for_a_long_one(monkeypatch):
-    """One thread reads for both, and each has it for a turn."""
+    """Both share a thread and take turns."""
     monkeypatch.setattr(log_threads, "TURN_SECONDS", 0)
     ended = []
 
@@ -96,15 +96,15 @@ def test_a_short_page_does_not_wait_for_a_long_one(monkeypatch):
 
 
 @given(st.text(alphabet=" a.=<>!\n", max_size=12))
-def test_a_filter_of_json_is_read_as_its_grammar_says(text):
-    """Its grammar as a regular expression, which takes forever for texts that are longer."""
+def test_a_json_filter_follows_its_grammar(text):
+    """The grammar as a regular expression, which is too slow for longer texts."""
     grammar = re.compile(r"\s*([^=<>!]*?)\s*(?:(!=|>=|<=|==?|>|<)\s*(.*?)\s*)?", re.DOTALL)
     match = grammar.fullmatch(text)
     is_field = match is not None and all(match[1].split("."))
     try:
         field = RecordFilter.from_query({"json": text}).field
     except BadFilterError as error:
-        is_number_wanted = "compares numbers" in str(error)
+        is_number_wanted = "needs a number" in str(error)
         event("refused for its field" if not is_number_wanted else "refused for its number")
         assert is_number_wanted or not is_field
         return
@@ -114,7 +114,7 @@ def test_a_filter_of_json_is_read_as_its_grammar_says(text):
         assert field[0] == tuple(match[1].split("."))
 
 
-def test_the_time_of_a_filter_grows_with_its_length_only():
+def test_parsing_a_filter_takes_linear_time():
     began = time.thread_time()
     for _ in range(100):
         with contextlib.suppress(BadFilterError):
@@ -123,7 +123,7 @@ def test_the_time_of_a_filter_grows_with_its_length_only():
 
 
 @given(st.binary(max_size=40), st.binary(max_size=4))
-def test_what_a_filter_looks_for_is_found_across_the_pieces_that_are_searched(content, wanted):
+def test_a_filter_matches_across_searched_pieces(content, wanted):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_filter, "SEARCHED_BYTES", 3)
         found = RecordFilter(value=wanted).matches(record(value=content))
@@ -134,7 +134,7 @@ def batch_of(value):
     return build_batch([NewRecord(value, None, 1_000)])
 
 
-def test_values_that_are_too_large_for_a_filter_of_json_are_passed_over_and_counted(monkeypatch):
+def test_values_too_large_for_a_json_filter_are_skipped_and_counted(monkeypatch):
     monkeypatch.setattr(record_filter, "JSON_BYTES_MAX", 10)
     log = FakeLog([batch_of(b'{"a": 1}'), batch_of(b'{"a": "longer"}')])
     (page,) = read_all({0: log}, RecordFilter.from_query({"json": "a"}), 10)

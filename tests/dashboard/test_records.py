@@ -1,4 +1,4 @@
-"""The message browser reads what was appended, shows it safely, and stops at its bounds."""
+"""The message browser reads records, shows them safely, and stops at its bounds."""
 
 import json
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ from pipeline_broker.web.messages import BadRequestError, HttpRequest
 
 
 class FakeLog:
-    """A log of batches in memory; some of its reads are cold, and then it counts who asked a thread."""
+    """A log of batches in memory. Cold reads count the calls from threads."""
 
     def __init__(self, batches, *, start=0, is_cold=False):
         self.batches = []
@@ -55,7 +55,7 @@ def record(key=None, value=None, headers=(), offset=0):
 
 
 def read_all(logs, wanted, limit):
-    """Page after page, from the start of each log."""
+    """Read all pages, from the start of each log."""
     positions, pages = {partition: log.log_start_offset for partition, log in logs.items()}, []
     while True:
         reader = PageReader(logs, positions, wanted, limit)
@@ -105,7 +105,7 @@ def test_page_after_page_shows_every_wanted_record_once_and_in_order(logs, limit
     assert sum(page.examined for page in pages) == sum(len(log.records()) for log in logs.values())
 
 
-def test_a_page_stops_at_the_bound_of_records_that_it_looks_at(monkeypatch):
+def test_a_page_stops_at_the_maximum_of_examined_records(monkeypatch):
     monkeypatch.setattr(record_reader, "RECORDS_EXAMINED_MAX", 10)
     log = FakeLog([build_batch([NewRecord(b"v", None, 1)] * 7)] * 4)
     pages = read_all({0: log}, RecordFilter(value=b"nothing like it"), 5)
@@ -113,7 +113,7 @@ def test_a_page_stops_at_the_bound_of_records_that_it_looks_at(monkeypatch):
     assert [page.examined for page in pages] == [10, 10, 8]
 
 
-def test_a_page_stops_at_the_bound_of_bytes_that_it_shows(monkeypatch):
+def test_a_page_stops_at_the_maximum_of_shown_bytes(monkeypatch):
     monkeypatch.setattr(record_reader, "SHOWN_BYTES_MAX", 1_000)
     log = FakeLog([build_batch([NewRecord(b"\0" * 200, None, 1)] * 9)])
     pages = read_all({0: log}, RecordFilter(), 100)
@@ -123,7 +123,7 @@ def test_a_page_stops_at_the_bound_of_bytes_that_it_shows(monkeypatch):
     assert sum(len(page.records) for page in pages) == 9
 
 
-def test_a_batch_that_cannot_be_shown_is_passed_over_and_counted(monkeypatch):
+def test_an_unreadable_batch_is_skipped_and_counted(monkeypatch):
     monkeypatch.setattr(record_reader, "BATCH_BYTES_MAX", 10_000)
     bomb = build_batch([NewRecord(bytes(100_000), None, 1)], compression=1)
     log = FakeLog([bomb, build_batch([NewRecord(b"after", None, 1)])])
@@ -133,7 +133,7 @@ def test_a_batch_that_cannot_be_shown_is_passed_over_and_counted(monkeypatch):
     assert [each["value"]["text"] for each in page.records] == ["after"]
 
 
-def test_markers_of_transactions_are_no_records():
+def test_transaction_markers_are_not_shown():
     log = FakeLog(
         [marker_batch(7, 0, EndMarker(is_commit=True, coordinator_epoch=0), 1), build_batch([NewRecord(b"v", None, 1)])]
     )
@@ -162,7 +162,7 @@ def test_content_is_text_or_hex_and_never_long(content):
 
 
 @pytest.mark.parametrize("length", range(BYTES_SHOWN_MAX - 4, BYTES_SHOWN_MAX + 5))
-def test_a_cut_through_a_character_shows_the_characters_before_it(length):
+def test_a_cut_within_a_character_omits_that_character(length):
     content = b"a" * (length % 4) + "🙂".encode() * 600
 
     shown = content_view(content)["text"]
@@ -170,7 +170,7 @@ def test_a_cut_through_a_character_shows_the_characters_before_it(length):
     assert BYTES_SHOWN_MAX - 4 < len(shown.encode()) <= BYTES_SHOWN_MAX
 
 
-def test_a_hostile_record_is_bounded_and_stays_what_it_is():
+def test_a_hostile_record_is_bounded_and_unchanged():
     shown = record_view(
         0, record(b"\xe2\x80\xaekey", b"<script>" + b"A" * 10_000_000, [("h" * 5_000, b"x" * 5_000)] * 500)
     )
@@ -219,7 +219,7 @@ VALUE = json.dumps({"customer": {"name": "Ann"}, "items": [{"count": 3}], "open"
         ({"key": "key", "json": "open=false"}, False),
     ],
 )
-def test_a_filter_means_what_it_says(query, matches):
+def test_a_filter_matches_as_documented(query, matches):
     wanted = RecordFilter.from_query(query)
 
     assert wanted.matches(record(b"a key", VALUE, [("trace", b"abc"), ("null", None)])) == matches
@@ -227,7 +227,7 @@ def test_a_filter_means_what_it_says(query, matches):
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"[" * 100_000, b"\xff", b"1" * 100_000, b'"x"', b"\xef\xbb\xbf{}"])
-def test_a_value_that_is_no_json_has_no_fields(value):
+def test_a_value_that_is_not_json_has_no_fields(value):
     assert not RecordFilter.from_query({"json": "a"}).matches(record(value=value))
 
 
@@ -242,7 +242,7 @@ def test_a_value_that_is_no_json_has_no_fields(value):
         {"json": "a<b<c"},
     ],
 )
-def test_a_filter_that_makes_no_sense_is_refused(query):
+def test_an_invalid_filter_is_refused(query):
     with pytest.raises(BadFilterError):
         RecordFilter.from_query(query)
 
@@ -267,13 +267,13 @@ def seek(**query):
     return {partition: offset if isinstance(offset, int) else offset() for partition, offset in found.items()}
 
 
-def test_seeking_goes_back_from_the_end_or_from_where_the_page_before_came_to():
+def test_reading_backwards_starts_at_the_end_or_at_the_previous_page():
     assert ends_of(asked({})) == {}
     assert ends_of(asked({"from": "latest", "key": "x"})) == {}
     assert ends_of(asked({"before": "0:33,1:4"})) == {0: 33, 1: 4}
 
 
-def test_seeking_finds_the_earliest_an_offset_a_time_and_the_place_of_the_page_before():
+def test_reading_forwards_starts_at_the_log_start_an_offset_a_time_or_the_previous_page():
     assert seek(**{"from": "earliest"}) == {0: 5, 1: 0}
     assert seek(offset="30") == {0: 30, 1: 10}
     assert seek(time="7") == {0: 50, 1: 7}
@@ -284,12 +284,12 @@ def test_seeking_finds_the_earliest_an_offset_a_time_and_the_place_of_the_page_b
     "query", [{"offset": "-1"}, {"offset": "\u0661"}, {"time": "x"}, {"offset": "9" * 30}, {"positions": "0"},
               {"positions": "0:x"}, {"positions": "0:" + "9" * 5_000}, {"positions": "0:1," * 5_000}],
 )  # fmt: skip
-def test_a_place_that_makes_no_sense_is_refused(query):
+def test_an_invalid_start_is_refused(query):
     with pytest.raises(BadRequestError):
         seek(**query)
 
 
 @pytest.mark.parametrize("before", ["0", "0:x", "0:" + "9" * 5_000, "0:1," * 5_000])
-def test_an_end_that_makes_no_sense_is_refused(before):
+def test_an_invalid_end_is_refused(before):
     with pytest.raises(BadRequestError):
         ends_of(asked({"before": before}))

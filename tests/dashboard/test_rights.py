@@ -1,4 +1,4 @@
-"""Every change through the dashboard asks for the rights of its principal: those that Kafka asks for."""
+"""Every change through the dashboard needs the rights that Kafka requires."""
 
 import pytest
 
@@ -38,7 +38,7 @@ RIGHTS = {
     "/api/faults/expire": ({"group": "joined"}, ALTER_CLUSTER),
     "/api/faults/rebalance": ({"group": "joined"}, ALTER_CLUSTER),
 }
-"""What a page sends, and the rights that are just enough."""
+"""The body of each change, and the least rights that it needs."""
 
 
 def rule(kind, name, operation):
@@ -54,7 +54,7 @@ def rule(kind, name, operation):
 
 
 def asked(path, rights, principal="alice"):
-    """Status and answer, of a principal with these rights."""
+    """Send a change as a principal with these rights; return the status and the response."""
     board = Board(*SETTINGS, principal=principal)
     board.commit("g", 0)
     join_consumer(board, "joined")
@@ -66,7 +66,7 @@ def asked(path, rights, principal="alice"):
 
 
 @pytest.mark.parametrize("path", sorted(CHANGES))
-def test_a_change_needs_the_rights_that_kafka_asks_for_and_no_others(path):
+def test_a_change_needs_exactly_the_rights_of_kafka(path):
     _, rights = RIGHTS[path]
 
     for missing in rights:
@@ -76,13 +76,13 @@ def test_a_change_needs_the_rights_that_kafka_asks_for_and_no_others(path):
     assert asked(path, (), principal="root")[0] == 200
 
 
-def test_every_change_that_there_is_has_an_address():
+def test_every_change_has_an_address():
     assert {route.argument for route in CHANGES.values() if route.name == "change"} == administration.CHANGES.keys()
     assert {route.argument for route in CHANGES.values() if route.name == "change_faults"} == ACTIONS.keys() - {"list"}
 
 
 @pytest.mark.parametrize("path", sorted(path for path, route in CHANGES.items() if route.name != "change_faults"))
-def test_while_nothing_can_be_written_no_change_is_said_to_be_done(path):
+def test_no_change_succeeds_while_writes_are_refused(path):
     board = Board()
     board.commit("g", 0)
     board.desk.journal.room.obstacle = OSError(28, "no space")

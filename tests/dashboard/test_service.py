@@ -1,6 +1,6 @@
-"""The dashboard over loopback: every address, refusals on each of them, live streams, the second broker, the token.
+"""The dashboard over loopback: every address and its refusals, live streams, the second broker, the token.
 
-Longer than most files: all routes are asked of one board.
+Longer than most files: one board serves the tests of all routes.
 """
 
 import json
@@ -52,7 +52,7 @@ def board():
     return found
 
 
-def test_every_address_answers_and_refuses_strangers(board):
+def test_every_address_answers_and_refuses_foreign_sites(board):
     async def scenario(board):
         for target in (*ANSWERED, *STREAMS, "/events/beside", *CHANGES, "/nowhere"):
             method = "POST" if target in CHANGES else "GET"
@@ -92,17 +92,19 @@ def test_every_address_answers_and_refuses_strangers(board):
         ("GET", "/events/beside", 404),
     ],
 )
-def test_what_is_not_there_gets_its_status(board, method, target, status):
+def test_unknown_addresses_have_their_status(board, method, target, status):
     assert board.run(lambda board: board.exchange(method, target))[0] == status
 
 
-def test_a_refusal_is_a_page_where_a_browser_asks_for_one_and_what_was_sent_is_text_in_it(board):
+def test_a_refusal_is_a_page_for_browsers_with_escaped_input(board):
     async def scenario(board):
         target = f"/api/topics/t/records?json={quote('a><b>')}"
         status, headers, body = await board.exchange("GET", target, "Accept: text/html,*/*;q=0.8")
         assert (status, headers["content-type"]) == (400, "text/html; charset=utf-8")
-        assert (b"&#x27;&lt;b&gt;&#x27; is not one" in body, b"<b>" in body) == (True, False)
-        assert json.loads((await board.exchange("GET", target, "Accept: */*"))[2])["error"].endswith("is not one")
+        assert (b"needs a number, not &#x27;&lt;b&gt;&#x27;" in body, b"<b>" in body) == (True, False)
+        assert json.loads((await board.exchange("GET", target, "Accept: */*"))[2])["error"].endswith(
+            "needs a number, not '<b>'"
+        )
         for target in ("/nowhere", "/topics/a/b"):
             status, _, body = await board.exchange("GET", target, "Accept: text/html")
             assert (status, b"<h1>Not Found</h1>" in body) == (404, True)
@@ -126,7 +128,7 @@ def test_records_are_found_and_filtered_page_by_page(board):
     board.run(scenario)
 
 
-def test_records_that_are_on_the_disk_only_are_read_too(board):
+def test_records_on_disk_are_read(board):
     board.desk.archive_all()
     again = Board(desk=board.desk.restart())
 
@@ -135,18 +137,18 @@ def test_records_that_are_on_the_disk_only_are_read_too(board):
     assert len(page["records"]) == 9
 
 
-def test_a_log_that_cannot_be_read_is_an_answer(board, monkeypatch):
+def test_an_unreadable_log_is_reported(board, monkeypatch):
     def fail(*arguments, **named):
-        raise OSError("the disk is gone")
+        raise OSError("the disk failed")
 
     monkeypatch.setattr("pipeline_broker.log.partition.partition_log.PartitionLog.read", fail)
     status, _, body = board.run(lambda board: board.exchange("GET", "/api/topics/t/records"))
 
-    assert (status, json.loads(body)) == (503, {"error": "the log cannot be read: the disk is gone"})
+    assert (status, json.loads(body)) == (503, {"error": "the log cannot be read: the disk failed"})
 
 
-def test_following_a_topic_shows_what_comes_and_ends_with_the_topic(board, monkeypatch):
-    monkeypatch.setattr("pipeline_broker.dashboard.tail.LOOK_SECONDS", 0.01)
+def test_following_a_topic_shows_new_records_and_ends_with_the_topic(board, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.dashboard.tail.POLL_SECONDS", 0.01)
 
     async def scenario(board):
         async with board.watching("/events/topics/t?key=new") as stream:
@@ -160,8 +162,8 @@ def test_following_a_topic_shows_what_comes_and_ends_with_the_topic(board, monke
     board.run(scenario)
 
 
-def test_who_follows_a_topic_that_is_too_fast_is_told_what_was_left_out(board, monkeypatch):
-    monkeypatch.setattr("pipeline_broker.dashboard.tail.LOOK_SECONDS", 0.01)
+def test_a_viewer_of_a_fast_topic_receives_the_number_of_skipped_records(board, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.dashboard.tail.POLL_SECONDS", 0.01)
     monkeypatch.setattr("pipeline_broker.dashboard.tail.BEHIND_MAX", 4)
 
     async def scenario(board):
@@ -189,7 +191,7 @@ def test_a_reset_is_durable_when_it_is_answered(board):
     board.run(scenario)
 
 
-def test_the_request_path_is_observed_while_somebody_watches(board, monkeypatch, request_ended):
+def test_the_request_path_is_observed_only_with_viewers(board, monkeypatch, request_ended):
     monkeypatch.setattr("pipeline_broker.dashboard.viewers.BEAT_SECONDS", 0.05)
 
     async def scenario(board):
@@ -199,7 +201,7 @@ def test_the_request_path_is_observed_while_somebody_watches(board, monkeypatch,
             board.watching("/events/requests") as other,
         ):
             await stream.next()
-            await other.next()  # from here on somebody is on the page that shows names
+            await other.next()  # a viewer of the page with names arrives
             (watched,) = board.observed
             watched.request_ended(request_ended(connection=3))
             found, requests = None, None
@@ -217,7 +219,7 @@ def test_the_request_path_is_observed_while_somebody_watches(board, monkeypatch,
     board.run(scenario)
 
 
-def test_a_viewer_that_does_not_read_is_dropped_and_another_goes_on(board, monkeypatch):
+def test_a_viewer_that_does_not_read_is_dropped_and_another_continues(board, monkeypatch):
     monkeypatch.setattr("pipeline_broker.dashboard.viewers.BEAT_SECONDS", 0.05)
     monkeypatch.setattr("pipeline_broker.web.http_server.EVENT_SECONDS", 0.2)
     monkeypatch.setattr("pipeline_broker.web.http_server.SEND_BUFFER_BYTES", 4096)
@@ -259,12 +261,12 @@ def test_the_second_broker_is_shown_and_its_absence_is_an_event(board, monkeypat
         async with first.dashboard.serving(DashboardOptions(0)) as link:
             first.port = int(link.split(":")[2].strip("/"))
             async with first.watching("/events/beside") as stream:
-                assert await stream.next() == ("absent", {"address": other.authority, "reason": "it answers 401"})
+                assert await stream.next() == ("absent", {"address": other.authority, "reason": "it answered 401"})
 
     board.run(scenario)
 
 
-def test_a_second_broker_that_is_not_there_is_tried_again(board, monkeypatch):
+def test_an_absent_second_broker_is_retried(board, monkeypatch):
     monkeypatch.setattr("pipeline_broker.dashboard.beside.RETRY_SECONDS", 0.02)
 
     async def scenario(first):
@@ -272,7 +274,7 @@ def test_a_second_broker_that_is_not_there_is_tried_again(board, monkeypatch):
             for _ in range(2):
                 assert (await stream.next())[0] == "absent"
 
-    with socket.socket() as silent:  # it has the port, so that nobody else gets it, and does not listen
+    with socket.socket() as silent:  # reserves the port without listening
         silent.bind(("127.0.0.1", 0))
         Board(desk=board.desk, beside=Beside(*silent.getsockname())).run(scenario)
 
@@ -302,7 +304,7 @@ def test_the_address_of_the_second_broker_is_host_and_port_or_a_link(text, expec
 @pytest.mark.parametrize(
     "settings", [("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",)]
 )
-def test_where_the_broker_asks_who_somebody_is_the_dashboard_asks_for_its_token(settings):
+def test_a_broker_with_authentication_needs_the_token(settings):
     async def scenario(board):
         token = board.link.partition("?token=")[2]
         assert len(token) > 40
@@ -314,7 +316,7 @@ def test_where_the_broker_asks_who_somebody_is_the_dashboard_asks_for_its_token(
     Board("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer").run(scenario)
 
 
-def test_an_address_that_others_reach_asks_for_a_token(board):
+def test_a_public_address_needs_the_token(board):
     async def scenario(board):
         return board.link, (await board.exchange("GET", "/"))[0]
 
@@ -346,7 +348,7 @@ def test_the_option_is_a_port_or_host_and_port(text, expected):
         assert DashboardOptions.parse(text) == expected
 
 
-def test_the_observers_serve_it_and_say_where(board, capsys, tmp_path):
+def test_the_observers_serve_the_dashboard_and_print_its_link(board, capsys, tmp_path):
     observers = Observers(PIPELINED, None, None, tmp_path / "log", dashboard=DashboardOptions(0))
 
     async def main():
@@ -361,8 +363,8 @@ def test_the_observers_serve_it_and_say_where(board, capsys, tmp_path):
     trio.run(main)
 
 
-def test_what_cannot_be_had_is_one_line_before_the_broker_starts(tmp_path, board):
-    with pytest.raises(ObserversUnavailableError, match="is no dashboard"):
+def test_an_unavailable_dashboard_is_one_line_before_the_broker_starts(tmp_path, board):
+    with pytest.raises(ObserversUnavailableError, match="is not the address of a dashboard"):
         Observers(PIPELINED, None, None, tmp_path / "log", dashboard=DashboardOptions(0, beside="x"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -386,13 +388,13 @@ def test_what_cannot_be_had_is_one_line_before_the_broker_starts(tmp_path, board
         {"dashboard": "8080", "dashboard_principal": "alice"},
     ],
 )
-def test_options_that_make_no_sense_are_refused_at_the_start(options):
+def test_contradictory_options_are_refused_at_the_start(options):
     absent = {"dashboard": None, "dashboard_beside": None, "dashboard_read_only": False, "dashboard_principal": None}
     with pytest.raises(StartError, match="--dashboard"):
         _dashboard(absent | options)
 
 
-def test_every_page_can_tell_what_stops_all_writes_and_what_to_do_about_it(board):
+def test_every_page_has_the_obstacle_of_all_writes_and_its_remedy(board):
     assert board.run(lambda board: board.get("/api/broker"))["obstacle"] is None
     board.desk.journal.room.obstacle = OSError(28, "no space")
     obstacle = board.run(lambda board: board.get("/api/broker"))["obstacle"]
@@ -400,7 +402,7 @@ def test_every_page_can_tell_what_stops_all_writes_and_what_to_do_about_it(board
     assert "delete other files on the file system of the data directory" in obstacle
 
 
-def test_a_dashboard_knows_how_its_broker_was_started(board):
+def test_a_dashboard_has_the_start_options_of_its_broker(board):
     about = board.run(lambda board: board.get("/api/broker"))
 
     assert (about["mode"], about["flush"], about["in_flight_max"], about["commit"]) == (

@@ -1,4 +1,4 @@
-"""The files of the pages are those in the list, run without markup from data, and uPlot is uPlot's."""
+"""Only listed files are served, scripts parse no markup, and uPlot is unchanged."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ UPLOT = {  # of the files of uplot-1.6.32.tgz in the npm registry
 
 
 def test_the_list_has_every_file_with_its_checksum():
-    """After a change: python scripts/sum_dashboard_files.py."""
+    """After a change, run python scripts/sum_dashboard_files.py."""
     sums = {name: hashlib.sha256(static_files.read(name)).hexdigest() for name in FILES}
     assert static_files.checksums() == sums
 
@@ -37,7 +37,7 @@ def test_the_charts_are_those_of_the_registry_with_their_licence():
     assert b"MIT License" in static_files.read("uPlot.LICENSE.txt")
 
 
-def test_a_file_that_was_changed_or_is_not_in_the_list_is_not_served(monkeypatch):
+def test_a_changed_or_unlisted_file_is_not_served(monkeypatch):
     name = OWN_SCRIPTS[0]
     static_files.read.cache_clear()
     monkeypatch.setattr(static_files, "checksums", lambda: {name: "0" * 64})
@@ -47,7 +47,7 @@ def test_a_file_that_was_changed_or_is_not_in_the_list_is_not_served(monkeypatch
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_has_a_type_and_nothing_of_it_comes_from_elsewhere(name):
+def test_every_file_has_a_type_and_no_external_reference(name):
     assert static_files.content_type_of(name)
     if name in OWN_FILES:
         text = (FOLDER / name).read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ def test_every_file_has_a_type_and_nothing_of_it_comes_from_elsewhere(name):
 
 @pytest.mark.parametrize("name", OWN_SCRIPTS)
 def test_no_script_parses_markup(name):
-    """Data becomes text, never elements; and a script that a page imports is one of the list."""
+    """Data becomes text, never elements; imported scripts are in the list."""
     text = (FOLDER / name).read_text(encoding="utf-8")
 
     assert re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|srcdoc", text) == []
@@ -64,18 +64,18 @@ def test_no_script_parses_markup(name):
 
 
 def plain(text):
-    """Markdown as a title can show it."""
+    """Return Markdown as plain text."""
     return re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text).replace("`", "").strip()
 
 
 def rows_of(document, columns):
-    """The rows of a document's tables that have so many columns."""
+    """Return the rows of a document's tables with this number of columns."""
     text = (Path(__file__).parents[2] / "docs" / document).read_text(encoding="utf-8")
     rows = [[plain(cell) for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
     return [row for row in rows if len(row) == columns]
 
 
-def test_what_the_pages_say_of_a_word_is_what_the_documentation_says():
+def test_meanings_on_the_pages_equal_the_documentation():
     meanings = {word: meaning for words, meaning in rows_of("reference/glossary.md", 2) for word in words.split(", ")}
     for stage, begin, end, _ in rows_of("guides/dashboard.md", 4):
         meanings[stage] = f"from: {begin}; to: {end}" if begin else end
@@ -86,7 +86,7 @@ def test_what_the_pages_say_of_a_word_is_what_the_documentation_says():
     assert set(PARTS) <= shown.keys()
 
 
-def test_every_word_that_is_explained_has_an_explanation():
+def test_every_explained_word_has_an_entry():
     scripts = "".join((FOLDER / name).read_text(encoding="utf-8") for name in OWN_SCRIPTS)
     asked = {
         *re.findall(r"\bword: \"([^\"]+)\"", scripts),
@@ -98,7 +98,7 @@ def test_every_word_that_is_explained_has_an_explanation():
     assert {word for word in asked if f'"{word}": ' not in words} == set()
 
 
-def test_the_page_has_no_script_or_style_of_its_own():
+def test_the_page_has_no_inline_script_or_style():
     """The content security policy would refuse them."""
     page = (FOLDER / "page.html").read_text(encoding="utf-8")
 

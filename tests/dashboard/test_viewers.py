@@ -8,7 +8,7 @@ from pipeline_broker.dashboard.viewers import BEAT_SECONDS, VIEWER_EVENTS_MAX, V
 
 
 class Observation:
-    """Notes when it begins and ends, and makes an event of each beat."""
+    """Records when watching starts and ends, and renders an event per beat."""
 
     def __init__(self):
         self.story = []
@@ -51,8 +51,7 @@ def test_observing_begins_with_the_first_viewer_and_ends_with_the_last():
     with_viewers(scenario)
 
 
-def test_nobody_looks_in_the_rest_of_a_beat():
-    """The beat stays the same."""
+def test_requests_in_the_rest_of_a_beat_are_not_observed():
 
     async def scenario(observation):
         viewers, times = observation.viewers, []
@@ -60,7 +59,7 @@ def test_nobody_looks_in_the_rest_of_a_beat():
         async with viewers.watching("pipeline") as events:
             began = trio.current_time()
             await events.receive()
-            assert times == [], "all of a beat is watched unless less is said"
+            assert times == [], "the whole beat is watched by default"
             viewers.watching_seconds = BEAT_SECONDS / 4
             await events.receive()
             await events.receive()
@@ -70,7 +69,7 @@ def test_nobody_looks_in_the_rest_of_a_beat():
     with_viewers(scenario)
 
 
-def test_a_viewer_that_takes_no_events_is_dropped_and_the_others_miss_nothing():
+def test_a_viewer_that_takes_no_events_is_dropped_without_affecting_others():
     async def slow(viewers):
         async with viewers.watching("pipeline"):
             await trio.sleep_forever()
@@ -87,7 +86,7 @@ def test_a_viewer_that_takes_no_events_is_dropped_and_the_others_miss_nothing():
     with_viewers(scenario)
 
 
-def test_there_is_a_bound_of_viewers():
+def test_viewers_are_bounded():
     async def watch(viewers, *, task_status):
         async with viewers.watching("pipeline") as events:
             task_status.started()
@@ -107,7 +106,7 @@ def test_there_is_a_bound_of_viewers():
     with_viewers(scenario)
 
 
-def test_an_event_that_cannot_be_made_ends_nobody(caplog):
+def test_an_error_in_render_ends_no_viewer(caplog):
     async def scenario(observation):
         made = observation.render
         events_of = iter([None, made])

@@ -1,4 +1,4 @@
-"""What is kept of the request path while somebody watches: exact numbers, bounded samples."""
+"""The observed request path has exact counts and bounded samples."""
 
 from collections import Counter
 
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pipeline_broker.base.steps import finished
 from pipeline_broker.dashboard.pipeline_view import PipelineView
 from pipeline_broker.dashboard.watched_pipeline import (
+    EXAMINED_MAX,
     LANE_ROWS_MAX,
     LANES_MAX,
-    LOOKS_MAX,
     MUTES_MAX,
     OTHER_API,
     QUEUES_MAX,
@@ -52,7 +52,7 @@ def tell(watched, event, request_ended, commit_ended):
 
 
 @given(events=events)
-def test_numbers_are_exact_whatever_happens_between_two_looks(events, request_ended, commit_ended):
+def test_counts_are_exact_between_two_calls_of_take(events, request_ended, commit_ended):
     watched = WatchedPipeline(APIS, 0)
     model, mutes, mute_ns, depths, commits = Counter(), Counter(), Counter(), {}, 0
     for number, event in enumerate([*events, ("take", None, None)]):
@@ -78,9 +78,9 @@ def test_numbers_are_exact_whatever_happens_between_two_looks(events, request_en
             model, mutes, mute_ns, depths, commits = Counter(), Counter(), Counter(), {}, 0
 
 
-def test_a_flood_keeps_no_more_than_the_bounds(request_ended, commit_ended):
+def test_a_flood_stays_within_the_bounds(request_ended, commit_ended):
     watched = WatchedPipeline(range(1000), 0)
-    for number in range(3 * LOOKS_MAX):
+    for number in range(3 * EXAMINED_MAX):
         watched.request_ended(request_ended(connection=number % 40, sequence=number))
         watched.mute_ended(number, 0, 0, 1)
         watched.queue_sampled(number, 0, 1)
@@ -92,14 +92,14 @@ def test_a_flood_keeps_no_more_than_the_bounds(request_ended, commit_ended):
     assert len(interval.lanes) == LANES_MAX
     assert max(map(len, interval.lanes.values())) <= LANE_ROWS_MAX
     assert len(interval.mutes) == MUTES_MAX
-    assert interval.mute_counts[0] == 3 * LOOKS_MAX
+    assert interval.mute_counts[0] == 3 * EXAMINED_MAX
     assert len(interval.queues) == QUEUES_MAX
     assert len(interval.apis) == SERIES_MAX + 1
     assert max(len(api.rows) for api in interval.apis) <= ROWS_MAX
     assert len(interval.commits) <= ROWS_MAX
 
 
-def test_lanes_are_neighbours_in_the_order_in_which_their_answers_left(request_ended):
+def test_lanes_have_consecutive_requests_in_the_order_of_responses(request_ended):
     watched = WatchedPipeline(APIS, 0)
     for sequence in (0, 2, 1, 3):
         watched.request_ended(request_ended(connection=5, sequence=sequence))
@@ -107,7 +107,7 @@ def test_lanes_are_neighbours_in_the_order_in_which_their_answers_left(request_e
     assert [row.sequence for row in watched.take(1).lanes[5]] == [0, 2, 1, 3]
 
 
-def test_a_request_that_was_on_its_way_when_somebody_came_is_counted_and_not_measured(request_ended):
+def test_a_request_in_flight_at_the_start_is_counted_and_not_measured(request_ended):
     watched = WatchedPipeline(APIS, 0)
     watched.request_ended(request_ended(dequeued_ns=0))
     interval = watched.take(1)
@@ -116,8 +116,8 @@ def test_a_request_that_was_on_its_way_when_somebody_came_is_counted_and_not_mea
     assert interval.lanes == {}
 
 
-def test_requests_of_a_part_of_the_time_stand_for_those_of_the_whole(request_ended, commit_ended):
-    """What is exact at no cost stays so."""
+def test_requests_of_part_of_the_time_represent_all(request_ended, commit_ended):
+    """Counts that cost nothing stay exact."""
     watched = WatchedPipeline(APIS, 0)
     for number in range(100):
         watched.request_ended(request_ended(connection=number))
@@ -133,7 +133,7 @@ def test_requests_of_a_part_of_the_time_stand_for_those_of_the_whole(request_end
     assert watched.take(2_000_000_000).requests_per_second == 1.0
 
 
-def test_a_row_says_how_a_request_ended_and_its_first_error(request_ended):
+def test_a_row_has_the_outcome_and_the_first_error(request_ended):
     watched = WatchedPipeline(APIS, 0)
     topics = [MetadataResponse.MetadataResponseTopic(error_code=code) for code in (0, 41, 3)]
     watched.request_ended(request_ended(api=1, answer=MetadataResponse(topics=topics)))
@@ -147,7 +147,7 @@ def test_a_row_says_how_a_request_ended_and_its_first_error(request_ended):
     assert found[3].sent_ns > 0
 
 
-def test_names_are_kept_of_a_bounded_number_of_requests_and_not_longer_than_their_interval(request_ended, monkeypatch):
+def test_names_are_kept_of_a_bounded_number_of_requests_within_an_interval(request_ended, monkeypatch):
     monkeypatch.setattr("pipeline_broker.dashboard.watched_pipeline.ORIGINS_MAX", 3)
     named = []
     watched = WatchedPipeline(APIS, 0, lambda request: named.append(request) or (lambda: NO_NAMES))

@@ -1,4 +1,4 @@
-"""The thread of an embedded broker: who ends waiting ends what it waited for."""
+"""Interrupting a call to the thread of an embedded broker cancels the call."""
 
 import signal
 import sys
@@ -33,14 +33,14 @@ def thread():
 
 @pytest.fixture
 def _interrupts():
-    """Ctrl-C raises KeyboardInterrupt, whoever has started the tests."""
+    """Make Ctrl-C raise KeyboardInterrupt, also under a parent that ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 def waits(thread_id):
-    """Whether a thread waits for a result."""
+    """Return whether a thread waits for a result."""
     frame = sys._current_frames()[thread_id]
     while frame is not None and frame.f_code is not Future.result.__code__:
         frame = frame.f_back
@@ -48,7 +48,7 @@ def waits(thread_id):
 
 
 @pytest.mark.usefixtures("_interrupts")
-def test_who_is_interrupted_while_it_waits_ends_what_it_waited_for(thread):
+def test_interrupting_a_call_cancels_it(thread):
     main_id, is_cancelled = threading.main_thread().ident, threading.Event()
 
     async def wait():

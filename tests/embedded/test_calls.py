@@ -1,4 +1,4 @@
-"""Who an embedding program is for the broker that it asks."""
+"""The rights of the embedding program."""
 
 from types import SimpleNamespace
 
@@ -8,7 +8,7 @@ from pipeline_broker.embedded.calls import program
 from pipeline_broker.security.acl import AclOperation
 
 
-def test_what_an_embedding_program_asks_for_needs_no_right():
+def test_requests_of_the_embedding_program_need_no_rights():
     class Refusing:
         def is_allowed(self, *_, **__):
             return False

@@ -1,4 +1,4 @@
-"""What is told of an embedded broker: what a test did to it, with names and times, and nothing of others."""
+"""The report of an embedded broker has the requests, rules and records of a test, and none of others."""
 
 import datetime as dt
 import re
@@ -32,7 +32,7 @@ def produce(broker, topic, partition=0, value=b"v"):
 
 
 def read(broker, topic, group):
-    """Reads one record of a topic that is assigned, and commits."""
+    """Read a record of an assigned topic, and commit."""
     config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "client.id": "reader"}
     config |= {"auto.offset.reset": "earliest", "enable.auto.commit": False, "fetch.wait.max.ms": FETCH_WAIT_MS}
     consumer = Consumer(config)
@@ -42,7 +42,7 @@ def read(broker, topic, group):
 
 
 @pytest.mark.parametrize("size_bytes", [1, 100_000])
-def test_a_request_is_told_with_its_topic_partition_group_and_time_of_day(broker, size_bytes):
+def test_a_request_is_reported_with_its_topic_partition_group_and_time(broker, size_bytes):
     broker.create_topic("t", partitions=3)
     broker.create_topic("u")
     produce(broker, "t", 2, bytes(size_bytes))
@@ -69,13 +69,13 @@ def test_times_are_those_of_the_machine_with_its_zone(broker):
     )
 
 
-def test_the_clock_is_told_where_it_was_moved(broker):
+def test_an_advanced_clock_is_reported(broker):
     assert "ahead" not in text_of(broker)
     broker.advance(8 * 86_400)
     assert ", its clock 8 days, 0:00:00 ahead\n" in text_of(broker)
 
 
-def test_nothing_is_told_of_what_was_before(broker):
+def test_earlier_requests_are_not_reported(broker):
     for topic in ("before", "after"):
         broker.create_topic(topic)
         produce(broker, topic)
@@ -91,7 +91,7 @@ def test_nothing_is_told_of_what_was_before(broker):
     assert "before" not in text
 
 
-def test_requests_of_before_a_moment_are_left_out(broker):
+def test_requests_before_since_ns_are_omitted(broker):
     produce(broker, "before")
     moment_ns = time.monotonic_ns()
     produce(broker, "after")
@@ -100,7 +100,7 @@ def test_requests_of_before_a_moment_are_left_out(broker):
     assert "before[0]" not in text
 
 
-def test_rules_are_told_with_what_they_did(broker):
+def test_rules_are_reported_with_their_counts(broker):
     broker.create_topic("t")
     rule = broker.faults.when("Produce", topic="t").delay(0.001)
     produce(broker, "t")
@@ -119,12 +119,12 @@ def test_contents_are_cut_and_escaped(broker):
     assert "http" not in page
 
 
-def test_a_broker_that_saw_nothing_says_so(broker):
+def test_an_unused_broker_has_an_empty_report(broker):
     assert text_of(broker).count("none") == 3
     assert as_html(broker, seen(broker), "nothing").count("<p>none</p>") == 4
 
 
-def test_of_many_topics_those_are_told_of_that_were_used_last(broker):
+def test_the_topics_used_last_are_reported(broker):
     for number in reversed(range(12)):
         broker.produce(f"topic-{number:02}", "value")
     text = text_of(broker)

@@ -1,4 +1,4 @@
-"""Fault rules of an embedded broker: made from the test's thread, met by real clients, gone with a reset."""
+"""Fault rules of an embedded broker, made from the test's thread and met by real clients."""
 
 import threading
 import time
@@ -20,8 +20,8 @@ def broker(request):
         yield broker
 
 
-def told(broker, topic, **settings):
-    """The error that a client is told of one record, None for none."""
+def error_of(broker, topic, **settings):
+    """Produce a record; return the name of the client's error, or None."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "retries": 0, "linger.ms": 0, **settings})
     errors = []
     producer.produce(topic, b"value", on_delivery=lambda error, _: errors.append(error))
@@ -32,25 +32,25 @@ def told(broker, topic, **settings):
 def test_the_request_that_a_rule_strikes_is_refused_and_no_other(broker):
     broker.create_topic("t")
     rule = broker.faults.when("Produce", topic="t", nth=2).error("TOPIC_AUTHORIZATION_FAILED")
-    assert [told(broker, "t") for _ in range(3)] == [None, "TOPIC_AUTHORIZATION_FAILED", None]
+    assert [error_of(broker, "t") for _ in range(3)] == [None, "TOPIC_AUTHORIZATION_FAILED", None]
     assert (rule.matched, rule.hits) == (3, 1)
     assert [found.number for found in broker.faults.rules] == [rule.number]
     assert len(broker.records("t")) == 2
 
 
-def test_what_makes_no_sense_is_refused_in_the_test(broker):
+def test_an_invalid_rule_raises_in_the_test(broker):
     with pytest.raises(FaultError, match="did you mean Produce"):
         broker.faults.when("Prduce")
-    with pytest.raises(FaultError, match="only a broker that runs in a process of its own"):
+    with pytest.raises(FaultError, match="needs a broker that runs in its own process"):
         broker.faults.disk_when("sync").crash()
-    with pytest.raises(TypeError, match=r"there is no condition 'topik'; there are .*seed, times, topic"):
+    with pytest.raises(TypeError, match=r"unknown condition 'topik'; use .*seed, times, topic"):
         broker.faults.when("Produce", topik="t")
-    with pytest.raises(TypeError, match="there is no condition 'topic'; there are every, nth, p, path, seed, times"):
+    with pytest.raises(TypeError, match="unknown condition 'topic'; use every, nth, p, path, seed, times"):
         broker.faults.disk_when("sync", topic="t")
     assert broker.faults.rules == []
 
 
-def test_who_waits_for_a_held_commit_does_not_keep_the_rules_from_being_released(broker):
+def test_a_rule_can_be_released_while_a_call_waits_for_its_held_commit(broker):
     """`produce` waits for its commit, which a rule holds; the rule is released from another thread."""
     broker.create_topic("t")
     rule = broker.faults.disk_when("write").pause()
@@ -65,7 +65,7 @@ def test_who_waits_for_a_held_commit_does_not_keep_the_rules_from_being_released
     assert [record.value for record in broker.records("t")] == [b"held"]
 
 
-def test_a_held_answer_does_not_keep_the_broker_from_its_end(broker):
+def test_a_broker_with_a_held_response_can_be_closed(broker):
     broker.create_topic("t")
     broker.faults.when("Metadata").drop()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
@@ -81,11 +81,10 @@ def test_rules_end_with_a_reset(broker):
     broker.reset()
     assert broker.faults.rules == []
     broker.create_topic("t")
-    assert told(broker, "t") is None
+    assert error_of(broker, "t") is None
 
 
-def test_a_delay_goes_by_the_clock_of_the_broker(broker):
-    """`advance` lets what is due go on."""
+def test_advance_ends_a_delay(broker):
     broker.create_topic("t")
     broker.faults.when("ListOffsets").delay(3600)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
@@ -100,7 +99,7 @@ def test_a_delay_goes_by_the_clock_of_the_broker(broker):
     assert future.result(SECONDS_MAX).offset == 0
 
 
-def test_a_closed_broker_has_no_rules_to_make():
+def test_a_closed_broker_rejects_rules():
     broker = EmbeddedBroker().start()
     broker.close()
     with pytest.raises(EmbeddedBrokerError, match="closed"):

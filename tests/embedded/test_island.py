@@ -1,4 +1,4 @@
-"""An island of an embedded broker: what is done in it ends with it, and what was there before is there again."""
+"""An island of an embedded broker undoes its effects at its end."""
 
 import socket
 
@@ -30,7 +30,7 @@ def consumer_of(broker, group):
 
 
 def read_and_commit(broker, group):
-    """A consumer that is in its group, and has committed."""
+    """Return a consumer that has joined its group and committed."""
     consumer = consumer_of(broker, group)
     consumer.commit(consumer.poll(SECONDS_MAX), asynchronous=False)
     return consumer
@@ -41,7 +41,7 @@ def group_ids(broker):
 
 
 @pytest.mark.parametrize("change", ["advance", "reset", "restore"])
-def test_what_was_there_before_time_went_on_is_there_again(broker, change):
+def test_the_state_before_the_first_change_of_time_or_data_is_restored(broker, change):
     nothing = broker.snapshot()
     changes = {"advance": lambda: broker.advance(8 * DAY), "reset": broker.reset}
     before = broker.produce("t", "fresh").timestamp
@@ -55,7 +55,7 @@ def test_what_was_there_before_time_went_on_is_there_again(broker, change):
     assert broker.produce("t", "later").timestamp - before < DAY * 1000
 
 
-def test_connections_stay_where_time_stood_still(broker):
+def test_connections_stay_open_if_nothing_is_restored(broker):
     broker.create_topic("t")
     consumer = consumer_of(broker, "g")
     used = []
@@ -68,7 +68,7 @@ def test_connections_stay_where_time_stood_still(broker):
     consumer.close()
 
 
-def test_requests_begin_with_the_island(broker):
+def test_requests_start_with_the_island(broker):
     broker.produce("t", "one")
     read_and_commit(broker, "g").close()
     assert broker.requests()
@@ -84,7 +84,7 @@ def test_rules_of_the_island_end_with_it_and_others_stay(broker):
     assert broker.faults.rules == [before]
 
 
-def test_rules_of_the_island_that_are_gone_with_a_reset_take_no_others_away(broker):
+def test_ending_an_island_after_a_reset_removes_no_other_rules(broker):
     with broker.island():
         broker.faults.when("Produce", topic="inside").drop()
         broker.reset()
@@ -92,7 +92,7 @@ def test_rules_of_the_island_that_are_gone_with_a_reset_take_no_others_away(brok
     assert broker.faults.rules == []
 
 
-def test_a_rule_without_effect_is_told_and_one_that_is_refused_is_not(broker):
+def test_rules_without_effect_include_no_rejected_rules(broker):
     with broker.island() as island:
         broker.faults.when("Produce", topic="t", nth=2)
         with pytest.raises(Exception, match="a crash ends the process"):
@@ -101,7 +101,7 @@ def test_a_rule_without_effect_is_told_and_one_that_is_refused_is_not(broker):
         assert [str(begun) for begun in island.rules_without_effect] == ["Produce topic=t nth=2"]
 
 
-def test_a_rule_that_never_struck_is_told_unless_chance_decided(broker):
+def test_rules_never_struck_exclude_random_ones(broker):
     broker.produce("t", "one")
     with broker.island() as island:
         unused = broker.faults.when("Fetch", topic="typo").delay(0.001)
@@ -113,7 +113,7 @@ def test_a_rule_that_never_struck_is_told_unless_chance_decided(broker):
     assert island.rules_never_struck == [unused]
 
 
-def test_a_group_that_began_in_the_island_ends_with_it_and_one_from_before_stays(broker):
+def test_groups_of_the_island_are_deleted_and_earlier_ones_stay(broker):
     broker.produce("t", "one")
     read_and_commit(broker, "before").close()
     with broker.island():
@@ -123,7 +123,7 @@ def test_a_group_that_began_in_the_island_ends_with_it_and_one_from_before_stays
     assert broker.offsets("before") == {("t", 0): 1}
 
 
-def test_a_group_that_still_has_members_stays(broker):
+def test_a_group_with_members_stays(broker):
     broker.produce("t", "one")
     with broker.island():
         consumer = read_and_commit(broker, "service")
@@ -131,8 +131,8 @@ def test_a_group_that_still_has_members_stays(broker):
     consumer.close()
 
 
-def test_a_member_that_left_after_time_went_on_does_not_come_back_with_the_group(broker):
-    """Otherwise whoever joined a group of this name next would wait for it, as long as its session lasts."""
+def test_restored_members_that_have_left_are_removed(broker):
+    """Otherwise the next member of a group with this name would wait for its session timeout."""
     broker.produce("t", "one")
     with broker.island():
         consumer = read_and_commit(broker, "g")
@@ -144,17 +144,17 @@ def test_a_member_that_left_after_time_went_on_does_not_come_back_with_the_group
     consumer.close()
 
 
-def test_islands_do_not_overlap_and_a_directory_has_none(broker, tmp_path):
-    with broker.island(), pytest.raises(EmbeddedBrokerError, match="one has begun already"), broker.island():
+def test_islands_cannot_overlap_and_need_memory(broker, tmp_path):
+    with broker.island(), pytest.raises(EmbeddedBrokerError, match="another island is open"), broker.island():
         pass
     refused = pytest.raises(EmbeddedBrokerError, match="start one without")
     with EmbeddedBroker(data=tmp_path / "data") as kept, refused, kept.island():
         pass
 
 
-def test_an_island_that_is_refused_takes_nothing_from_the_one_that_there_is(broker):
+def test_a_refused_island_does_not_affect_the_open_one(broker):
     with broker.island() as island:
-        with pytest.raises(EmbeddedBrokerError, match="one has begun already"), broker.island():
+        with pytest.raises(EmbeddedBrokerError, match="another island is open"), broker.island():
             pass
         rule = broker.faults.when("Produce").error("NOT_LEADER_OR_FOLLOWER")
         assert island.rules == [rule]
@@ -168,7 +168,7 @@ def fail(broker):
 
 
 @pytest.mark.parametrize("end", [fail, EmbeddedBroker.close], ids=["failed", "closed"])
-def test_a_broker_that_ended_in_the_island_is_there_again_at_its_address(broker, end):
+def test_a_broker_that_ended_in_an_island_restarts_at_its_address(broker, end):
     address = broker.bootstrap_servers
     broker.produce("t", "one")
     read_and_commit(broker, "before").close()
@@ -192,7 +192,7 @@ def test_a_broker_that_ended_in_the_island_is_there_again_at_its_address(broker,
     assert broker.offsets("before") == {("t", 0): 1}
 
 
-def test_a_broker_that_ended_gets_another_port_where_its_own_is_taken(broker):
+def test_a_restarted_broker_gets_another_port_if_its_own_is_taken(broker):
     host, port = broker.bootstrap_servers.split(":")
     with socket.socket() as other:
         with broker.island():
@@ -203,7 +203,7 @@ def test_a_broker_that_ended_gets_another_port_where_its_own_is_taken(broker):
         broker.produce("t", "one")
 
 
-def test_the_error_of_who_ends_the_island_is_not_lost_with_the_broker(broker):
+def test_an_error_in_the_island_is_raised_although_the_broker_was_closed(broker):
     def close_and_fail():
         broker.close()
         raise ZeroDivisionError
@@ -213,7 +213,7 @@ def test_the_error_of_who_ends_the_island_is_not_lost_with_the_broker(broker):
     broker.produce("t", "one")
 
 
-def test_a_broker_that_failed_before_the_island_is_started_again_and_one_that_was_closed_is_not(broker):
+def test_an_island_restarts_a_failed_broker_but_not_a_closed_one(broker):
     broker.produce("t", "one")
     fail(broker)
     with broker.island():

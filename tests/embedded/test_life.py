@@ -1,4 +1,4 @@
-"""An embedded broker begins, is misused, and ends."""
+"""Start, misuse and end of an embedded broker."""
 
 import asyncio
 import gc
@@ -33,7 +33,7 @@ def broker_threads():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_it_serves_inside_the_statement_and_leaves_nothing_behind(mode):
+def test_it_serves_inside_the_with_statement_and_leaves_nothing_behind(mode):
     before = broker_threads()
     with EmbeddedBroker(mode=mode) as broker:
         assert answers(broker)
@@ -71,7 +71,7 @@ def test_it_is_used_from_trio():
     assert trio.run(main) == b"value"
 
 
-def test_who_stops_waiting_in_asyncio_or_trio_stops_it_in_the_broker():
+def test_cancelling_an_awaited_call_cancels_it_in_the_broker():
     def waiting(broker):
         return broker.on_loop(lambda _: len(broker._core._changes))
 
@@ -94,7 +94,7 @@ def test_who_stops_waiting_in_asyncio_or_trio_stops_it_in_the_broker():
 
     with EmbeddedBroker() as broker:
         asyncio.run(asyncio.wait_for(in_asyncio(broker), 20))
-        with pytest.raises(trio.TooSlowError):  # what is within the scope is done before
+        with pytest.raises(trio.TooSlowError):  # the calls in the scope end first
             trio.run(_with_timeout, in_trio, broker)
 
 
@@ -104,7 +104,7 @@ async def _with_timeout(work, broker):
     raise trio.TooSlowError
 
 
-def test_a_wait_that_would_block_an_event_loop_is_refused_with_the_way_out():
+def test_a_wait_that_would_block_an_event_loop_names_the_async_form():
     async def main(broker):
         for name in ("wait_records", "wait_assigned", "wait_fetching"):
             with pytest.raises(EmbeddedBrokerError, match=rf"^{name} would block this .*: await {name}_async instead$"):
@@ -115,34 +115,34 @@ def test_a_wait_that_would_block_an_event_loop_is_refused_with_the_way_out():
         trio.run(main, broker)
 
 
-def test_awaiting_where_no_loop_runs_is_refused():
+def test_awaiting_without_asyncio_or_trio_is_refused():
     broker = EmbeddedBroker()
-    with pytest.raises(EmbeddedBrokerError, match=r"from asyncio and from Trio only; elsewhere use `with`$"):
+    with pytest.raises(EmbeddedBrokerError, match=r"only in asyncio and Trio; use `with` elsewhere$"):
         broker.__aenter__().send(None)
 
 
-def test_what_is_asked_before_the_start_or_behind_the_end_is_refused_in_one_line():
+def test_calls_before_the_start_and_after_the_end_are_refused():
     broker = EmbeddedBroker()
     for ask in (broker.topics, lambda: broker.bootstrap_servers, lambda: broker.wait_records("t")):
         with pytest.raises(EmbeddedBrokerError, match=r"^the broker was not started: use `with EmbeddedBroker"):
             ask()
     broker.close()
     with broker:
-        with pytest.raises(EmbeddedBrokerError, match=r"^this broker was started already; .*make another one$"):
+        with pytest.raises(EmbeddedBrokerError, match=r"^this broker was already started, .*create another$"):
             broker.start()
         assert broker.topics() == {}
     broker.close()
     with pytest.raises(EmbeddedBrokerError, match=r"^the broker is closed; start another one$"):
         broker.topics()
-    with pytest.raises(EmbeddedBrokerError, match="started already"):
+    with pytest.raises(EmbeddedBrokerError, match="already started"):
         broker.start()
 
 
-def test_a_function_on_the_loop_that_asks_the_broker_is_told_so_instead_of_waiting_for_itself():
+def test_a_function_of_on_loop_that_calls_the_broker_raises_instead_of_deadlocking():
     with EmbeddedBroker() as broker:
-        with pytest.raises(EmbeddedBrokerError, match="has the running broker as its argument"):
+        with pytest.raises(EmbeddedBrokerError, match="use the function's argument instead"):
             broker.on_loop(lambda _: broker.topics())
-        with pytest.raises(EmbeddedBrokerError, match="has the running broker as its argument"):
+        with pytest.raises(EmbeddedBrokerError, match="use the function's argument instead"):
             broker.on_loop(lambda _: broker.close())
         assert broker.on_loop(lambda running: running.broker.config.node_id) == 1
 
@@ -181,27 +181,27 @@ def run(program, folder):
     )
 
 
-def test_a_forked_child_is_told_where_the_broker_runs_and_does_not_end_it(tmp_path):
+def test_a_forked_child_gets_an_error_and_does_not_end_the_broker(tmp_path):
     result = run(FORKED, tmp_path)
     assert (result.returncode, result.stdout) == (0, "{}\n"), result.stderr
 
 
-def test_a_program_that_forgets_to_close_it_ends_all_the_same(tmp_path):
+def test_a_program_that_does_not_close_the_broker_ends(tmp_path):
     result = run("from pipeline_broker import EmbeddedBroker; print(EmbeddedBroker().start().topics())", tmp_path)
     assert (result.returncode, result.stdout, result.stderr) == (0, "{}\n", "")
 
 
 def test_an_unknown_name_of_the_package_is_an_attribute_error():
     with pytest.raises(AttributeError, match="has no attribute 'Broker'"):
-        pipeline_broker.Broker  # noqa: B018 - to look it up is what is tested
+        pipeline_broker.Broker  # noqa: B018 - the lookup is tested
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ({"mode": "fast"}, "mode 'fast' is neither of classic, pipelined"),
-        ({"requests_max": -1}, "requests_max -1 is less than 0"),
-        ({"flush": "never"}, "flush 'never' is neither of os, always"),
+        ({"mode": "fast"}, "mode 'fast' is unknown; use one of classic, pipelined"),
+        ({"requests_max": -1}, "requests_max -1 is negative"),
+        ({"flush": "never"}, "flush 'never' is unknown; use one of os, always"),
         (
             {"settings": {"num.partition": 3}},
             "settings: unknown property 'num.partition'; did you mean num.partitions?",
@@ -210,14 +210,14 @@ def test_an_unknown_name_of_the_package_is_an_attribute_error():
         ({"settings": {"listeners": "nonsense"}}, "settings: "),
     ],
 )
-def test_what_is_not_possible_is_said_in_one_line_before_anything_starts(arguments, line):
+def test_invalid_arguments_are_one_line_before_the_start(arguments, line):
     with pytest.raises(EmbeddedBrokerError) as caught:
         EmbeddedBroker(**arguments)
     assert str(caught.value).startswith(line)
     assert "\n" not in str(caught.value)
 
 
-def test_a_port_that_is_taken_is_said_in_one_line():
+def test_a_taken_port_is_one_line():
     with EmbeddedBroker() as broker:
         settings = {"listeners": f"PLAINTEXT://{broker.bootstrap_servers}"}
         with pytest.raises(EmbeddedBrokerError, match=r"^cannot listen on .* for PLAINTEXT in listeners$"):
@@ -234,7 +234,7 @@ def test_settings_have_kafkas_names_and_a_setting_without_effect_is_a_warning(ca
     assert "num.replica.fetchers" in caplog.text
 
 
-def test_a_data_directory_is_found_again_and_is_nobody_elses_meanwhile(tmp_path):
+def test_a_data_directory_is_reused_and_locked(tmp_path):
     with EmbeddedBroker(data=tmp_path / "data", flush="always") as broker:
         broker.produce("t", "kept")
         with pytest.raises(EmbeddedBrokerError, match=r"in use"):
@@ -243,7 +243,7 @@ def test_a_data_directory_is_found_again_and_is_nobody_elses_meanwhile(tmp_path)
         assert [record.value for record in broker.records("t")] == [b"kept"]
 
 
-def test_a_broker_whose_disk_fails_says_so_to_whoever_asks(tmp_path):
+def test_calls_to_a_broker_with_a_failed_disk_raise_the_cause(tmp_path):
     broker = EmbeddedBroker(data=tmp_path / "data").start()
     (tmp_path / "data").rename(tmp_path / "gone")
     with pytest.raises(EmbeddedBrokerError, match=r"the broker (failed|has ended)"):
@@ -253,8 +253,8 @@ def test_a_broker_whose_disk_fails_says_so_to_whoever_asks(tmp_path):
     broker.close()
 
 
-def test_a_broker_that_was_closed_keeps_no_file_open(tmp_path):
-    """Whether or not the garbage collector has come by."""
+def test_a_closed_broker_keeps_no_file_open(tmp_path):
+    """Even before the garbage collector runs."""
     gc.disable()
     try:
         for _ in range(2):
@@ -265,16 +265,16 @@ def test_a_broker_that_was_closed_keeps_no_file_open(tmp_path):
         gc.enable()
 
 
-def test_a_wait_ends_with_what_was_there_instead():
+def test_the_error_of_a_wait_describes_the_actual_state():
     with EmbeddedBroker() as broker:
         broker.produce("t", "one")
         with pytest.raises(WaitTimeoutError, match=r"^the topic 't' has 1 of 2 records, after 0\.01 s$"):
             broker.wait_records("t", 2, timeout=0.01)
-        with pytest.raises(TimeoutError, match=r"^there is no group 'g', after 0\.01 s$"):
+        with pytest.raises(TimeoutError, match=r"^the group 'g' does not exist, after 0\.01 s$"):
             broker.wait_assigned("g", timeout=0.01)
         with pytest.raises(TimeoutError, match=r"^no consumer fetches from 't', partitions \[0\], after 0\.01 s$"):
             broker.wait_fetching("t", timeout=0.01)
         with pytest.raises(
-            TimeoutError, match=r"^no consumer fetches from 'u': there is no such topic, after 0\.01 s$"
+            TimeoutError, match=r"^no consumer fetches from 'u': the topic does not exist, after 0\.01 s$"
         ):
             broker.wait_fetching("u", timeout=0.01)

@@ -62,7 +62,7 @@ except EmbeddedBrokerError as error:
 
 
 def run_where(system, mode, tmp_path):
-    """What the program prints where calls are missing as on that system."""
+    """Run the program without the calls that `system` lacks; return its output."""
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM, mode, str(tmp_path / "data"), system],
         cwd=tmp_path,
@@ -85,13 +85,13 @@ def test_in_memory_it_needs_nothing_that_windows_lacks_and_a_directory_is_refuse
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
-def test_in_memory_and_in_a_directory_it_needs_nothing_that_linux_alone_has(mode, tmp_path):
+def test_in_memory_and_in_a_directory_it_needs_no_call_of_linux_alone(mode, tmp_path):
     assert run_where("macos", mode, tmp_path) == f"{list(range(8))}\n"
     assert (tmp_path / "data" / "journal").is_dir()
 
 
 @pytest.mark.parametrize("first", [b"", b"head"])
-def test_parts_are_sent_one_by_one_where_they_cannot_be_sent_together(monkeypatch, first):
+def test_parts_are_sent_one_by_one_without_sendmsg(monkeypatch, first):
     monkeypatch.setattr(transport_layer, "HAS_SENDMSG", False)
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -1,4 +1,4 @@
-"""What is told where a topic has other records than a test expects."""
+"""Differences between the records of a topic and the expected ones."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ def made(pairs):
 
 
 @given(PAIRS, PAIRS)
-def test_there_is_a_difference_where_something_differs_and_nowhere_else(there, wanted):
+def test_equal_records_have_no_difference_and_others_have_one(there, wanted):
     assert (difference(made(there), wanted, any_order=False) is None) == (there == wanted)
     assert (difference(made(there), wanted, any_order=True) is None) == (Counter(there) == Counter(wanted))
     values, wanted_values = [value for _, value in there], [value for _, value in wanted]
@@ -30,17 +30,17 @@ def test_there_is_a_difference_where_something_differs_and_nowhere_else(there, w
 
 
 @given(PAIRS, PAIRS, st.booleans())
-def test_what_is_there_less_what_is_too_much_and_with_what_is_missing_is_what_is_expected(there, wanted, any_order):
+def test_differences_turn_the_records_into_the_expected_ones(there, wanted, any_order):
     lines = (difference(made(there), wanted, any_order=any_order) or "").splitlines()[1:]
     missing, extra = (sum(line.startswith(sign) for line in lines) for sign in "-+")
     assert len(there) - extra + missing == len(wanted)
 
 
-def test_differences_are_told_in_lines_with_places():
+def test_differences_are_lines_with_offsets():
     there = [(b"k", b"one"), (b"k", b"twice"), (b"k", b"twice"), (None, b"\xff")]
     wanted = [("k", "one"), ("k", "twice"), (None, None), (None, b"\xff")]
     assert difference(made(there), wanted, any_order=False) == (
-        "expected 4, found 4 (- is missing, + is too much):\n"
+        "expected 4, found 4 (- missing, + unexpected):\n"
         "  'k': 'one'  at t[0] offset 0\n"
         "  'k': 'twice'  at t[0] offset 1\n"
         "- null: null\n"
@@ -48,11 +48,11 @@ def test_differences_are_told_in_lines_with_places():
         "  null: b'\\xff'  at t[0] offset 3"
     )
     assert difference(made(there), ["one", "twice"], any_order=True) == (
-        "expected 2, found 4 (- is missing, + is too much):\n+ 'twice'\n+ b'\\xff'"
+        "expected 2, found 4 (- missing, + unexpected):\n+ 'twice'\n+ b'\\xff'"
     )
 
 
-def test_what_is_told_has_an_end():
+def test_differences_are_bounded():
     lines = difference(made([(None, b"x" * 10_000)] * 1_000), [], any_order=False).splitlines()
     assert len(lines) == LINES_MAX + 2
     assert lines[-1] == f"  ... and {1_000 - LINES_MAX} lines more"
@@ -60,13 +60,13 @@ def test_what_is_told_has_an_end():
 
 
 @pytest.mark.parametrize("expected", [["v", ("k", "v")], [("k", "v", "h")], [3], [("k", {})]])
-def test_what_can_be_in_no_record_is_a_mistake(expected):
+def test_invalid_expectations_are_errors(expected):
     with EmbeddedBroker() as broker, pytest.raises(EmbeddedBrokerError, match=r"^assert_records: "):
         broker.assert_records("t", expected)
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
-def test_records_are_waited_for_and_others_are_an_assertion_that_failed(mode):
+def test_records_are_awaited_and_unexpected_ones_fail_the_assertion(mode):
     async def later():
         async with EmbeddedBroker(mode=mode) as broker, trio.open_nursery() as nursery:
 
@@ -85,7 +85,7 @@ def test_records_are_waited_for_and_others_are_an_assertion_that_failed(mode):
         broker.produce("t", "one", key="k")
         broker.assert_records("t", ["one"])
         broker.assert_records("t", [("k", b"one")], partition=0)
-        with pytest.raises(AssertionError, match=r"^the topic 't' has other records: expected 2, found 1"):
+        with pytest.raises(AssertionError, match=r"^the topic 't' has unexpected records: expected 2, found 1"):
             broker.assert_records("t", ["one", "two"], timeout=0.1)
         with pytest.raises(AssertionError, match=r"\+ 'one'  at t\[0\] offset 0$"):
             broker.assert_records("t", [])

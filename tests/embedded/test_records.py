@@ -16,7 +16,7 @@ def broker(request):
         yield started
 
 
-def test_a_record_comes_back_as_it_was_produced(broker):
+def test_a_record_is_returned_as_produced(broker):
     produced = broker.produce("t", "välue", key=b"key", headers=[("a", "1"), ("a", None)], timestamp=1_700_000_000_000)
     (record,) = broker.records("t")
     assert record == produced
@@ -25,7 +25,7 @@ def test_a_record_comes_back_as_it_was_produced(broker):
     assert record.timestamp == 1_700_000_000_000
 
 
-def test_what_is_neither_text_nor_bytes_is_refused_in_one_line(broker):
+def test_a_value_that_is_not_text_or_bytes_is_refused(broker):
     for wrong in ({"value": 5}, {"value": "v", "key": {}}, {"value": "v", "headers": [("h", 1.5)]}):
         with pytest.raises(EmbeddedBrokerError, match=r"^produce: .* is neither text nor bytes nor None; encode it$"):
             broker.produce("t", **wrong)
@@ -38,7 +38,7 @@ def test_null_is_not_empty(broker):
     assert [(record.key, record.value) for record in broker.records("t")] == [(None, None), (None, b"")]
 
 
-def test_a_key_leads_to_the_partition_that_kafkas_clients_choose(broker):
+def test_a_key_selects_the_same_partition_as_in_kafkas_clients(broker):
     broker.create_topic("t", partitions=7)
     for number in range(20):
         broker.produce("t", "v", key=f"key-{number}")
@@ -52,7 +52,7 @@ def test_a_key_leads_to_the_partition_that_kafkas_clients_choose(broker):
     assert [record.key for record in broker.records("t", partition=6)][-1] is None
 
 
-def test_a_topic_that_takes_the_time_of_the_broker_gives_it_back(broker):
+def test_log_append_time_is_returned(broker):
     broker.create_topic("t", configs={"message.timestamp.type": "LogAppendTime"})
     produced = broker.produce("t", "v", timestamp=5)
     assert produced.timestamp > 1_700_000_000_000
@@ -79,7 +79,7 @@ def test_headers_are_pairs_or_a_dictionary(broker):
         (lambda b: b.produce("__consumer_offsets", "v"), ErrorCode.INVALID_TOPIC_EXCEPTION, "produce('__consumer"),
     ],
 )
-def test_what_kafka_refuses_is_refused_with_its_error(broker, ask, code, begins):
+def test_refusals_have_kafkas_error(broker, ask, code, begins):
     broker.create_topic("t")
     with pytest.raises(RefusedError) as caught:
         ask(broker)
@@ -87,7 +87,7 @@ def test_what_kafka_refuses_is_refused_with_its_error(broker, ask, code, begins)
     assert str(caught.value).startswith(begins)
 
 
-def test_a_topic_that_is_deleted_is_gone_with_its_records(broker):
+def test_deleting_a_topic_deletes_its_records(broker):
     broker.produce("t", "v")
     broker.delete_topic("t")
     assert broker.topics() == {}
@@ -96,7 +96,7 @@ def test_a_topic_that_is_deleted_is_gone_with_its_records(broker):
 
 
 def append(broker, batch, topic="t"):
-    """As a client's batch, whatever is in it; returns when it is durable."""
+    """Append any batch like a client's, and return once it is durable."""
 
     def submit(running):
         from stages.committer import Submission
@@ -129,7 +129,7 @@ def batch(value, producer_id, sequence=0):
     )
 
 
-def test_records_of_a_transaction_show_when_it_is_committed_and_never_when_it_is_aborted(broker):
+def test_records_of_a_transaction_appear_once_committed_and_never_if_aborted(broker):
     broker.create_topic("t")
     append(broker, batch(b"committed", 1))
     append(broker, batch(b"aborted", 2))
@@ -148,7 +148,7 @@ def test_records_of_a_transaction_show_when_it_is_committed_and_never_when_it_is
     ]
 
 
-def test_what_a_producer_commits_behind_what_it_has_aborted_shows(broker):
+def test_records_committed_after_an_aborted_transaction_appear(broker):
     broker.create_topic("t")
     for sequence, (value, is_committed) in enumerate(((b"aborted", False), (b"committed", True), (b"too", True))):
         append(broker, batch(value, 1, sequence))
@@ -157,7 +157,7 @@ def test_what_a_producer_commits_behind_what_it_has_aborted_shows(broker):
     assert len(broker.records("t", committed=False)) == 3
 
 
-def test_waiting_counts_what_comes_later_and_begins_before_there_is_a_topic(broker):
+def test_a_wait_counts_later_records_and_can_start_before_the_topic_exists(broker):
     import threading
 
     def produce():
@@ -171,8 +171,8 @@ def test_waiting_counts_what_comes_later_and_begins_before_there_is_a_topic(brok
     assert [record.value for record in records] == [b"0", b"1", b"2", b"3", b"4"]
 
 
-def test_more_than_one_read_and_more_than_one_journal_segment_come_back_in_order(broker):
-    """A read takes a megabyte, a segment four: what was archived meanwhile is read from there."""
+def test_records_of_several_reads_and_segments_are_in_order(broker):
+    """A read takes 1 MB and a segment 4 MB, so some records are read from the archive."""
     values = [bytes([number]) * 900_000 for number in range(12)]
     for value in values:
         broker.produce("t", value)
@@ -180,7 +180,7 @@ def test_more_than_one_read_and_more_than_one_journal_segment_come_back_in_order
     assert broker.on_loop(lambda running: running.broker.logs.journal.segment_count) < 12
 
 
-def test_records_in_front_of_the_start_of_the_log_are_left_out_also_of_a_batch_that_begins_there(broker):
+def test_records_before_the_log_start_are_omitted_even_within_a_batch(broker):
     broker.create_topic("t")
     records = [NewRecord(b"%d" % number, None, 1_700_000_000_000) for number in range(4)]
     append(broker, build_batch(records))

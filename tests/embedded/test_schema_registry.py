@@ -1,4 +1,4 @@
-"""The schema registry in a test process: what docs/guides/schema-registry.md shows, the fixture, the example."""
+"""The schema registry in a test process: the guide's test, the fixture and the example."""
 
 import shutil
 from pathlib import Path
@@ -13,14 +13,14 @@ from tests.plugin_runs import run_pytest
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_test_that_the_document_shows_passes(tmp_path):
+def test_the_test_in_the_guide_passes(tmp_path):
     (block,) = blocks_run_by("tests/embedded/test_schema_registry.py")
     (tmp_path / "test_it.py").write_text(block.text, encoding="utf-8")
     result = run_pytest(tmp_path, "-q")
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_the_fixture_keeps_its_url_over_a_broker_that_is_put_back_or_started_again(tmp_path):
+def test_the_fixture_keeps_its_url_when_the_broker_is_restored_or_restarted(tmp_path):
     (tmp_path / "test_it.py").write_text(
         """
 import json
@@ -74,7 +74,7 @@ def test_the_example_passes_in_a_folder_of_its_own(tmp_path):
     assert "3 passed" in result.stdout, result.stdout + result.stderr
 
 
-def test_a_broker_that_does_not_run_has_no_registry():
+def test_a_stopped_broker_has_no_registry():
     broker = EmbeddedBroker(schema_registry=True)
     with pytest.raises(EmbeddedBrokerError, match="not started"):
         _ = broker.schema_registry_url

@@ -1,4 +1,4 @@
-"""An embedded broker that asks who its clients are: several listeners, SASL, access rules."""
+"""An embedded broker with several listeners, SASL and ACLs."""
 
 import pytest
 
@@ -19,7 +19,7 @@ SETTINGS = {
 
 
 def produce(servers, **config):
-    """Produce one message; the name of the error, None for none."""
+    """Produce a message; return the name of the error, or None."""
     from confluent_kafka import Producer
 
     errors = []
@@ -43,20 +43,20 @@ def produce_as_alice(broker):
     return produce(servers, security_protocol="SASL_PLAINTEXT", **proof)
 
 
-def test_a_client_may_what_the_rules_allow_it(broker):
+def test_acls_apply_to_clients(broker):
     broker.create_topic("t")
     assert produce(broker.bootstrap_servers) == "TOPIC_AUTHORIZATION_FAILED"
     assert produce_as_alice(broker) is None
     assert len(broker.records("t")) == 1
 
 
-def test_whoever_has_the_broker_in_hand_may_do_everything(broker):
+def test_methods_of_the_broker_need_no_rights(broker):
     broker.produce("t", "value")
     assert (len(broker.records("t")), broker.groups(), broker.lag("g")) == (1, [], {})
     broker.delete_topic("t")
 
 
-def test_the_listeners_stay_where_they_are_behind_a_reset(broker):
+def test_the_listeners_keep_their_addresses_after_a_reset(broker):
     before = broker.addresses
     broker.reset()
     assert broker.addresses == before

@@ -1,4 +1,4 @@
-"""An embedded broker is put back to what it was, and its clock goes on."""
+"""Snapshots, resets and the clock of an embedded broker."""
 
 import socket
 import struct
@@ -26,7 +26,7 @@ def values(broker, topic="t"):
     return [record.value for record in broker.records(topic)]
 
 
-def test_a_snapshot_is_restored_as_often_as_one_likes(broker):
+def test_a_snapshot_can_be_restored_several_times(broker):
     broker.produce("t", "one")
     snapshot = broker.snapshot()
     assert snapshot.size_bytes > 0
@@ -38,7 +38,7 @@ def test_a_snapshot_is_restored_as_often_as_one_likes(broker):
         assert (broker.topics(), values(broker)) == ({"t": 1}, [b"one"])
 
 
-def test_what_is_produced_behind_a_restore_goes_on_where_the_snapshot_ended(broker):
+def test_records_after_a_restore_continue_the_offsets_of_the_snapshot(broker):
     broker.produce("t", "one")
     snapshot = broker.snapshot()
     broker.produce("t", "two")
@@ -46,7 +46,7 @@ def test_what_is_produced_behind_a_restore_goes_on_where_the_snapshot_ended(brok
     assert broker.produce("t", "three").offset == 1
 
 
-def test_a_snapshot_of_one_broker_begins_another(broker):
+def test_a_snapshot_can_be_restored_to_another_broker(broker):
     broker.produce("t", "one")
     snapshot = broker.snapshot()
     with EmbeddedBroker(mode="pipelined" if broker.mode == "classic" else "classic") as other:
@@ -54,7 +54,7 @@ def test_a_snapshot_of_one_broker_begins_another(broker):
         assert values(other) == [b"one"]
 
 
-def test_who_waits_while_the_broker_is_put_back_waits_for_what_comes_behind_that(broker):
+def test_a_wait_during_a_restore_continues_with_the_restored_broker(broker):
     broker.produce("t", "one")
     snapshot = broker.snapshot()
     with ThreadPoolExecutor(1) as pool:
@@ -75,7 +75,7 @@ def wait_until(is_so):
 
 
 def ask_versions(address):
-    """A request of a client that is answered."""
+    """Send an ApiVersions request, and expect a response."""
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port))) as client:
         client.sendall(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 0, 1, -1))
@@ -83,7 +83,7 @@ def ask_versions(address):
         client.recv(1 << 16)
 
 
-def test_a_reset_leaves_nothing_but_the_address(broker):
+def test_a_reset_keeps_only_the_address(broker):
     address = broker.bootstrap_servers
     broker.produce("t", "one")
     ask_versions(address)
@@ -95,7 +95,7 @@ def test_a_reset_leaves_nothing_but_the_address(broker):
     assert broker.produce("t", "again").offset == 0
 
 
-def test_a_reset_puts_the_clock_back(broker):
+def test_a_reset_resets_the_clock(broker):
     before = broker.produce("t", "v").timestamp
     broker.advance(DAY)
     assert broker.produce("t", "v").timestamp >= before + DAY * 1000
@@ -103,7 +103,7 @@ def test_a_reset_puts_the_clock_back(broker):
     assert broker.produce("t", "v").timestamp < before + DAY * 1000
 
 
-def test_a_restore_puts_the_clock_where_it_was(broker):
+def test_a_restore_restores_the_clock(broker):
     broker.advance(DAY)
     before = broker.produce("t", "v").timestamp
     snapshot = broker.snapshot()
@@ -119,7 +119,7 @@ def test_a_directory_has_no_snapshots(tmp_path):
                 ask()
 
 
-def test_a_week_later_what_is_older_is_gone(broker):
+def test_advance_deletes_expired_records(broker):
     broker.create_topic("t", configs={"retention.ms": 7 * DAY * 1000})
     broker.produce("t", "old")
     broker.advance(6 * DAY)
@@ -129,16 +129,16 @@ def test_a_week_later_what_is_older_is_gone(broker):
     assert values(broker) == []
 
 
-def test_time_does_not_go_back(broker):
-    with pytest.raises(EmbeddedBrokerError, match="time does not go back"):
+def test_the_clock_cannot_move_backwards(broker):
+    with pytest.raises(EmbeddedBrokerError, match="the clock cannot move backwards"):
         broker.advance(-1)
 
 
-def test_a_snapshot_that_no_broker_can_begin_with_ends_it_and_says_why(broker):
+def test_a_damaged_snapshot_ends_the_broker_with_the_reason(broker):
     snapshot = broker.snapshot()
     snapshot.files.open(MEMORY_DIRECTORY / "archive" / "manifest").write([b"damaged"], 0)
     with pytest.raises(EmbeddedBrokerError, match=r"^restore: /embedded: .*manifest"):
         broker.restore(snapshot)
-    with pytest.raises(EmbeddedBrokerError, match=r"^the broker has ended$"):
+    with pytest.raises(EmbeddedBrokerError, match=r"^the broker has ended; start another one$"):
         broker.topics()
     broker.close()

@@ -1,4 +1,4 @@
-"""An embedded broker that keeps everything in a store of objects: another one goes on with it."""
+"""Embedded brokers that keep their data in an object store, one after the other."""
 
 import confluent_kafka as ck
 import pytest
@@ -18,7 +18,7 @@ def values(broker):
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
 @pytest.mark.parametrize("kind", ["object", "address"])
-def test_what_one_broker_has_kept_the_next_one_has(mode, kind, tmp_path):
+def test_a_later_broker_finds_the_data_of_an_earlier_one(mode, kind, tmp_path):
     store = MemoryStore() if kind == "object" else f"file://{tmp_path}/store"
     for number in range(3):
         with EmbeddedBroker(mode=mode, store=store) as broker:
@@ -42,7 +42,7 @@ def test_a_second_broker_takes_over_and_the_first_one_fails():
             assert values(second) == [b"0", b"1"]
 
 
-def test_brokers_of_other_ids_share_a_store_and_no_records():
+def test_brokers_with_other_ids_share_a_store_without_sharing_records():
     store = MemoryStore()
     with (
         EmbeddedBroker(store=store) as first,
@@ -54,19 +54,19 @@ def test_brokers_of_other_ids_share_a_store_and_no_records():
     assert {name.split("/")[1] for name, _ in list_all(store, "wal/")} == {"1", "2"}
 
 
-def test_memory_by_its_address_is_the_broker_s_own():
+def test_a_memory_url_is_private_to_the_broker():
     for number in range(2):
         with EmbeddedBroker(store="memory://") as broker:
             broker.produce("t", str(number))
             assert values(broker) == [b"%d" % number]
 
 
-def test_what_cannot_be_is_one_line(tmp_path):
+def test_invalid_stores_are_one_line(tmp_path):
     class Unlisted(MemoryStore):
         def list(self, prefix, after=""):
             return [Listed("check/none", 1)] if not after else []
 
-    with pytest.raises(EmbeddedBrokerError, match="give one of them"):
+    with pytest.raises(EmbeddedBrokerError, match="give only one"):
         EmbeddedBroker(store="memory://", data=tmp_path)
     with pytest.raises(EmbeddedBrokerError, match="Use s3://BUCKET"):
         EmbeddedBroker(store="ftp://x").start()
@@ -79,7 +79,7 @@ def test_what_cannot_be_is_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
-def test_lost_answers_conflicts_and_an_outage_of_the_store_cost_no_record_and_no_twin(mode):
+def test_store_faults_lose_and_duplicate_no_record(mode):
     store = MemoryStore()
     with EmbeddedBroker(mode=mode, store=store) as broker:
         lost = broker.faults.when_store("put", name="wal/1/0*", every=3).unsure()
@@ -96,5 +96,5 @@ def test_lost_answers_conflicts_and_an_outage_of_the_store_cost_no_record_and_no
 
 
 def test_rules_about_a_store_need_one():
-    with EmbeddedBroker() as broker, pytest.raises(FaultError, match="no store of objects"):
+    with EmbeddedBroker() as broker, pytest.raises(FaultError, match="no object store"):
         broker.faults.when_store("put").unsure()

@@ -1,4 +1,4 @@
-"""What the clock of an embedded broker brings about when it goes on."""
+"""Effects of `advance` on an embedded broker."""
 
 import time
 
@@ -17,7 +17,7 @@ def broker(request):
         yield started
 
 
-def test_a_transaction_that_is_left_open_is_aborted_when_its_time_is_over(broker):
+def test_advance_aborts_an_open_transaction_after_its_timeout(broker):
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -35,14 +35,14 @@ def test_a_transaction_that_is_left_open_is_aborted_when_its_time_is_over(broker
 
     broker.advance(59)
     broker.produce("t", "behind")
-    assert broker.records("t") == [], "what stands behind an open transaction waits for its end"
+    assert broker.records("t") == [], "records after an open transaction wait for its end"
     broker.advance(30)
 
     assert [record.value for record in broker.wait_records("t")] == [b"behind"]
 
 
-def test_a_transaction_that_is_left_open_for_more_than_a_week_is_aborted_and_forgotten(broker):
-    """One timer after the other: its id has been at rest for a week since it was aborted."""
+def test_advance_by_more_than_a_week_aborts_and_expires_a_transaction(broker):
+    """Timers run one by one: the id expires a week after the abort."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "left-open"})
@@ -54,7 +54,7 @@ def test_a_transaction_that_is_left_open_for_more_than_a_week_is_aborted_and_for
     assert broker.on_loop(lambda it: [known.transactional_id for known in it.broker.transactions.coordinator]) == []
 
 
-def test_offsets_of_a_group_without_members_are_forgotten_after_their_retention(broker):
+def test_advance_expires_offsets_of_an_empty_group(broker):
     from confluent_kafka import Consumer
 
     broker.produce("t", "value")
@@ -69,7 +69,7 @@ def test_offsets_of_a_group_without_members_are_forgotten_after_their_retention(
     assert (broker.offsets("g"), broker.groups()) == ({}, [])
 
 
-def test_a_compacted_topic_is_compacted_when_its_time_has_come(broker):
+def test_advance_compacts_a_topic(broker):
     configs = {"cleanup.policy": "compact", "max.compaction.lag.ms": 60_000, "min.cleanable.dirty.ratio": 0.01}
     broker.create_topic("t", configs={**configs, "segment.ms": 1_000})
     for number in range(5):
@@ -82,7 +82,7 @@ def test_a_compacted_topic_is_compacted_when_its_time_has_come(broker):
 
 
 def wait_deleted(broker, seconds):
-    """Whether the record of 2020 goes by itself."""
+    """Return whether retention deletes the record of 2020."""
     broker.produce("t", "of 2020", timestamp=1_600_000_000_000)
     deadline = time.monotonic() + seconds
     while broker.records("t") and time.monotonic() < deadline:
@@ -90,8 +90,8 @@ def wait_deleted(broker, seconds):
     return broker.records("t") == []
 
 
-def test_records_of_long_ago_stay_until_time_passes():
-    """Unless retention is asked to begin earlier, as a broker process does after half a minute."""
+def test_records_with_old_timestamps_stay_until_time_is_advanced():
+    """Unless retention starts earlier, as in a broker process after 30 seconds."""
     impatient = {"log.initial.task.delay.ms": 100, "log.retention.check.interval.ms": 100}
     with EmbeddedBroker(settings=impatient) as broker:
         assert wait_deleted(broker, PATIENCE)

@@ -1,4 +1,4 @@
-"""Waiting for what a group commits."""
+"""Waits for the committed offsets of a group."""
 
 import threading
 
@@ -23,7 +23,7 @@ def broker(request):
 
 @pytest.fixture
 def commit(broker):
-    """Commits offsets by partition, as a member that is not there."""
+    """Yield a function that commits offsets by partition without a member."""
     config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
     consumer = Consumer(config)
 
@@ -35,7 +35,7 @@ def commit(broker):
     consumer.close()
 
 
-def test_all_that_is_there_is_committed(broker, commit):
+def test_all_offsets_are_committed(broker, commit):
     commit({0: 1})
     committer = threading.Timer(0.05, commit, [{0: 2}])
     committer.start()
@@ -43,13 +43,13 @@ def test_all_that_is_there_is_committed(broker, commit):
     committer.join()
 
 
-def test_offsets_may_be_named(broker, commit):
+def test_named_offsets_are_awaited(broker, commit):
     commit({0: 1, 1: 0})
     assert broker.wait_committed("g", {("t", 0): 1}, timeout=SECONDS_MAX) == {("t", 0): 1, ("t", 1): 0}
     assert broker.wait_committed("g", {("t", 1): 0}, timeout=SECONDS_MAX) == {("t", 0): 1, ("t", 1): 0}
 
 
-def test_what_is_missing_is_told(broker, commit):
+def test_the_error_names_the_missing_commits(broker, commit):
     with pytest.raises(WaitTimeoutError, match=r"^the group 'g' has committed nothing, after 0.1 s$"):
         broker.wait_committed("g", timeout=0.1)
     commit({0: 1, 1: 1})
@@ -61,7 +61,7 @@ def test_what_is_missing_is_told(broker, commit):
         broker.wait_committed("g", {("t", 2): 0}, timeout=0.1)
 
 
-def test_it_is_awaited_too(broker, commit):
+def test_wait_committed_can_be_awaited(broker, commit):
     commit({0: 2})
 
     async def wait():
@@ -70,7 +70,7 @@ def test_it_is_awaited_too(broker, commit):
     trio.run(wait)
 
 
-def test_a_member_that_has_committed_nothing_of_a_partition_with_records_has_not_committed_all(broker):
+def test_an_assigned_partition_with_records_and_no_commit_is_awaited(broker):
     config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "member", "enable.auto.commit": False}
     consumer = Consumer({**config, "auto.offset.reset": "earliest"})
     consumer.subscribe(["t"])

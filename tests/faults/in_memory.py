@@ -1,7 +1,7 @@
-"""A whole broker in memory, on a virtual clock, with fault rules: what a client sees of them.
+"""A complete broker with fault rules in memory, on a virtual clock, as clients see it.
 
-Rules of this file: the server is the real one, with the rules where a broker process has them; time passes only where
-all wait; commits run on the loop, so that rules about files are tested elsewhere.
+The server is real, and rules are in the same place as in a broker process. Time passes only while all tasks wait.
+Commits run on the event loop, so rules about files are tested elsewhere.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WEDGED_SECONDS = 1_000_000.0
 
 
 def run(main, *arguments):
-    """Run a test on a virtual clock; one that hangs ends."""
+    """Run a test on a virtual clock with a time limit."""
 
     async def limited():
         with trio.fail_after(WEDGED_SECONDS):
@@ -77,7 +77,7 @@ def list_groups():
 
 @attrs.define
 class Client:
-    """One connection; answers are read in the order of the requests, and must be theirs."""
+    """A connection that checks that responses are in the order of its requests."""
 
     memory: MemoryClient
     client_id: str = "client"
@@ -107,7 +107,7 @@ class Client:
         return await self.receive()
 
     async def ask_is_unanswered(self, message, seconds=100.0):
-        """Send it and see that nothing comes for so long."""
+        """Send a request; return whether no response arrives within `seconds`."""
         self.send(message)
         await self.nothing_comes(seconds)
 
@@ -118,7 +118,7 @@ class Client:
 
 
 def error_of(answer):
-    """Of the one partition of a produce or fetch answer."""
+    """Return the error of the only partition of a produce or fetch response."""
     (topic,) = answer.responses
     (partition,) = topic.partition_responses if hasattr(topic, "partition_responses") else topic.partitions
     return partition.error_code
@@ -126,7 +126,7 @@ def error_of(answer):
 
 @attrs.define
 class Scene:
-    """A broker that serves."""
+    """A serving broker."""
 
     broker: Broker
     server: object
@@ -140,7 +140,7 @@ class Scene:
         return Client(await self.server.connect(**arguments), client_id)
 
     def values(self, topic="t", partition=0):
-        """What the log has, in order."""
+        """Return the values in a log, in order."""
         log = self.broker.logs.find(topic, partition)
         found = []
         while len(found) < log.high_watermark:
@@ -152,7 +152,7 @@ class Scene:
 
 @asynccontextmanager
 async def serving(mode, *settings, wrap=lambda application: application, **arguments):
-    """A broker with a topic `t` of two partitions and one `u`; `wrap` stands around its application."""
+    """Serve a broker with a topic `t` of two partitions and a topic `u`; `wrap` wraps its application."""
     config, _ = parse_settings([tuple(setting.split("=", 1)) for setting in settings])
     journal = Journal.open(Path("/data"), flush="always", segment_bytes=1 << 20, files=MemoryFileSystem())
     wiring = BrokerWiring(MODES[mode], clock_ms=now_ms)

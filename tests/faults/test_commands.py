@@ -1,4 +1,4 @@
-"""Commands about fault rules: what comes from outside is one call, or one line that says what is wrong with it."""
+"""Commands about fault rules carry out untrusted arguments, or refuse them with one line."""
 
 import pytest
 from hypothesis import example, given
@@ -40,7 +40,7 @@ NAMES = st.sampled_from(["arguments", "number", "group", "member", "when"])
 
 
 class Groups:
-    """A group `g` with a member `m`, and what was done to it."""
+    """A group `g` with a member `m`, and the calls to it."""
 
     def __init__(self):
         self.done = []
@@ -55,7 +55,7 @@ class Groups:
 
 
 class Broker:
-    """Its rules, made when they are asked for first."""
+    """A broker with rules that are created on first access."""
 
     def __init__(self):
         self.groups = Groups()
@@ -72,7 +72,7 @@ def do(broker, action, **arguments):
     return carry_out(broker, action, arguments, "command line")
 
 
-def test_the_ways_that_lead_here_know_the_same_actions():
+def test_all_interfaces_have_the_same_actions():
     assert set(admin_socket.FAULT_ACTIONS) == set(faults_command.ACTIONS) == set(ACTIONS)
 
 
@@ -96,7 +96,7 @@ def test_a_rule_is_made_listed_released_and_removed():
     assert do(broker, "clear") == {"removed": 1}
 
 
-def test_groups_are_disturbed():
+def test_faults_of_groups():
     broker = Broker()
     do(broker, "expire", group="g")
     do(broker, "expire", group="g", member="m")
@@ -107,27 +107,27 @@ def test_groups_are_disturbed():
 @pytest.mark.parametrize(
     ("action", "arguments", "line"),
     [
-        ("add", {"arguments": ["api=Prduce", "drop"]}, "there is no API 'Prduce'; did you mean Produce?"),
-        ("add", {}, "a rule is a list of NAME=VALUE texts"),
-        ("add", {"arguments": [1]}, "a rule is a list of NAME=VALUE texts"),
-        ("add", {"arguments": RULE, "number": 1}, "add takes no 'number'"),
-        ("remove", {"number": 1}, "there is no fault rule 1; there are: none"),
-        ("remove", {"number": True}, "give the number of one rule, as list shows it"),
-        ("release", {"number": "1"}, "give the number of one rule, as list shows it"),
-        ("expire", {"group": "g", "member": 1}, "give a group, and perhaps one of its members"),
-        ("expire", {"group": "g", "member": "x"}, "there is no group 'g' with a member 'x'"),
+        ("add", {"arguments": ["api=Prduce", "drop"]}, "unknown API 'Prduce'; did you mean Produce?"),
+        ("add", {}, "arguments must be a list of NAME=VALUE texts"),
+        ("add", {"arguments": [1]}, "arguments must be a list of NAME=VALUE texts"),
+        ("add", {"arguments": RULE, "number": 1}, "add has no argument 'number'"),
+        ("remove", {"number": 1}, "fault rule 1 does not exist; existing rules: none"),
+        ("remove", {"number": True}, "give the number of one rule; `faults list` shows the numbers"),
+        ("release", {"number": "1"}, "give the number of one rule; `faults list` shows the numbers"),
+        ("expire", {"group": "g", "member": 1}, "give a group, or a group and one of its members"),
+        ("expire", {"group": "g", "member": "x"}, "the group 'g' has no member 'x'"),
         ("rebalance", {}, "give one group"),
-        ("rebalance", {"group": "x"}, "there is no group 'x' with members"),
+        ("rebalance", {"group": "x"}, "the group 'x' does not exist or has no members"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(action, arguments, line):
+def test_an_invalid_command_is_one_line(action, arguments, line):
     with pytest.raises(FaultError) as raised:
         do(Broker(), action, **arguments)
     assert str(raised.value) == line
 
 
 def refusal(action, arguments):
-    """The line of a refusal; None where it was done. Whatever else is raised would end the broker."""
+    """Return the line of a refusal, or None on success. Any other exception would end the broker."""
     try:
         carry_out(Broker(), action, arguments, "dashboard")
     except FaultError as error:
@@ -136,7 +136,7 @@ def refusal(action, arguments):
 
 
 @given(st.sampled_from(sorted(ACTIONS)), st.dictionaries(NAMES, JSON, max_size=2))
-def test_whatever_comes_from_outside_is_done_or_refused(action, arguments):
+def test_any_arguments_are_carried_out_or_refused(action, arguments):
     line = refusal(action, arguments)
     assert line is None or line.isprintable()
 
@@ -149,7 +149,7 @@ def test_whatever_comes_from_outside_is_done_or_refused(action, arguments):
     texts=st.lists(st.builds("{}={}".format, st.sampled_from([*KEYS, "x\n"]), VALUES), max_size=4),
     is_whole=st.booleans(),
 )
-def test_whatever_is_written_as_a_rule_is_one_or_one_line(texts, is_whole):
-    """A refusal can be printed; rules that lack nothing but a good value are tried as often as any other."""
+def test_any_text_is_a_rule_or_one_line(texts, is_whole):
+    """Refusals are printable. Half of the rules are complete except for their values."""
     line = refusal("add", {"arguments": ["api=Produce", "drop", *texts] if is_whole else texts})
     assert line is None or line.isprintable()

@@ -1,4 +1,4 @@
-"""What each effect does to a request and to those around it, in both modes, through a whole server."""
+"""Each effect on a request and its neighbours, in both modes, through a whole server."""
 
 import attrs
 import pytest
@@ -16,7 +16,7 @@ NOT_LEADER = "NOT_LEADER_OR_FOLLOWER"
 
 
 def through(test):
-    """A test of a scene, in both modes, on a virtual clock."""
+    """Run a test of a scene in both modes on a virtual clock."""
 
     @each_mode
     def in_mode(mode):
@@ -31,7 +31,7 @@ def through(test):
 
 
 @through
-async def test_an_error_is_answered_in_place_of_handling(scene, client):
+async def test_an_error_replaces_handling(scene, client):
     rule = scene.faults.when("Produce", topic="t", nth=2).error(NOT_LEADER)
     codes = [error_of(await client.ask(produce(b"%d" % number))) for number in range(3)]
     assert codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
@@ -40,7 +40,7 @@ async def test_an_error_is_answered_in_place_of_handling(scene, client):
 
 
 @through
-async def test_an_error_after_handling_leaves_what_was_appended(scene, client):
+async def test_an_error_after_handling_keeps_the_records(scene, client):
     scene.faults.when("Produce", nth=1).error("REQUEST_TIMED_OUT", "after")
     assert error_of(await client.ask(produce(b"a"))) == ErrorCode.REQUEST_TIMED_OUT
     assert error_of(await client.ask(produce(b"b"))) == 0
@@ -58,7 +58,7 @@ async def test_a_rule_is_about_its_topic_partition_and_client_alone(scene, clien
 
 
 @through
-async def test_a_delay_holds_back_the_answer_and_those_behind_it_in_their_order(scene, client):
+async def test_a_delay_holds_a_response_and_later_ones_in_order(scene, client):
     scene.faults.when("Produce", nth=2).delay(5)
     began = trio.current_time()
     client.send(*[produce(b"%d" % number) for number in range(4)])
@@ -72,7 +72,7 @@ async def test_a_delay_holds_back_the_answer_and_those_behind_it_in_their_order(
 
 
 @through
-async def test_a_delay_concerns_no_other_connection(scene, client):
+async def test_a_delay_does_not_affect_other_connections(scene, client):
     scene.faults.when("Produce").delay(50)
     client.send(produce(b"a"))
     other = await scene.connect()
@@ -102,7 +102,7 @@ async def test_a_parked_fetch_is_delayed_when_it_is_answered(scene, client):
 
 
 @through
-async def test_a_dropped_answer_blocks_those_behind_it_until_its_rule_goes(scene, client):
+async def test_a_dropped_response_blocks_later_ones_until_its_rule_is_removed(scene, client):
     rule = scene.faults.when("Produce", nth=1).drop()
     await client.ask_is_unanswered(produce(b"a"))
     await client.ask_is_unanswered(produce(b"b"))
@@ -113,7 +113,7 @@ async def test_a_dropped_answer_blocks_those_behind_it_until_its_rule_goes(scene
 
 
 @through
-async def test_disconnecting_before_leaves_nothing_and_after_what_was_appended(scene, client):
+async def test_disconnecting_before_handling_appends_nothing_and_after_it_everything(scene, client):
     scene.faults.when("Produce", nth=1).disconnect("before")
     scene.faults.when("Produce", nth=2).disconnect("after")
     client.send(list_groups(), produce(b"a"))
@@ -138,7 +138,7 @@ async def test_a_partial_write_ends_in_the_middle_of_the_answer(scene, client):
 
 
 @through
-async def test_a_corrupt_checksum_is_that_of_the_first_batch_and_is_there_once(scene, client):
+async def test_corrupt_crc_strikes_the_first_batch_once(scene, client):
     await client.ask(produce(b"a"))
     await client.ask(produce(b"b"))
     rule = scene.faults.when("Fetch", topic="t", times=1).corrupt_crc()
@@ -156,7 +156,7 @@ async def test_a_corrupt_checksum_is_that_of_the_first_batch_and_is_there_once(s
 
 
 @through
-async def test_a_throttle_is_told_and_done(scene, client):
+async def test_a_throttle_is_reported_and_applied(scene, client):
     scene.faults.when("Produce", nth=2).throttle(4000)
     assert (await client.ask(produce(b"a"))).throttle_time_ms == 0
     began = trio.current_time()
@@ -178,7 +178,7 @@ async def test_a_request_without_an_answer_is_throttled_too(scene, client):
 
 
 @through
-async def test_a_pause_in_the_queue_stops_what_is_behind_until_it_is_released(scene, client):
+async def test_a_pause_in_the_queue_stops_the_queue_until_it_is_released(scene, client):
     rule = scene.faults.when("Produce", nth=2).pause("queue")
     client.send(*[produce(b"%d" % number) for number in range(4)])
     assert error_of(await client.receive()) == 0
@@ -193,7 +193,7 @@ async def test_a_pause_in_the_queue_stops_what_is_behind_until_it_is_released(sc
 
 
 @through
-async def test_a_pause_in_the_response_order_holds_the_answer_of_what_was_done(scene, client):
+async def test_a_pause_in_the_response_order_holds_the_response_of_a_handled_request(scene, client):
     rule = scene.faults.when("Produce", nth=1).pause("response order")
     client.send(produce(b"a"), list_groups())
     await client.nothing_comes()
@@ -204,7 +204,7 @@ async def test_a_pause_in_the_response_order_holds_the_answer_of_what_was_done(s
 
 
 @through
-async def test_several_pauses_are_met_one_after_the_other(scene, client):
+async def test_several_pauses_hold_one_after_the_other(scene, client):
     first = scene.faults.when("ListGroups").pause("queue")
     second = scene.faults.when("ListGroups").pause("response_order")
     third = scene.faults.when("ListGroups").pause("queue")
@@ -217,7 +217,7 @@ async def test_several_pauses_are_met_one_after_the_other(scene, client):
 
 
 @through
-async def test_a_function_may_look_answer_or_name_an_effect(scene, client):
+async def test_a_function_can_observe_answer_or_return_an_effect(scene, client):
     seen = []
 
     def look(subject):
@@ -238,13 +238,13 @@ async def test_a_function_may_look_answer_or_name_an_effect(scene, client):
 
 
 @through
-async def test_a_function_that_names_an_effect_that_makes_no_sense_is_a_handler_that_raises(scene, client):
+async def test_an_invalid_effect_of_a_function_is_an_unknown_server_error(scene, client):
     scene.faults.when("ListGroups").call(lambda subject: CorruptCrc())
     assert (await client.ask(list_groups())).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @through
-async def test_a_function_may_corrupt_a_checksum_once(scene, client):
+async def test_a_function_can_corrupt_a_checksum_once(scene, client):
     await client.ask(produce(b"a"))
     rule = scene.faults.when("Fetch", times=2).call(lambda subject: CorruptCrc())
     (topic,) = (await client.ask(fetch())).responses
@@ -256,7 +256,7 @@ async def test_a_function_may_corrupt_a_checksum_once(scene, client):
 
 
 @through
-async def test_a_function_that_raises_is_a_handler_that_raises(scene, client):
+async def test_an_exception_of_a_function_is_an_unknown_server_error(scene, client):
     scene.faults.when("ListGroups").call(lambda subject: 1 // 0)
     assert (await client.ask(list_groups())).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     scene.faults.clear()
@@ -264,8 +264,8 @@ async def test_a_function_that_raises_is_a_handler_that_raises(scene, client):
 
 
 @through
-async def test_without_an_answer_only_the_connection_can_tell_an_error(scene, client):
-    """Kafka's acks=0: an error closes the connection, and what is sent behind it is not appended."""
+async def test_an_error_without_a_response_closes_the_connection(scene, client):
+    """Kafka with acks=0: an error closes the connection, and later requests are not appended."""
     scene.faults.when("Produce", nth=2).error(NOT_LEADER)
     client.send(produce(b"a", acks=0), produce(b"b", acks=0))
     assert await client.memory.receive_all() == []
@@ -273,7 +273,7 @@ async def test_without_an_answer_only_the_connection_can_tell_an_error(scene, cl
 
 
 @through
-async def test_rules_that_go_let_everybody_go_on(scene, client):
+async def test_removed_rules_release_everything(scene, client):
     faults = scene.faults
     waiting = []
     for make in (
@@ -292,8 +292,8 @@ async def test_rules_that_go_let_everybody_go_on(scene, client):
     assert len(faults.held) == 0
 
 
-def test_a_closed_connection_is_forgotten():
-    """In classic mode it is noticed when something is sent: who waits for an answer is not read from."""
+def test_responses_of_a_closed_connection_are_dropped():
+    """Classic mode does not read a connection with a request in flight, so it detects this when it sends."""
 
     async def main():
         async with serving("pipelined") as scene:
@@ -310,7 +310,7 @@ def test_a_closed_connection_is_forgotten():
 
 
 @through
-async def test_what_cannot_be_understood_meets_no_rule(scene, client):
+async def test_a_malformed_request_matches_no_rule(scene, client):
     rule = scene.faults.when("Produce", topic="t").drop()
     client.memory.send(bytes.fromhex("0000000900000001ffff7f"))
     assert await client.memory.receive_all() == []
@@ -319,8 +319,8 @@ async def test_what_cannot_be_understood_meets_no_rule(scene, client):
 
 @each_mode
 @pytest.mark.parametrize("effect", ["drop", "pause"])
-def test_a_stop_does_not_wait_for_rules(mode, effect):
-    """It would for ever: the drain of this server has no deadline."""
+def test_shutdown_does_not_wait_for_rules(mode, effect):
+    """The drain of this server has no deadline, so it would wait forever."""
 
     async def main():
         async with serving(mode, limits=attrs.evolve(LIMITS, drain_seconds=float("inf"))) as scene:
@@ -333,14 +333,14 @@ def test_a_stop_does_not_wait_for_rules(mode, effect):
     run(main)
 
 
-def test_effects_that_make_no_sense_are_refused():
+def test_effects_that_do_not_apply_are_refused():
     async def main():
         async with serving("pipelined") as scene:
-            with pytest.raises(FaultError, match="corrupt_crc is about Fetch and ShareFetch, not Produce"):
+            with pytest.raises(FaultError, match="corrupt_crc applies to Fetch and ShareFetch, not Produce"):
                 scene.faults.when("Produce").corrupt_crc()
-            with pytest.raises(FaultError, match="the files of this broker take no fault rules"):
+            with pytest.raises(FaultError, match="this broker does not support fault rules about files"):
                 scene.faults.when("Produce").pause("commit")
-            with pytest.raises(FaultError, match="there is no fault rule 3; there are: none"):
+            with pytest.raises(FaultError, match="fault rule 3 does not exist; existing rules: none"):
                 scene.faults.remove(3)
             assert not scene.faults.is_active
 

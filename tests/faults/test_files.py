@@ -1,4 +1,4 @@
-"""Rules about files, on files in memory: errors, delays, pauses, and a crash that takes back what was not synced."""
+"""Rules about files in memory: errors, delays, pauses, and a crash that undoes unsynced writes."""
 
 import errno
 import threading
@@ -23,7 +23,7 @@ LONG_SECONDS = 300.0
 
 
 class CrashedError(Exception):
-    """In place of the end of the process."""
+    """Replaces the end of the process."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def content(file):
 
 
 def in_thread(work):
-    """Run work in a thread; gives what waits for its end."""
+    """Run work in a thread; return a function that waits for its end."""
     ended = threading.Event()
 
     def run():
@@ -64,7 +64,7 @@ def wait_until(is_true):
         time.sleep(0.001)
 
 
-def test_a_sync_fails_as_a_sync_and_a_write_as_the_system_s(files, faults):
+def test_a_sync_fails_with_sync_error_and_a_write_with_os_error(files, faults):
     file = opened(files)
     faults.disk_when("sync", nth=2).error("EIO")
     faults.disk_when("write", nth=2).error("ENOSPC")
@@ -89,7 +89,7 @@ def test_a_rule_about_the_journal_leaves_the_archive_alone(files, faults):
         archive.sync_data()
 
 
-def test_a_paused_operation_begins_when_the_rule_is_released_and_is_done_then(files, faults):
+def test_a_paused_operation_starts_when_the_rule_is_released(files, faults):
     file = opened(files)
     rule = faults.disk_when("write").pause()
     ended = in_thread(lambda: file.write([b"a"], 0))
@@ -103,7 +103,7 @@ def test_a_paused_operation_begins_when_the_rule_is_released_and_is_done_then(fi
 
 @pytest.mark.parametrize("end", ["remove", "end"])
 @pytest.mark.parametrize("make", [lambda maker: maker.pause(), lambda maker: maker.delay(LONG_SECONDS)])
-def test_who_waits_for_a_rule_goes_on_when_it_goes(files, faults, make, end):
+def test_a_held_operation_continues_when_its_rule_is_removed(files, faults, make, end):
     file = opened(files)
     rule = make(faults.disk_when("sync"))
     ended = in_thread(file.sync_data)
@@ -116,7 +116,7 @@ def test_who_waits_for_a_rule_goes_on_when_it_goes(files, faults, make, end):
     assert not files.is_active
 
 
-def test_a_delay_takes_its_time(files, faults):
+def test_a_delayed_operation_takes_that_long(files, faults):
     file = opened(files)
     faults.disk_when("sync", times=1).delay(0.05)
     began = time.monotonic()
@@ -124,7 +124,7 @@ def test_a_delay_takes_its_time(files, faults):
     assert time.monotonic() - began >= 0.05
 
 
-def test_commits_are_held_from_the_moment_that_somebody_says_so(files, faults):
+def test_hold_commits_holds_later_commits(files, faults):
     file = opened(files)
     rule = faults.when("Produce").pause("commit")
     file.write([b"a"], 0)
@@ -148,7 +148,7 @@ def crash():
     ),
     st.binary(max_size=10),
 )
-def test_a_crash_leaves_what_was_synced_and_nothing_else(steps, before):
+def test_a_crash_keeps_only_synced_writes(steps, before):
     files = FaultyFiles(MemoryFileSystem(), crash)
     file = opened(files)
     file.write([before], 0)
@@ -167,16 +167,16 @@ def test_a_crash_leaves_what_was_synced_and_nothing_else(steps, before):
     assert content(file) == durable
 
 
-def test_a_crash_is_refused_where_it_would_end_more_than_a_broker(faults, files):
-    with pytest.raises(FaultError, match="only a broker that runs in a process of its own"):
+def test_a_crash_is_refused_in_a_shared_process(faults, files):
+    with pytest.raises(FaultError, match="needs a broker that runs in its own process"):
         faults.disk_when("sync").crash()
     with pytest.raises(FaultError, match="drop is not an effect on a file"):
         faults.add(DiskCondition(disk="sync"), Choice(), Drop())
-    with pytest.raises(FaultError, match="the files of this broker take no fault rules"):
+    with pytest.raises(FaultError, match="this broker does not support fault rules about files"):
         Faults(None, lambda: 0, lambda: None).disk_when("sync").error()
 
 
-def test_files_without_rules_are_the_system_s_but_for_a_flag(files):
+def test_files_without_rules_only_test_a_flag(files):
     file = opened(files)
     assert not files.is_active
     assert "disk" not in vars(files)

@@ -1,4 +1,4 @@
-"""Members that are taken out, and groups that are to come to a new agreement, of every kind of group."""
+"""Expired members and forced rebalances of every type of group."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def desk():
 
 
 def join_classic(desk, member_id="", group=GROUP):
-    """A member of a classic group whose assignment is stored; its id and generation."""
+    """Join a classic group and store its assignment; return the member id and the generation."""
     protocol = JoinGroupRequest.JoinGroupRequestProtocol("range", b"")
     request = JoinGroupRequest(
         group_id=group,
@@ -44,7 +44,7 @@ def classic_heartbeat(desk, member_id, generation):
     return desk.ask(HeartbeatRequest(GROUP, generation, member_id), 2).error_code
 
 
-def test_a_classic_member_that_expired_is_unknown_and_joins_again(desk):
+def test_an_expired_classic_member_is_unknown_and_rejoins(desk):
     member_id, generation = join_classic(desk)
     assert classic_heartbeat(desk, member_id, generation) == 0
     desk.broker.faults.expire_member(GROUP, member_id)
@@ -52,7 +52,7 @@ def test_a_classic_member_that_expired_is_unknown_and_joins_again(desk):
     assert join_classic(desk)[1] > generation
 
 
-def test_a_classic_group_rebalances_when_told(desk):
+def test_a_classic_group_rebalances_on_command(desk):
     member_id, generation = join_classic(desk)
     desk.broker.faults.force_rebalance(GROUP)
     assert classic_heartbeat(desk, member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -75,7 +75,7 @@ def consumer_heartbeat(desk, member_id, epoch):
     )
 
 
-def test_a_consumer_member_that_expired_is_unknown_and_its_partitions_go_to_others(desk):
+def test_partitions_of_an_expired_consumer_member_are_reassigned(desk):
     epochs = {member_id: consumer_heartbeat(desk, member_id, 0).member_epoch for member_id in ("a" * 22, "b" * 22)}
     desk.broker.faults.expire_member(GROUP, "a" * 22)
     gone = consumer_heartbeat(desk, "a" * 22, epochs["a" * 22])
@@ -87,7 +87,7 @@ def test_a_consumer_member_that_expired_is_unknown_and_its_partitions_go_to_othe
     assert topic.partitions == [0, 1, 2, 3]
 
 
-def test_a_consumer_group_moves_to_its_next_epoch_when_told(desk):
+def test_a_rebalance_bumps_the_epoch_of_a_consumer_group(desk):
     epoch = consumer_heartbeat(desk, "a" * 22, 0).member_epoch
     desk.broker.faults.force_rebalance(GROUP)
     desk.now_ms += 10_000
@@ -115,19 +115,19 @@ def test_a_share_group_s_member_expires_and_its_epoch_moves(desk):
     assert share_heartbeat(desk, again.member_epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_all_members_of_a_group_expire_where_none_is_named(desk):
+def test_all_members_expire_if_none_is_named(desk):
     member_id, generation = join_classic(desk)
     desk.broker.faults.expire_member(GROUP)
     assert classic_heartbeat(desk, member_id, generation) == ErrorCode.UNKNOWN_MEMBER_ID
-    with pytest.raises(FaultError, match="there is no group 'g' with members"):
+    with pytest.raises(FaultError, match="the group 'g' does not exist or has no members"):
         desk.broker.faults.force_rebalance(GROUP)
 
 
-def test_a_group_or_member_that_there_is_not_is_one_line(desk):
-    with pytest.raises(FaultError, match=r"^there is no group 'none'$"):
+def test_an_unknown_group_or_member_is_one_line(desk):
+    with pytest.raises(FaultError, match=r"^the group 'none' does not exist$"):
         desk.broker.faults.expire_member("none")
     join_classic(desk)
-    with pytest.raises(FaultError, match=r"^there is no group 'g' with a member 'nobody'$"):
+    with pytest.raises(FaultError, match=r"^the group 'g' has no member 'nobody'$"):
         desk.broker.faults.expire_member(GROUP, "nobody")
-    with pytest.raises(FaultError, match="there is no group 'none' with members"):
+    with pytest.raises(FaultError, match="the group 'none' does not exist or has no members"):
         desk.broker.faults.force_rebalance("none")

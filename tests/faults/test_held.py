@@ -1,4 +1,4 @@
-"""Whoever is held goes on once: by time, by release, because a rule or the connection goes, or at the end."""
+"""Held responses and queues continue exactly once: by time, release, removal of a rule, or the broker's end."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ class Connection:
 
 
 class Request:
-    """Counts how often it was completed."""
+    """A request that counts its completions."""
 
     def __init__(self, session):
         self.connection = Connection(session)
@@ -42,7 +42,7 @@ class HeldMachine(RuleBasedStateMachine):
         self.wakes = 0
         self.held = Held(self.wake)
         self.answers = []
-        self.queues = []  # [rule, how often it went on]
+        self.queues = []  # [rule, number of resumptions]
 
     def wake(self):
         self.wakes += 1
@@ -77,8 +77,8 @@ class HeldMachine(RuleBasedStateMachine):
         self.released(number)
 
     @rule(number=RULES)
-    def rule_gone(self, number):
-        self.held.rule_gone(number, self.now_ms)
+    def rule_removed(self, number):
+        self.held.rule_removed(number, self.now_ms)
         for answer in self.answers:
             if number in answer.delays:
                 answer.due_ms = min(answer.due_ms, self.now_ms)
@@ -104,18 +104,18 @@ class HeldMachine(RuleBasedStateMachine):
         assert len(self.held) == 0
 
     def expect(self):
-        """What is due was given."""
+        """Assert that no response is overdue."""
         assert not [each for each in self.answers if each.waits and not each.pauses and each.due_ms <= self.now_ms]
 
     @invariant()
-    def nobody_goes_on_twice_or_too_early(self):
+    def nothing_continues_twice_or_too_early(self):
         for answer in self.answers:
             assert len(answer.request.results) <= 1
             assert not (answer.is_forgotten and answer.request.results)
         assert all(count <= 1 for _, count in self.queues)
 
     @invariant()
-    def the_next_deadline_is_the_earliest_of_those_that_no_pause_holds(self):
+    def the_next_deadline_is_the_earliest_without_pauses(self):
         due = [each.due_ms for each in self.answers if each.waits and not each.pauses]
         assert self.held.next_deadline_ms() == min(due, default=None)
 

@@ -1,4 +1,4 @@
-"""Names are Kafka's, whatever their case, and one that there is not is one line with the nearest."""
+"""Names in rules are Kafka's in any case; an unknown one is one line with suggestions."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_every_api_is_found_by_its_name():
         assert api_keys(api.name.upper()) == (api.name, {api.key})
 
 
-def test_a_coordinator_stands_for_what_its_clients_ask_it():
+def test_a_coordinator_stands_for_the_requests_of_its_clients():
     assert api_keys("groupcoordinator") == ("GroupCoordinator", COORDINATORS["GroupCoordinator"])
     assert ApiKey.HEARTBEAT in COORDINATORS["GroupCoordinator"]
     assert ApiKey.END_TXN in COORDINATORS["TransactionCoordinator"]
@@ -29,24 +29,24 @@ def test_every_error_is_found_by_its_name():
 @pytest.mark.parametrize(
     ("find", "name", "line"),
     [
-        (api_keys, "Prduce", "there is no API 'Prduce'; did you mean Produce"),
-        (error_code, "NOT_LEADER", "there is no error 'NOT_LEADER'; did you mean NOT_LEADER_OR_FOLLOWER"),
-        (error_code, "NONE", "there is no error 'NONE'"),
-        (system_error, "EIOO", "there is no error of the system 'EIOO'; did you mean EIO"),
-        (Pause, "sent", "there is no stage 'sent'; there are commit, queue, response_order"),
-        (lambda name: Error("UNKNOWN_SERVER_ERROR", name), "afterwards", "there is no moment 'afterwards'; did you"),
-        (DiskError, "EVERYTHING", "there is no error of the system 'EVERYTHING'"),
+        (api_keys, "Prduce", "unknown API 'Prduce'; did you mean Produce"),
+        (error_code, "NOT_LEADER", "unknown error 'NOT_LEADER'; did you mean NOT_LEADER_OR_FOLLOWER"),
+        (error_code, "NONE", "unknown error 'NONE'"),
+        (system_error, "EIOO", "unknown system error 'EIOO'; did you mean EIO"),
+        (Pause, "sent", "unknown stage 'sent'; use one of commit, queue, response_order"),
+        (lambda name: Error("UNKNOWN_SERVER_ERROR", name), "afterwards", "unknown moment 'afterwards'; did you"),
+        (DiskError, "EVERYTHING", "unknown system error 'EVERYTHING'"),
     ],
 )
-def test_a_name_that_there_is_not_is_one_line_with_what_there_is(find, name, line):
+def test_an_unknown_name_is_one_line_with_suggestions(find, name, line):
     with pytest.raises(FaultError) as raised:
         find(name)
     assert str(raised.value).startswith(line)
     assert "\n" not in str(raised.value)
 
 
-def test_a_name_that_is_near_to_none_lists_all():
-    with pytest.raises(FaultError, match=r"there are .*AddOffsetsToTxn.*WriteTxnMarkers"):
+def test_an_unknown_name_without_suggestion_lists_all():
+    with pytest.raises(FaultError, match=r"use one of .*AddOffsetsToTxn.*WriteTxnMarkers"):
         api_keys("qqqq")
 
 

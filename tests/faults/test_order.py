@@ -1,4 +1,4 @@
-"""The invariants of docs/evidence/invariants.md with rules active: whatever is delayed, paused, refused or dropped.
+"""The invariants of docs/evidence/invariants.md while rules delay, pause, refuse or drop requests.
 
 Drawn: the requests of several clients, the rules, when pauses are released, the times of commits, the schedule. Every
 answer that comes is the one due; requests start, and logs grow, in the order of each connection; a request that was
@@ -46,7 +46,7 @@ STUCK_SECONDS = 1_000_000
 
 @attrs.define
 class Told:
-    """What the clients were told, and what the logs have."""
+    """The responses to the clients, and the contents of the logs."""
 
     codes: list
     logs: list
@@ -99,7 +99,7 @@ async def play(mode, rules, clients, delays, schedule):
 
 
 class Started(WatchedApplication):
-    """Notes the starts: those that did not hold the queue."""
+    """Records the requests that start, unless they hold the queue."""
 
     def handle(self, request):
         result = self.application.handle(request)
@@ -154,16 +154,16 @@ def test_order_and_durability_hold_with_rules(mode):
 
 @settings(max_examples=EXAMPLES // 2)
 @given(rules=RULES, asks=ASKS, schedule=st.random_module())
-def test_both_modes_tell_one_client_the_same(rules, asks, schedule):
+def test_both_modes_answer_one_client_alike(rules, asks, schedule):
     classic, pipelined = (run_example(mode, rules, [asks], [0.0], None) for mode in ("classic", "pipelined"))
     assert (classic.codes, classic.logs) == (pipelined.codes, pipelined.logs)
 
 
-def test_the_property_fails_when_a_queue_goes_on_without_the_request_that_held_it(monkeypatch):
-    def go_on_without(queue, request, callback):
+def test_the_property_fails_if_a_held_queue_drops_its_request(monkeypatch):
+    def resume_without(queue, request, callback):
         queue.requests.append(request)
 
-    monkeypatch.setattr(RequestQueue, "hold", go_on_without)
+    monkeypatch.setattr(RequestQueue, "hold", resume_without)
     rules = [("Produce", {"nth": 1}, "queue")]
     with pytest.raises(ExceptionGroup) as caught:
         run_example("pipelined", rules, [["produce", "produce", "produce"]], [0.0], None)

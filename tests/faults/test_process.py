@@ -1,4 +1,4 @@
-"""Rules of a broker process: from a file, from the command line, over real sockets, on real files, in both modes."""
+"""Rules of a broker process from a file and the command line, with real sockets and files, in both modes."""
 
 import json
 import threading
@@ -46,14 +46,14 @@ def client_of(broker):
 
 
 def faults(broker, *arguments):
-    """What the command prints; it must succeed."""
+    """Run a command that must succeed, and return its output."""
     result = CliRunner().invoke(main, ["faults", *arguments, "--data", str(broker.data)])
     assert result.exit_code == 0, result.output
     return result.output
 
 
 def expect_silence(client, broker):
-    """Of a request that is held by then: its answer does not come for a while."""
+    """Expect that the response to a held request does not arrive for a while."""
     deadline = time.monotonic() + SECONDS_MAX
     while "1 held" not in faults(broker, "list"):
         assert time.monotonic() < deadline, "the rule holds nothing"
@@ -64,7 +64,7 @@ def expect_silence(client, broker):
 
 
 def values(client):
-    """What is in the log of `t`, by how many batches of one record there are."""
+    """Return the number of batches of one record in the log of `t`."""
     wanted = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     request = FetchRequest(max_wait_ms=0, topics=[FetchRequest.FetchTopic("t", partitions=[wanted])])
     (partition,) = client.ask(request, 11).responses[0].partitions
@@ -72,7 +72,7 @@ def values(client):
 
 
 @each_mode
-def test_a_broker_begins_with_the_rules_of_a_file_and_says_so(broker_process, tmp_path, mode):
+def test_a_broker_starts_with_the_rules_of_a_file_and_logs_them(broker_process, tmp_path, mode):
     path = tmp_path / "faults.toml"
     path.write_text(RULES, encoding="utf-8")
     broker = broker_process(mode=mode, arguments=["--faults", str(path)])
@@ -86,11 +86,11 @@ def test_a_broker_begins_with_the_rules_of_a_file_and_says_so(broker_process, tm
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ('[[rule]]\napi = "Produce"\nerror = "NOT_A_THING"\n', "faults.toml:3: there is no error 'NOT_A_THING'"),
+        ('[[rule]]\napi = "Produce"\nerror = "NOT_A_THING"\n', "faults.toml:3: unknown error 'NOT_A_THING'"),
         (None, "faults.toml: No such file or directory"),
     ],
 )
-def test_a_file_that_is_wrong_is_one_line_and_no_broker(tmp_path, text, line):
+def test_an_invalid_file_is_one_line_and_stops_the_start(tmp_path, text, line):
     path = tmp_path / "faults.toml"
     if text is not None:
         path.write_text(text, encoding="utf-8")
@@ -102,7 +102,7 @@ def test_a_file_that_is_wrong_is_one_line_and_no_broker(tmp_path, text, line):
 
 
 @each_mode
-def test_rules_come_and_go_while_the_broker_runs(broker_process, mode):
+def test_rules_are_added_and_removed_while_the_broker_runs(broker_process, mode):
     broker = broker_process(mode=mode)
     assert faults(broker, "list") == "no fault rules\n"
     with client_of(broker) as client:
@@ -120,8 +120,8 @@ def test_rules_come_and_go_while_the_broker_runs(broker_process, mode):
 
 
 @each_mode
-def test_what_a_connection_meets_on_a_real_socket(broker_process, mode):
-    """Half an answer, no answer, a closed connection with the batch stored, and a pause that is released."""
+def test_effects_on_a_real_socket(broker_process, mode):
+    """A partial response, no response, a closed connection after the append, and a released pause."""
     broker = broker_process(mode=mode)
     for rule in (["nth=1", "partial_write=5"], ["nth=2", "disconnect=after"], ["nth=3", "pause=queue"]):
         faults(broker, "add", "api=Produce", *rule)
@@ -144,7 +144,7 @@ def test_what_a_connection_meets_on_a_real_socket(broker_process, mode):
 
 
 @each_mode
-def test_a_commit_that_is_paused_acknowledges_nothing_until_it_is_released(broker_process, mode):
+def test_a_paused_commit_acknowledges_nothing_until_it_is_released(broker_process, mode):
     broker = broker_process(mode=mode)
     with client_of(broker) as client, client_of(broker) as other:
         faults(broker, "add", "api=Produce", "times=1", "pause=commit")
@@ -156,7 +156,7 @@ def test_a_commit_that_is_paused_acknowledges_nothing_until_it_is_released(broke
         assert values(other) == 1
 
 
-def test_a_sync_that_is_slow_makes_acknowledgements_slow(broker_process):
+def test_a_slow_sync_delays_acknowledgements(broker_process):
     broker = broker_process()
     with client_of(broker) as client:
         faults(broker, "add", "disk=sync", "delay=300ms")
@@ -166,7 +166,7 @@ def test_a_sync_that_is_slow_makes_acknowledgements_slow(broker_process):
 
 
 @each_mode
-def test_a_sync_that_fails_ends_the_broker_and_acknowledges_nothing(broker_process, tmp_path, mode):
+def test_a_failed_sync_ends_the_broker_and_acknowledges_nothing(broker_process, tmp_path, mode):
     broker = broker_process(mode=mode)
     with client_of(broker) as client:
         assert code_of(client.ask(produce(b"a"), VERSION)) == 0
@@ -180,7 +180,7 @@ def test_a_sync_that_fails_ends_the_broker_and_acknowledges_nothing(broker_proce
 
 
 @each_mode
-def test_a_crash_before_a_sync_loses_what_was_not_acknowledged_and_nothing_else(broker_process, mode):
+def test_a_crash_before_a_sync_loses_only_unacknowledged_records(broker_process, mode):
     broker = broker_process(mode=mode)
     with client_of(broker) as client:
         assert code_of(client.ask(produce(b"kept"), VERSION)) == 0
@@ -190,13 +190,13 @@ def test_a_crash_before_a_sync_loses_what_was_not_acknowledged_and_nothing_else(
         with pytest.raises(ConnectionResetError):
             client.receive()
     assert broker.process.wait(SECONDS_MAX) == -9
-    broker.process.returncode = 0  # as it was told to
+    broker.process.returncode = 0  # the rule ended it
     again = broker_process(mode=mode)
     with client_of(again) as client:
         assert values(client) == 2
 
 
-def test_a_broker_that_is_stopped_waits_for_nobody_that_rules_hold(broker_process):
+def test_a_stopping_broker_does_not_wait_for_held_requests(broker_process):
     broker = broker_process()
     faults(broker, "add", "api=Produce", "pause=response_order")
     with client_of(broker) as client:
@@ -211,23 +211,23 @@ def test_a_broker_that_is_stopped_waits_for_nobody_that_rules_hold(broker_proces
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["add", "api=Prduce", "drop"], "Error: there is no API 'Prduce'; did you mean Produce?"),
-        (["add", "api=Produce", "corrupt_crc"], "Error: corrupt_crc is about Fetch and ShareFetch, not Produce"),
-        (["remove", "7"], "Error: there is no fault rule 7; there are: none"),
+        (["add", "api=Prduce", "drop"], "Error: unknown API 'Prduce'; did you mean Produce?"),
+        (["add", "api=Produce", "corrupt_crc"], "Error: corrupt_crc applies to Fetch and ShareFetch, not Produce"),
+        (["remove", "7"], "Error: fault rule 7 does not exist; existing rules: none"),
         (["remove", "first"], "Error: give the number of one rule; `faults list` shows the numbers"),
         (["list", "all"], "Error: unexpected argument 'all': leave it out"),
-        (["expire", "nobody"], "Error: there is no group 'nobody'"),
+        (["expire", "nobody"], "Error: the group 'nobody' does not exist"),
         (["expire"], "Error: give a group, or a group and one of its members"),
-        (["rebalance", "nobody"], "Error: there is no group 'nobody' with members"),
+        (["rebalance", "nobody"], "Error: the group 'nobody' does not exist or has no members"),
         (["rebalance"], "Error: give one group"),
     ],
 )
-def test_a_command_that_makes_no_sense_is_one_line(shared_broker, arguments, line):
+def test_an_invalid_command_is_one_line(shared_broker, arguments, line):
     result = CliRunner().invoke(main, ["faults", *arguments, "--data", str(shared_broker.data)])
     assert (result.exit_code, result.output) == (2, line + "\n")
 
 
-def test_a_broker_that_does_not_run_is_one_line(tmp_path):
+def test_a_stopped_broker_is_one_line(tmp_path):
     result = CliRunner().invoke(main, ["faults", "list", "--data", str(tmp_path)])
     assert result.output == f"Error: no broker runs on {tmp_path}: name its directory with --data\n"
 

@@ -1,4 +1,4 @@
-"""Which requests a rule strikes: by their number among those that match, by drawing, never more often than it may."""
+"""The choice of struck requests: by number, at random, and at most `times`."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ CONDITION = RequestCondition(api="Produce")
 
 
 def struck(choice, requests, number=1):
-    """The numbers of the requests, from 1, that a fresh rule strikes."""
+    """Return the numbers of the requests, from 1, that a new rule strikes."""
     rule = Rule(number, CONDITION, choice, Drop())
     found = [place for place in range(1, requests + 1) if rule.strikes()]
     assert (rule.matched, rule.hits) == (requests, len(found))
@@ -39,18 +39,18 @@ def test_the_same_seed_strikes_the_same_requests(p, seed, every, times, requests
 
 
 @given(st.floats(0.01, 1), st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(0, 60))
-def test_what_is_drawn_does_not_depend_on_the_other_choices(p, seed, every, requests):
-    """So that one narrows a rule without meeting other faults."""
+def test_random_draws_do_not_depend_on_other_choices(p, seed, every, requests):
+    """Narrowing a rule must not shift its faults."""
     drawn = struck(Choice(p=p, seed=seed), requests)
     assert struck(Choice(p=p, seed=seed, every=every), requests) == [each for each in drawn if each % every == 0]
 
 
-def test_a_chance_is_about_kept():
+def test_a_probability_is_approximately_kept():
     assert 400 < len(struck(Choice(p=0.5, seed=1), 1000)) < 600
     assert len(struck(Choice(p=1), 50)) == 50
 
 
-def test_a_seed_that_was_drawn_is_told_and_repeats_the_rule():
+def test_a_drawn_seed_is_shown_and_repeats_the_rule():
     rule = Rule(1, CONDITION, Choice(p=0.5), Drop())
     first = [rule.strikes() for _ in range(64)]
     assert not rule.choice.is_deterministic
@@ -69,18 +69,18 @@ def test_a_rule_that_was_removed_strikes_nothing():
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        ({"nth": 0}, "nth counts from 1, and is 0"),
-        ({"every": -1}, "every counts from 1, and is -1"),
-        ({"times": 0}, "times counts from 1, and is 0"),
-        ({"nth": 2, "times": 1}, "nth names one request: every and times make no sense beside it"),
-        ({"nth": 2, "every": 2}, "nth names one request: every and times make no sense beside it"),
-        ({"p": 0}, "p is a chance above 0 and at most 1, not 0"),
-        ({"p": 1.5}, "p is a chance above 0 and at most 1, not 1.5"),
-        ({"seed": 1}, "seed is that of p, which is not given"),
+        ({"nth": 0}, "nth must be at least 1, not 0"),
+        ({"every": -1}, "every must be at least 1, not -1"),
+        ({"times": 0}, "times must be at least 1, not 0"),
+        ({"nth": 2, "times": 1}, "nth selects a single request; remove every and times"),
+        ({"nth": 2, "every": 2}, "nth selects a single request; remove every and times"),
+        ({"p": 0}, "p must be above 0 and at most 1, not 0"),
+        ({"p": 1.5}, "p must be above 0 and at most 1, not 1.5"),
+        ({"seed": 1}, "seed has an effect only with p; add p or remove seed"),
         ({"p": 0.5, "seed": -1}, "seed must be from 0 to 4294967295"),
     ],
 )
-def test_a_choice_that_makes_no_sense_is_one_line(fields, line):
+def test_an_invalid_choice_is_one_line(fields, line):
     with pytest.raises(FaultError) as raised:
         Choice(**fields)
     assert str(raised.value) == line
@@ -95,12 +95,12 @@ def test_a_choice_that_makes_no_sense_is_one_line(fields, line):
         ("sync", "/data/archive/t-0/00000000000000000000.log", False),
     ],
 )
-def test_a_rule_about_files_is_about_the_journal_unless_it_says_otherwise(operation, path, meant):
+def test_a_rule_about_files_is_about_the_journal_by_default(operation, path, meant):
     assert DiskCondition(disk="sync").matches(operation, path) is meant
     assert DiskCondition(disk=operation, path="*").matches(operation, path)
 
 
-def test_a_rule_says_what_it_is_about():
+def test_a_rule_as_text():
     condition = RequestCondition(api="produce", topic="t", partition=0, client_id="c")
     assert str(Rule(1, condition, Choice(nth=2), Drop())) == (
         "Produce topic=t partition=0 client_id=c nth=2: drop the answer"
@@ -108,7 +108,7 @@ def test_a_rule_says_what_it_is_about():
     assert str(Rule(1, DiskCondition(disk="sync", path="*"), Choice(), Drop())) == "disk sync path=*: drop the answer"
 
 
-def test_what_a_rule_says_is_one_line_without_anything_that_cannot_be_seen():
+def test_a_rule_as_text_is_one_line_of_visible_characters():
     condition = RequestCondition(api="Fetch", topic="two words", client_id="a\nfault rule 9\x1b[2J\u202eb")
     assert str(Rule(1, condition, Choice(), Drop())) == (
         r"Fetch topic=two words client_id='a\nfault rule 9\x1b[2J\u202eb': drop the answer"

@@ -1,4 +1,4 @@
-"""Rules as they are written: what makes one, and the line that says why something makes none."""
+"""Parsing of rules, and the errors of invalid ones."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_each_effect_is_written_by_its_name(written):
     assert parse_arguments(["api=Produce", written]) == (PRODUCE, Choice(), EFFECTS[written])
 
 
-def test_a_rule_has_what_narrows_it_what_chooses_and_its_effect():
+def test_a_rule_has_a_condition_a_choice_and_an_effect():
     written = ["api=fetch", "topic=t", "partition=1", "client-id=c", "every=2", "times=3", "p=0.5", "seed=9"]
     condition = RequestCondition(api="Fetch", topic="t", partition=1, client_id="c")
     choice = Choice(every=2, times=3, p=0.5, seed=9)
@@ -57,16 +57,16 @@ def test_a_rule_about_files_has_effects_of_its_own(written, effect):
 @pytest.mark.parametrize(
     ("written", "line"),
     [
-        (["api=Produce"], "a rule has one effect of error, delay,"),
+        (["api=Produce"], "a rule needs exactly one effect of error, delay,"),
         (
             ["drop"],
-            "a rule is about api = a request's name, disk = sync or write, or store = put, get, ...: one of them",
+            "a rule needs exactly one of api = a request's name, disk = sync or write, or store = put, get, ...",
         ),
-        (["api=Produce", "disk=sync", "drop"], "a rule is about api"),
-        (["api=Produce", "drop", "delay=1s"], "a rule has one effect of"),
-        (["api=Produce", "topik=t", "drop"], "there is no key 'topik'; did you mean topic"),
-        (["api=Prduce", "drop"], "there is no API 'Prduce'; did you mean Produce"),
-        (["api=Produce", "error=NOT_COORDINATR"], "there is no error 'NOT_COORDINATR'; did you mean NOT_COORDINATOR"),
+        (["api=Produce", "disk=sync", "drop"], "a rule needs exactly one of api"),
+        (["api=Produce", "drop", "delay=1s"], "a rule needs exactly one effect of"),
+        (["api=Produce", "topik=t", "drop"], "unknown key 'topik'; did you mean topic"),
+        (["api=Prduce", "drop"], "unknown API 'Prduce'; did you mean Produce"),
+        (["api=Produce", "error=NOT_COORDINATR"], "unknown error 'NOT_COORDINATR'; did you mean NOT_COORDINATOR"),
         (["api=Produce", "delay=soon"], "needs a time such as 200ms or 1s, not 'soon'"),
         (["api=Produce", "partition=x", "drop"], "partition needs a whole number, not 'x'"),
         (["api=Produce", "nth=--5", "drop"], "nth needs a whole number, not '--5'"),
@@ -74,14 +74,14 @@ def test_a_rule_about_files_has_effects_of_its_own(written, effect):
         (["api=Produce", "throttle=" + "9" * 400 + "s"], "needs a time such as 200ms or 1s, not '999"),
         (["api=Produce", "p=often", "drop"], "p needs a number, not 'often'"),
         (["api=Produce", "drop=no"], "needs true, not 'no'"),
-        (["api=Produce", "when=after", "drop"], "when makes no sense in a rule about api with the effect drop"),
-        (["disk=sync", "topic=t", "crash"], "topic makes no sense in a rule about disk with the effect crash"),
-        (["disk=sync", "drop"], "a rule has one effect of error, delay, pause, crash; there is none"),
-        (["disk=fsync", "crash"], "there is no operation 'fsync'; did you mean sync"),
+        (["api=Produce", "when=after", "drop"], "when does not apply to a rule about api with the effect drop"),
+        (["disk=sync", "topic=t", "crash"], "topic does not apply to a rule about disk with the effect crash"),
+        (["disk=sync", "drop"], "a rule needs exactly one effect of error, delay, pause, crash; this one has none"),
+        (["disk=fsync", "crash"], "unknown operation 'fsync'; did you mean sync"),
         (["api=Produce", "api=Fetch", "drop"], "'api' is given twice"),
     ],
 )
-def test_what_makes_no_rule_is_one_line(written, line):
+def test_an_invalid_rule_is_one_line(written, line):
     with pytest.raises(FaultError) as raised:
         parse_arguments(written)
     assert line in str(raised.value)
@@ -89,7 +89,7 @@ def test_what_makes_no_rule_is_one_line(written, line):
 
 
 @pytest.mark.parametrize("value", [1, True, 1.5, [], {}])
-def test_a_value_of_another_type_is_one_line(value):
+def test_a_value_of_the_wrong_type_is_one_line(value):
     with pytest.raises(FaultError, match="needs a text"):
         parse_rule({"api": value, "drop": True})
     if value is not True:
@@ -133,26 +133,26 @@ delay = "20ms"
     [
         (
             '[[rule]]\napi = "Fetch"\ndrop = true\n[[rule]]\n# a comment\napi = "Prduce"\ndrop = true\n',
-            ":6: there is no API",
+            ":6: unknown API",
         ),
         ('\n[[rule]]\napi = "Produce"\nnth = "two"\ndrop = true\n', ":4: nth needs a whole number"),
-        ('[[rule]]\napi = "Produce"\n', ":1: a rule has one effect"),
+        ('[[rule]]\napi = "Produce"\n', ":1: a rule needs exactly one effect"),
         ('[[rule]]\napi = "Produce"\ndelay = "soon"\n', ":3: needs a time"),
-        ('[[rule]]\napi = "Produce"\ntopics = "t"\ndrop = true\n', ":3: there is no key 'topics'"),
+        ('[[rule]]\napi = "Produce"\ntopics = "t"\ndrop = true\n', ":3: unknown key 'topics'"),
         ('[[rule]]\napi = "Produce\n', ":2: "),
-        ('[[rules]]\napi = "Produce"\n', ":1: there is no 'rules'; a file holds [[rule]] tables"),
-        ('name = "x"\n', ":1: there is no 'name'"),
-        ('rule = [{api = "Produce", drop = true}]\n', ": each rule is a table of its own that begins with [[rule]]"),
+        ('[[rules]]\napi = "Produce"\n', ":1: unknown key 'rules'; use only [[rule]] tables"),
+        ('name = "x"\n', ":1: unknown key 'name'"),
+        ('rule = [{api = "Produce", drop = true}]\n', ": start each rule with a line [[rule]]"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told_with_its_line(tmp_path, text, line):
+def test_an_error_in_a_file_names_its_line(tmp_path, text, line):
     with pytest.raises(FaultError) as raised:
         rules_of(tmp_path, text)
     assert str(raised.value).startswith(f"{tmp_path / 'faults.toml'}{line}")
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_that_cannot_be_read_is_one_line(tmp_path):
+def test_an_unreadable_file_is_one_line(tmp_path):
     with pytest.raises(FaultError, match=r"cannot read .*none.toml: No such file"):
         read_rules(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff")

@@ -1,4 +1,4 @@
-"""What rules do to requests to a store of objects, and that a broker on it loses nothing by it."""
+"""Rules about requests to an object store, and a broker that loses nothing by them."""
 
 import threading
 
@@ -32,13 +32,13 @@ def faults(store):
     return Faults(None, lambda: 0, lambda: None, store=store.rules)
 
 
-def test_without_a_rule_the_store_is_as_it_is(store, inner):
+def test_a_store_without_rules_is_unchanged(store, inner):
     store.create("a", [b"x"])
     assert bytes(inner.read("a", 0, 9).data) == b"x"
-    assert "rules" not in vars(store), "what carries rules out is not loaded"
+    assert "rules" not in vars(store), "the module of effects is not imported"
 
 
-def test_an_answer_is_lost_before_or_after_it_was_done(store, inner, faults):
+def test_an_answer_is_lost_before_or_after_the_request_is_carried_out(store, inner, faults):
     faults.when_store("put", nth=2).unsure()
     faults.when_store("put", nth=3).unsure("before")
     store.create("first", [b"1"])
@@ -49,7 +49,7 @@ def test_an_answer_is_lost_before_or_after_it_was_done(store, inner, faults):
     store.create("third", [b"1"])
 
 
-def test_what_is_no_writing_under_a_condition_is_unavailable_and_not_unsure(store, inner, faults):
+def test_only_conditional_writes_are_unsure(store, inner, faults):
     faults.when_store("get").unsure()
     faults.when_store("upload").unsure()
     faults.when_store("delete").unsure()
@@ -63,7 +63,7 @@ def test_what_is_no_writing_under_a_condition_is_unavailable_and_not_unsure(stor
     assert [each.name for each in inner.list("")] == ["b"]
 
 
-def test_an_error_is_one_of_the_store_and_nothing_is_done(store, inner, faults):
+def test_an_error_is_a_store_error_and_nothing_is_written(store, inner, faults):
     tag = inner.create("a", [b"1"])
     conflict = faults.when_store("put").error("conflict")
     with pytest.raises(Exists):
@@ -89,7 +89,7 @@ def test_a_rule_is_about_names_and_about_kinds_of_puts(store, faults):
     assert (rule.matched, rule.hits, str(rule)) == (1, 1, "store create name=wal/*: error unavailable")
 
 
-def test_an_outage_strikes_every_request_until_its_time_is_over_or_its_rule_goes():
+def test_an_outage_fails_all_requests_until_it_ends_or_its_rule_is_removed():
     now, done = [100.0], []
     rules = StoreFaults(lambda _: None, lambda: now[0])
     faults = Faults(None, lambda: 0, lambda: None, store=rules)
@@ -115,7 +115,7 @@ def test_an_outage_strikes_every_request_until_its_time_is_over_or_its_rule_goes
     assert done == [Operation.CREATE, Operation.READ, Operation.READ]
 
 
-def test_a_pause_holds_until_it_is_released_and_a_delay_until_its_rule_goes(store, inner, faults):
+def test_a_pause_holds_until_released_and_a_delay_until_its_rule_is_removed(store, inner, faults):
     for make in (lambda maker: maker.pause(), lambda maker: maker.delay(3000)):
         rule = make(faults.when_store("put", nth=1))
         name = f"of rule {rule.number}".replace(" ", "-")
@@ -137,7 +137,7 @@ def test_a_pause_holds_until_it_is_released_and_a_delay_until_its_rule_goes(stor
         assert name in [each.name for each in inner.list("")]
 
 
-def test_a_settled_store_gets_through_whatever_the_rules_do(store, inner, faults):
+def test_a_settled_store_overcomes_all_faults(store, inner, faults):
     for number, make in enumerate(("unsure", "error", "error")):
         getattr(faults.when_store("put", nth=number + 1), make)(*(["conflict"] if number == 1 else []))
     SettledStore(store, lambda _, __: None).create("a", [b"x" * 70])
@@ -155,34 +155,34 @@ def test_a_settled_store_gets_through_whatever_the_rules_do(store, inner, faults
         ("store=create pause", "store create: pause at commit"),
     ],
 )
-def test_rules_are_written_as_those_about_files_are(text, shown, faults):
+def test_rules_about_stores_are_parsed(text, shown, faults):
     assert str(faults.add(*parse_arguments(text.split()))) == shown
 
 
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        ({"store": "put"}, "a rule has one effect of error, delay, pause, unsure, outage; there is none"),
-        ({"store": "post", "error": "conflict"}, "there is no request to a store 'post'"),
-        ({"store": "put", "error": "EIO"}, "there is no error of a store 'EIO'"),
-        ({"store": "put", "unsure": "soon"}, "there is no moment 'soon'"),
+        ({"store": "put"}, "a rule needs exactly one effect of error, delay, pause, unsure, outage; this one has none"),
+        ({"store": "post", "error": "conflict"}, "unknown store request 'post'"),
+        ({"store": "put", "error": "EIO"}, "unknown store error 'EIO'"),
+        ({"store": "put", "unsure": "soon"}, "unknown moment 'soon'"),
         ({"store": "put", "outage": 0}, "an outage in seconds must be above 0"),
-        ({"store": "put", "path": "*", "outage": "1s"}, "path makes no sense in a rule about store"),
-        ({"store": "put", "crash": True}, "a rule has one effect of"),
-        ({"api": "Produce", "unsure": "after"}, "a rule has one effect of"),
-        ({"api": "Produce", "store": "put", "delay": 1}, "one of them"),
+        ({"store": "put", "path": "*", "outage": "1s"}, "path does not apply to a rule about store"),
+        ({"store": "put", "crash": True}, "a rule needs exactly one effect of"),
+        ({"api": "Produce", "unsure": "after"}, "a rule needs exactly one effect of"),
+        ({"api": "Produce", "store": "put", "delay": 1}, "exactly one of api"),
     ],
 )
-def test_what_makes_no_rule_is_one_line(fields, line):
+def test_an_invalid_rule_is_one_line(fields, line):
     with pytest.raises(FaultError) as refused:
         parse_rule(fields)
     assert line in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_a_broker_without_a_store_takes_no_such_rule():
+def test_a_broker_without_a_store_rejects_rules_about_it():
     faults = Faults(None, lambda: 0, lambda: None)
-    with pytest.raises(FaultError, match="this broker has no store of objects"):
+    with pytest.raises(FaultError, match="this broker has no object store"):
         faults.when_store("put").unsure()
-    with pytest.raises(FaultError, match="this broker has no store of objects"):
+    with pytest.raises(FaultError, match="this broker has no object store"):
         faults.add(*parse_arguments(["store=put", "delay=1s"]))

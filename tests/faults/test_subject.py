@@ -1,4 +1,4 @@
-"""What rules find in requests: every group, topic and partition, in all versions of all APIs that are served."""
+"""Rules find every group, topic and partition, in all versions of all served APIs."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def subject(message, version=0, sessions=None):
 
 
 @each_served_version()
-def test_nothing_in_a_request_is_too_strange_to_be_looked_through(key, version):
+def test_any_request_can_be_searched(key, version):
     message = sample(message_classes(key)[0], version, elements=2)
     found = subject(message, version)
     assert all(isinstance(name, str) and isinstance(number, int) for name, number in found.partitions)
@@ -91,7 +91,7 @@ def test_partitions_are_found_by_the_name_of_their_topic_or_its_id(message, part
     assert subject(message).partitions == partitions
 
 
-def test_a_fetch_is_about_all_that_its_session_reads_but_not_about_what_it_shall_forget():
+def test_a_fetch_names_the_partitions_of_its_session_but_not_forgotten_ones():
     topic = FetchRequest.FetchTopic("asked", partitions=[FetchRequest.FetchPartition(1)])
     forgotten = FetchRequest.ForgottenTopic("forgotten", partitions=[0])
     message = FetchRequest(session_id=7, session_epoch=3, topics=[topic], forgotten_topics_data=[forgotten])
@@ -116,7 +116,7 @@ def test_groups_are_found_wherever_they_are_named(message, groups):
     assert subject(message).groups == groups
 
 
-def test_a_request_is_decoded_once_and_only_when_it_is_looked_into():
+def test_a_request_is_decoded_at_most_once_and_on_demand():
     found = subject(DescribeGroupsRequest(groups=["a"]))
     assert found.read_count == []
     assert found.groups == {"a"}

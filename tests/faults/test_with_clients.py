@@ -1,4 +1,4 @@
-"""What unmodified clients make of faults: retriable errors are tried again, nothing comes twice, damage is noticed."""
+"""Unmodified clients under faults: retries without duplicates, and detection of damage."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ def faults(broker, *arguments):
 
 
 def hits_of(broker, number):
-    """How many the rule has struck."""
+    """Return the hits of a rule."""
     (line,) = [line for line in faults(broker, "list").splitlines() if line.startswith(f"{number} ")]
     return int(line.rpartition("(")[2].split()[0])
 
@@ -31,14 +31,14 @@ def hits_of(broker, number):
 def librdkafka_producer(broker, **more):
     from confluent_kafka import Producer
 
-    # errors of the whole broker are expected: each is an attempt that is made again
+    # broker errors are expected: each is retried
     return Producer(
         {"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "log_level": 0, "error_cb": lambda error: None, **more}
     )
 
 
 def values(broker, count):
-    """All that is in partition 0 of `t`: so many, and none after them."""
+    """Return the values in partition 0 of `t`, which must be exactly `count`."""
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "reader", "enable.auto.commit": False})
@@ -60,7 +60,7 @@ def values(broker, count):
     [["error=NOT_LEADER_OR_FOLLOWER"], ["error=NOT_ENOUGH_REPLICAS", "when=after"], ["disconnect=after"]],
     ids=["error", "error after handling", "disconnected"],
 )
-def test_an_idempotent_producer_of_librdkafka_tries_again_and_nothing_comes_twice(broker_process, mode, fault):
+def test_an_idempotent_producer_of_librdkafka_retries_without_duplicates(broker_process, mode, fault):
     broker = broker_process(mode=mode, settings=SETTINGS)
     producer = librdkafka_producer(broker, **{"enable.idempotence": True, "retry.backoff.ms": 10})
     producer.produce("t", b"first")
@@ -76,7 +76,7 @@ def test_an_idempotent_producer_of_librdkafka_tries_again_and_nothing_comes_twic
 
 @each_mode
 @pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")  # by kafka-python, at import
-def test_kafka_python_tries_again_what_may_be_tried_again(broker_process, mode):
+def test_kafka_python_retries_retriable_errors(broker_process, mode):
     from kafka import KafkaProducer
 
     broker = broker_process(mode=mode, settings=SETTINGS)
@@ -89,7 +89,7 @@ def test_kafka_python_tries_again_what_may_be_tried_again(broker_process, mode):
 
 
 @each_mode
-def test_aiokafka_raises_what_may_not_be_tried_again(broker_process, mode):
+def test_aiokafka_raises_fatal_errors(broker_process, mode):
     from aiokafka import AIOKafkaProducer
     from aiokafka.errors import TopicAuthorizationFailedError
 
@@ -107,7 +107,7 @@ def test_aiokafka_raises_what_may_not_be_tried_again(broker_process, mode):
 
 
 @each_mode
-def test_a_consumer_that_checks_checksums_notices_a_wrong_one(broker_process, mode):
+def test_a_consumer_that_checks_checksums_detects_a_wrong_one(broker_process, mode):
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     broker = broker_process(mode=mode, settings=SETTINGS)
@@ -130,7 +130,7 @@ def test_a_consumer_that_checks_checksums_notices_a_wrong_one(broker_process, mo
 
 
 @each_mode
-def test_members_survive_a_coordinator_that_loads_and_an_expiry(broker_process, mode):
+def test_members_survive_a_loading_coordinator_and_an_expiry(broker_process, mode):
     from confluent_kafka import Consumer
 
     broker = broker_process(mode=mode, settings=SETTINGS)

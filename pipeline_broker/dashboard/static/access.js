@@ -1,5 +1,4 @@
-// Who may do what, and how much: rules of access, users with a password, quotas; and who was refused. They are shown,
-// not changed.
+// Access control, read-only: ACLs, SCRAM users, quotas, failed logins and denials.
 
 import { element, name, none, replace, table } from "./dom.js";
 import { count, moment } from "./format.js";
@@ -8,15 +7,15 @@ import { ask, repeat } from "./live.js";
 const column = (field) => ({ title: field, by: (each) => each[field], cell: (each) => name(String(each[field])) });
 
 const SECTIONS = [
-  ["Rules of access", "acls", "There is no rule.", ["principal", "permission", "operation", "resource", "name", "pattern", "host"]],
-  ["Users", "users", "No user has a password for SCRAM.", ["user", "mechanism", "iterations"]],
-  ["Quotas", "quotas", "No quota is set.", ["of", "quota", "value"]],
+  ["ACLs", "acls", "No ACLs.", ["principal", "permission", "operation", "resource", "name", "pattern", "host"]],
+  ["Users", "users", "No users with SCRAM credentials.", ["user", "mechanism", "iterations"]],
+  ["Quotas", "quotas", "No quotas.", ["of", "quota", "value"]],
 ];
 
 const PLACES = ["from", "listener"];
 const REFUSED = [
-  ["Failed logins", "logins", "Nobody has failed to log in.", [["listener", "mechanism"], ["from", "listener", "mechanism", ["user", "name"], "reason"]]],
-  ["Denials", "denials", "Nobody was denied anything.", [["operation", "resource"], ["principal", "from", "operation", "resource", "name"]]],
+  ["Failed logins", "logins", "No failed logins.", [["listener", "mechanism"], ["from", "listener", "mechanism", ["user", "name"], "reason"]]],
+  ["Denials", "denials", "No denied requests.", [["operation", "resource"], ["principal", "from", "operation", "resource", "name"]]],
 ];
 
 function entity(found) {
@@ -30,17 +29,17 @@ async function section([title, path, absent, fields]) {
   return element("section", { class: "card" }, element("h2", {}, title), content);
 }
 
-// Those by kind are all that there were; of the others the newest are kept.
+// Counts by kind include all refusals. Single rows are the newest ones.
 function refusals([title, path, absent, [kinds, fields]], { reason, [path]: shown }) {
   const number = { title: "count", number: true, by: (each) => each.count, cell: (each) => count(each.count) };
   const last = { title: "last", by: (each) => each.last_ms, cell: (each) => moment(each.last_ms) };
   const parts = (named) => named.map((field) => (Array.isArray(field) ? field : [field, field])).map(([head, field]) => {
-    const text = (each) => (field === "name" && each.is_sum ? "older names together" : String(each[field]) || "–");
+    const text = (each) => (field === "name" && each.is_sum ? "older names" : String(each[field]) || "–");
     return { title: head, class: PLACES.includes(field) ? "place" : null, by: text, cell: (each) => name(text(each)) };
   });
   const content = shown?.kinds.length ? [
-    table("Since the start of the broker.", [...parts(kinds), number], shown.kinds),
-    table(`The newest.${shown.left_out ? ` ${count(shown.left_out)} more have no row any more.` : ""}`, [...parts(fields), number, last], shown.rows),
+    table("Since the broker's start.", [...parts(kinds), number], shown.kinds),
+    table(`The newest.${shown.left_out ? ` ${count(shown.left_out)} older ones are not listed.` : ""}`, [...parts(fields), number, last], shown.rows),
   ] : [none(reason || absent)];
   return element("section", { class: "card" }, element("h2", {}, title), content);
 }
@@ -49,11 +48,11 @@ export async function show(main) {
   const sections = await Promise.all(SECTIONS.map(section));
   const refused = element("div");
   replace(main, element("h1", {}, "Access"),
-    element("p", { class: "lead" }, "The commands acls, users and quotas change what is shown here."), sections, refused);
+    element("p", { class: "lead" }, "Change them with the commands acls, users and quotas."), sections, refused);
   async function look() {
     const shown = await ask("/api/refusals");
     replace(refused, REFUSED.map((each) => refusals(each, shown)));
     return shown.reason;
   }
-  if (!await look()) repeat(5, look); // who may not see them is asked once: each refusal counts as one more denial
+  if (!await look()) repeat(5, look); // without the right, ask only once: each refusal counts as another denial
 }

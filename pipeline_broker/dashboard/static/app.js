@@ -1,4 +1,4 @@
-// Which page this is; each is a module that fills the main element.
+// The entry point: imports the module of the page, which fills the main element.
 
 import { element, replace } from "./dom.js";
 import { ask, repeat } from "./live.js";
@@ -15,10 +15,10 @@ const pages = {
   "/configuration": ["./configuration.js", "Configuration"],
 };
 
-// What stops all writes, such as a full disk, is told on every page.
-async function tellObstacle() {
+// Every page shows what stops all writes, such as a full disk.
+async function showObstacle() {
   const { obstacle } = await ask("/api/broker");
-  document.getElementById("obstacle").textContent = obstacle ? `Nothing can be written now, and writes are refused: ${obstacle}` : "";
+  document.getElementById("obstacle").textContent = obstacle ? `The broker refuses all writes: ${obstacle}` : "";
 }
 
 async function start() {
@@ -33,15 +33,15 @@ async function start() {
   const main = document.getElementById("content");
   try {
     const broker = await ask("/api/broker");
-    const later = broker.topics_synced_later ? ` (topics synced later: ${broker.topics_synced_later})` : "";
+    const later = broker.topics_synced_later ? ` (topics with a delayed sync: ${broker.topics_synced_later})` : "";
     document.getElementById("identity").textContent = `${broker.mode}, flush ${broker.flush}${later}, node ${broker.node}`;
     const { show } = await import(module);
     await show(main, broker, title);
   } catch (error) {
-    replace(main, element("h1", {}, title), element("p", { class: "error" }, `This page cannot be shown: ${error.message}`),
+    replace(main, element("h1", {}, title), element("p", { class: "error" }, `Cannot show this page: ${error.message}`),
       path + location.search === section ? null : element("p", {}, element("a", { href: section }, `All ${pages[section][1].toLowerCase()}`)));
   }
 }
 
 start();
-repeat(10, tellObstacle);
+repeat(10, showObstacle);

@@ -1,4 +1,4 @@
-// Lines over the last ten minutes, drawn by uPlot in the colours of the page; their times are those of the wall, in UTC.
+// Line charts of the last ten minutes, drawn by uPlot in the colours of the page. Times are UTC.
 
 import { clock } from "./format.js";
 
@@ -15,7 +15,7 @@ dark.addEventListener("change", () => charts.forEach((chart) => chart.draw()));
 addEventListener("resize", () => charts.forEach((chart) => chart.resize()));
 
 export class Chart {
-  // series: [{label, colour (a variable of the style sheet), value (of a number)}]
+  // series: [{label, colour (a variable of the style sheet), value (formats a number)}]
   constructor(parent, series, { scale = null, label = "" } = {}) {
     this.parent = parent;
     this.series = series;
@@ -27,7 +27,7 @@ export class Chart {
     scale?.charts.push(this);
   }
 
-  // What the broker has kept: how many seconds ago each row was, and a column for each of the series.
+  // Show the broker's history: the age of each row in seconds, and a column per series.
   load(ages, ...columns) {
     const now = Date.now() / 1000;
     this.data = [ages.map((age) => now - age), ...this.series.map((_, place) => columns[place] ?? ages.map(() => null))];
@@ -49,7 +49,7 @@ export class Chart {
     this.parent.setAttribute("aria-label", `${this.label}: ${latest}`);
   }
 
-  // Charts of one scale have the same height for the same number, whichever broker they show.
+  // Charts of one scale share a range, so that two brokers can be compared.
   range() {
     const together = this.scale ? this.scale.charts : [this];
     return [0, (Math.max(...together.flatMap((chart) => chart.data.slice(1).flat()), 0) || 1) * 1.08];

@@ -1,4 +1,4 @@
-// Every setting that counts, and where it comes from.
+// The effective configuration, with the source of each setting.
 
 import { confirm, input } from "./dialog.js";
 import { element, name, none, replace, table } from "./dom.js";
@@ -7,15 +7,15 @@ import { ask, change } from "./live.js";
 function editDialog(entry, topic) {
   const value = input({ value: entry.is_secret ? "" : entry.value ?? "" });
   const inherited = element("input", { type: "checkbox" });
-  confirm(["Change ", name(entry.name)], [[entry.documentation], ["value", value], ["what it is without being set here", inherited]], "Change", async () => {
+  confirm(["Change ", name(entry.name)], [[entry.documentation], ["value", value], ["use the inherited value", inherited]], "Change", async () => {
     await change("/api/changes/configure", { ...(topic === BROKER ? {} : { topic }), setting: entry.name, value: inherited.checked ? null : value.value });
     location.reload();
   });
 }
 
-export const BROKER = Symbol("the broker's own settings");
+export const BROKER = Symbol("the broker's settings");
 
-// `changes` is whose settings they are, where they may be changed here: a topic, or BROKER.
+// `changes` is the owner of the settings if they can be changed here: the name of a topic, or BROKER. null: read-only.
 export function settingsTable(entries, caption, changes = null) {
   const text = element("input", { type: "search", autocomplete: "off" });
   const changed = element("input", { type: "checkbox" });
@@ -29,17 +29,17 @@ export function settingsTable(entries, caption, changes = null) {
       { title: "from", cell: (entry) => (entry.is_default ? element("span", { class: "size" }, "default") : entry.source) },
       { title: "changes live", class: "wide", cell: (entry) => (entry.is_read_only ? "no"
         : changes === null ? "yes" : element("button", { type: "button", "aria-label": `Change ${entry.name}`, onclick: () => editDialog(entry, changes) }, "Change")) },
-    ], wanted) : none("No setting is like that."));
+    ], wanted) : none("No matching settings."));
   }
   text.addEventListener("input", draw);
   changed.addEventListener("change", draw);
   draw();
   return element("div", {}, element("form", { class: "filters", onsubmit: (event) => event.preventDefault() },
-    element("label", {}, "name contains", text), element("label", { class: "check" }, changed, "only what was set")), rows);
+    element("label", {}, "name contains", text), element("label", { class: "check" }, changed, "only non-default settings")), rows);
 }
 
 export async function show(main, broker) {
   const { configuration } = await ask("/api/configuration");
-  replace(main, element("h1", {}, "Configuration"), element("p", { class: "lead" }, "Of this broker, by Kafka's names. Secrets are not shown."),
+  replace(main, element("h1", {}, "Configuration"), element("p", { class: "lead" }, "The properties of this broker, by Kafka's names. Secrets are hidden."),
     element("div", { class: "card" }, settingsTable(configuration, "", broker.is_read_only ? null : BROKER)));
 }

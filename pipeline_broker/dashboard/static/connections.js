@@ -1,7 +1,7 @@
-// Who is connected, and what each one waits for.
+// Open connections, memory that clients hold, and long turns of the event loop.
 
 import { element, name, none, replace, table } from "./dom.js";
-import { bytes, count, duration } from "./format.js";
+import { bytes, count, duration, plural } from "./format.js";
 import { ask, repeat } from "./live.js";
 
 export async function show(main) {
@@ -11,7 +11,7 @@ export async function show(main) {
   replace(main, element("h1", {}, "Connections"), rows, held, turns);
   repeat(2, async () => {
     const shown = await ask("/api/connections");
-    replace(rows, shown.count ? table(`${count(shown.count)} open${shown.count > shown.connections.length ? `, the first ${shown.connections.length}` : ""}.`, [
+    replace(rows, shown.count ? table(`${plural(shown.count, "open connection")}${shown.count > shown.connections.length ? `, the first ${shown.connections.length} listed` : ""}.`, [
       { title: "number", number: true, by: (each) => each.connection, cell: (each) => each.connection },
       { title: "client", by: (each) => each.client, cell: (each) => name(each.client || "–") },
       { title: "from", class: "place", by: (each) => each.from, cell: (each) => name(each.from) },
@@ -20,20 +20,20 @@ export async function show(main) {
       { title: "software", cell: (each) => (each.software.startsWith("unknown") ? "–" : name(each.software)) },
       { title: "principal", by: (each) => each.principal, cell: (each) => name(each.principal) },
       { title: "in flight", word: "in flight", number: true, by: (each) => each.in_flight, cell: (each) => count(each.in_flight) },
-      { title: "asked", number: true, by: (each) => each.received, cell: (each) => count(each.received) },
-      { title: "answered", number: true, by: (each) => each.answered, cell: (each) => count(each.answered) },
+      { title: "requests", number: true, by: (each) => each.received, cell: (each) => count(each.received) },
+      { title: "responses", number: true, by: (each) => each.answered, cell: (each) => count(each.answered) },
       { title: "unsent", number: true, by: (each) => each.unsent_bytes, cell: (each) => bytes(each.unsent_bytes) },
-      { title: "not read because of", word: "mute", cell: (each) => each.mutes.join(", ") || "–" },
-    ], shown.connections) : none("Nobody is connected."));
+      { title: "mute reasons", word: "mute", cell: (each) => each.mutes.join(", ") || "–" },
+    ], shown.connections) : none("No open connections."));
     const amount = (each, value) => (each.unit === "bytes" ? bytes(value) : `${count(value)} ${each.unit}`);
     replace(held, table("Held by clients.", [
       { title: "state", cell: (each) => each.name },
       { title: "now", number: true, cell: (each) => amount(each, each.held) },
-      { title: "at most", number: true, cell: (each) => amount(each, each.limit) },
+      { title: "limit", number: true, cell: (each) => amount(each, each.limit) },
       { title: "set by", cell: (each) => each.setting },
     ], shown.held));
-    replace(turns, table("What kept the event loop, and with it all clients.", [
-      { title: "what", cell: (each) => name(each.turn) },
+    replace(turns, table("Long turns, which block the event loop and all clients.", [
+      { title: "turn", cell: (each) => name(each.turn) },
       { title: "longest", number: true, cell: (each) => duration(each.longest_us) },
       { title: "above 5 ms", number: true, cell: (each) => count(each.long_count) },
     ], shown.turns));

@@ -1,4 +1,4 @@
-// Elements from data. Text is only ever set as text: nothing here parses markup.
+// Elements from data. Strings become text nodes; nothing here parses markup, because names and records come from clients.
 
 import { WORDS } from "./glossary.js";
 
@@ -18,8 +18,8 @@ function asNode(child) {
   return child instanceof Node ? child : document.createTextNode(String(child));
 }
 
-// The one that had the focus passes it on to the one that stands in its place, so that what is drawn anew each second
-// can be reached with the keyboard.
+// Replace the children. A focused link or button passes the focus to its successor, so that elements that are redrawn
+// every second can be used with the keyboard.
 export function replace(parent, ...children) {
   const focused = parent.contains(document.activeElement) ? mark(document.activeElement) : null;
   parent.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined).map(asNode));
@@ -31,13 +31,13 @@ function mark(made) {
   return made.getAttribute("href") ?? made.getAttribute("aria-label") ?? made.textContent;
 }
 
-// A variable of the style sheet, by the object model: the content security policy forbids style in markup.
+// Set variables of the style sheet through the object model: the content security policy forbids style attributes.
 export function vary(made, variables) {
   for (const [name, value] of Object.entries(variables)) made.style.setProperty(`--${name}`, value);
   return made;
 }
 
-// Controls that are not seen, or that turn the direction of what is: they are named instead.
+// Characters that are invisible or change the direction of text; `visible` shows their code points instead.
 const CONTROLS = /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff])/;
 
 export function visible(text) {
@@ -46,12 +46,12 @@ export function visible(text) {
     : part));
 }
 
-// A name that a client chose: its direction must not touch what stands beside it.
+// A name that a client chose; <bdi> isolates its direction from the text around it.
 export function name(text) {
   return element("bdi", { class: "name" }, visible(text));
 }
 
-// The column by which each table is sorted, and which way, kept while the page is drawn anew.
+// The sort column and direction of each table, which survive redraws.
 const orders = new Map();
 
 function compared(one, other) {
@@ -61,18 +61,18 @@ function compared(one, other) {
   return typeof one === "string" ? one.localeCompare(other) : one - other;
 }
 
-// A word of the glossary, which says what it means.
+// A word with its meaning in the glossary as a tooltip.
 export function word(text, entry = text) {
   return element("abbr", { title: WORDS[entry] }, text);
 }
 
-// A bar as long as a value is a part of the largest, behind the value.
+// A text on a bar whose length is the share of `value` in `most`.
 export function barred(text, value, most) {
   return element("span", { class: "barred" }, vary(element("i"), { length: `${value > 0 ? (100 * value) / most : 0}%` }), text);
 }
 
-// A column with `by`, the value of a row, sorts the table when its head is pressed, and the other way when it is again;
-// one with `word` says in its head what that entry of the glossary says.
+// Pressing the head of a column with `by`, which returns the sort key of a row, sorts the table; pressing it again reverses
+// the order. A column with `word` shows that entry of the glossary as a tooltip.
 export function table(caption, columns, rows, attributes = {}) {
   const key = location.pathname + columns.map((column) => column.title).join();
   const box = element("div", { class: "scroll" });

@@ -1,16 +1,16 @@
-// The form that makes a fault rule: fields become NAME=VALUE texts, as `pipeline-broker faults add` takes them.
+// The form for a new fault rule. Its fields become NAME=VALUE texts, the arguments of `pipeline-broker faults add`.
 
 import { element, replace, visible } from "./dom.js";
 
 const MOMENTS = [["before", "before handling"], ["after", "after handling"]];
 const REQUEST_EFFECTS = [
-  ["error", "answer with an error"], ["delay", "delay the answer"], ["drop", "never answer"], ["disconnect", "close the connection"],
-  ["partial_write", "send a part of the answer"], ["corrupt_crc", "corrupt the checksum of batches"], ["throttle", "throttle the client"],
+  ["error", "answer with an error"], ["delay", "delay the response"], ["drop", "never answer"], ["disconnect", "close the connection"],
+  ["partial_write", "send part of the response"], ["corrupt_crc", "corrupt the checksum of batches"], ["throttle", "throttle the client"],
   ["pause", "pause until released"],
 ];
-const FILE_EFFECTS = [["error", "fail"], ["delay", "begin later"], ["pause", "pause until released"], ["crash", "end the process, as a power cut"]];
-const FREQUENCIES = [["", "all"], ["nth", "only the n-th"], ["every", "every n-th"], ["p", "by chance"]];
-const STAGES = { queue: "in its queue", commit: "before the commit", response_order: "before the answer leaves" };
+const FILE_EFFECTS = [["error", "fail"], ["delay", "delay the start"], ["pause", "pause until released"], ["crash", "end the process, like a power failure"]];
+const FREQUENCIES = [["", "all"], ["nth", "only the nth"], ["every", "every nth"], ["p", "at random"]];
+const STAGES = { queue: "in its queue", commit: "before the commit", response_order: "before the response" };
 const FLAGS = new Set(["drop", "corrupt_crc", "crash"]);
 
 function select(label, options) {
@@ -21,7 +21,7 @@ function input(label, placeholder, attributes = {}) {
   return element("input", { name: label, placeholder, autocomplete: "off", maxlength: 512, ...attributes });
 }
 
-// As a shell reads it.
+// Quote an argument for a shell.
 function quoted(text) {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
@@ -44,8 +44,8 @@ export class RuleForm {
       frequency: select("frequency", FREQUENCIES),
       n: input("n", "2", number),
       p: input("p", "0.1", { inputmode: "decimal" }),
-      seed: input("seed", "drawn", number),
-      times: input("times", "no bound", number),
+      seed: input("seed", "random", number),
+      times: input("times", "no limit", number),
       effect: select("effect", REQUEST_EFFECTS),
       file_effect: select("file_effect", broker.can_crash ? FILE_EFFECTS : FILE_EFFECTS.slice(0, -1)),
       error: select("error", names(choices.errors)),
@@ -60,25 +60,25 @@ export class RuleForm {
     this.fields.system_error.value = "EIO";
     this.labels = Object.fromEntries(Object.entries(this.titles()).map(([key, title]) => [key, element("label", {}, title, this.fields[key])]));
     this.command = element("code", { class: "content", dir: "ltr" });
-    this.told = element("p", { role: "status" });
+    this.status = element("p", { role: "status" });
     const form = element("form", { onsubmit: (event) => { event.preventDefault(); this.submit(); } },
       Object.keys(PARTS).map((part) => element("fieldset", { class: "filters" }, element("legend", {}, part), PARTS[part].map((key) => this.labels[key]))),
-      element("p", { class: "size" }, "As a command: ", this.command),
-      element("div", { class: "buttons" }, element("button", { class: "main" }, "Make the rule")), this.told);
+      element("p", { class: "size" }, "Command: ", this.command),
+      element("div", { class: "buttons" }, element("button", { class: "main" }, "Add the rule")), this.status);
     form.addEventListener("input", () => this.draw());
-    this.node = element("section", { class: "card" }, element("h2", {}, "Make a rule"), form);
+    this.node = element("section", { class: "card" }, element("h2", {}, "Add a rule"), form);
     this.draw();
   }
 
   titles() {
     return {
-      about: "what", api: "request", topic: "topic", partition: "partition", client_id: "client id", group: "group", disk: "operation", path: "path",
-      frequency: "which", n: "n", p: "chance", seed: "seed", times: "at most", effect: "effect", file_effect: "effect",
-      error: "error", system_error: "error", when: "when", time: "time", bytes: "bytes", stage: "where",
+      about: "about", api: "request", topic: "topic", partition: "partition", client_id: "client id", group: "group", disk: "operation", path: "path",
+      frequency: "which", n: "n", p: "probability", seed: "seed", times: "at most", effect: "effect", file_effect: "effect",
+      error: "error", system_error: "error", when: "when", time: "time", bytes: "bytes", stage: "stage",
     };
   }
 
-  // The effect that is meant, and the fields that matter for it.
+  // The selected effect, and the fields that it needs.
   effect() {
     const isFile = this.fields.about.value === "disk";
     const effect = (isFile ? this.fields.file_effect : this.fields.effect).value;
@@ -122,17 +122,17 @@ export class RuleForm {
   async submit() {
     try {
       const made = await this.add(this.texts());
-      this.told.className = "ok";
-      this.told.textContent = `Rule ${made.number} is active.`;
+      this.status.className = "ok";
+      this.status.textContent = `Rule ${made.number} is active.`;
     } catch (error) {
-      this.told.className = "error";
-      this.told.textContent = error.message;
+      this.status.className = "error";
+      this.status.textContent = error.message;
     }
   }
 }
 
 const PARTS = {
-  About: ["about", "api", "topic", "partition", "client_id", "group", "disk", "path"],
-  Strikes: ["frequency", "n", "p", "seed", "times"],
-  Does: ["effect", "file_effect", "error", "system_error", "when", "time", "bytes", "stage"],
+  Condition: ["about", "api", "topic", "partition", "client_id", "group", "disk", "path"],
+  Choice: ["frequency", "n", "p", "seed", "times"],
+  Effect: ["effect", "file_effect", "error", "system_error", "when", "time", "bytes", "stage"],
 };

@@ -1,39 +1,39 @@
-// Fault rules: what they did, whom they hold, and making, releasing and removing them; groups that are disturbed.
+// Fault rules: their counts, held requests, creation, release and removal; and faults of groups.
 
 import { element, name, none, replace, table, visible } from "./dom.js";
 import { count, duration, plural } from "./format.js";
 import { ask, change, repeat } from "./live.js";
 import { RuleForm } from "./fault_form.js";
 
-function act(action, content, told) {
+function act(action, content, status) {
   return change(`/api/faults/${action}`, content).then((answer) => {
-    say(told, "");
+    say(status, "");
     return answer;
   }, (error) => {
-    say(told, error.message, "error");
+    say(status, error.message, "error");
     return null;
   });
 }
 
-function say(told, text, kind = "ok") {
-  told.className = kind;
-  told.textContent = text;
+function say(status, text, kind = "ok") {
+  status.className = kind;
+  status.textContent = text;
 }
 
-// One rule. It is made once and then changed in place, so that neither focus nor click is lost when counts move.
+// One rule. Its elements are created once and updated in place, so that a changed count does not lose focus or a click.
 class RuleView {
-  constructor(rule, look, told) {
+  constructor(rule, look, status) {
     const number = rule.number;
     this.struck = element("b");
     this.facts = element("p", { class: "facts" });
     this.held = element("div", { class: "held" });
     this.release = element("button", { type: "button", "aria-label": `Release what rule ${number} holds`, onclick: async () => {
-      const answer = await act("release", { number }, told);
-      if (answer) say(told, answer.released ? `Rule ${number} let go on whom it held.` : `Rule ${number} held nobody.`);
+      const answer = await act("release", { number }, status);
+      if (answer) say(status, answer.released ? `Rule ${number} released what it held.` : `Rule ${number} held nothing.`);
       look();
     } }, "Release");
     const remove = element("button", { type: "button", "aria-label": `Remove rule ${number}`, onclick: async () => {
-      if (await act("remove", { number }, told)) say(told, `Rule ${number} is removed.`);
+      if (await act("remove", { number }, status)) say(status, `Rule ${number} was removed.`);
       look();
     } }, "Remove");
     this.node = element("li", { class: "rule" },
@@ -41,7 +41,7 @@ class RuleView {
         element("p", { class: "what" }, element("span", { class: "size" }, `${number}`), " ", name(rule.about), rule.chosen ? [" ", element("span", { class: "size" }, rule.chosen)] : null, ": ", element("b", {}, visible(rule.effect))),
         element("div", { class: "buttons" }, this.release, remove)),
       this.facts, this.held);
-    replace(this.facts, this.struck, " of ", this.matched = element("span"), ` that it was about, from the ${rule.origin}, `,
+    replace(this.facts, this.struck, " of ", this.matched = element("span"), ` matches, from the ${rule.origin}, `,
       rule.deterministic ? "deterministic" : element("span", { class: "warn" }, "not deterministic"));
     this.release.hidden = !rule.can_hold;
   }
@@ -51,9 +51,9 @@ class RuleView {
     this.matched.textContent = count(rule.matched);
     this.release.disabled = !rule.holds && !rule.holds_commits;
     const still = [
-      rule.holds_commits ? "The journal stands still: nobody's records become durable." : "",
-      rule.queues ? `${plural(rule.queues, "queue")} held: nothing in it is started.` : "",
-      rule.files ? `${plural(rule.files, "operation")} on files held.` : "",
+      rule.holds_commits ? "Journal writes are held: no record becomes durable." : "",
+      rule.queues ? `${plural(rule.queues, "queue")} held: handlers take no requests from it.` : "",
+      rule.files ? `${plural(rule.files, "file operation")} held.` : "",
     ].filter((each) => each).join(" ");
     const requests = rule.holds - rule.queues - rule.files;
     const caption = `${plural(requests, "request")} held${rule.requests.length < requests ? `, the first ${rule.requests.length}` : ""}.`;
@@ -62,8 +62,8 @@ class RuleView {
         { title: "connection", number: true, cell: (held) => held.connection },
         { title: "from", class: "wide", cell: (held) => name(held.peer) },
         { title: "request", cell: (held) => held.api },
-        { title: "here for", number: true, cell: (held) => duration(held.since_ms * 1000) },
-        { title: "goes on", cell: (held) => (held.due_in_ms === null ? "on release" : `in ${duration(held.due_in_ms * 1000)}`) },
+        { title: "age", number: true, cell: (held) => duration(held.since_ms * 1000) },
+        { title: "continues", cell: (held) => (held.due_in_ms === null ? "on release" : `in ${duration(held.due_in_ms * 1000)}`) },
       ], rule.requests) : null);
   }
 }
@@ -72,23 +72,23 @@ class RuleList {
   constructor() {
     this.views = new Map();
     this.turns = 0;
-    this.told = element("p", { role: "status" });
+    this.status = element("p", { role: "status" });
     this.list = element("ol", { class: "rules" });
-    this.empty = none("There is no rule: every request is handled as always.");
+    this.empty = none("No rules. The broker handles all requests normally.");
     this.sum = element("p", { class: "size" });
     this.clear = element("button", { type: "button", onclick: async () => {
-      const answer = await act("clear", {}, this.told);
-      if (answer) say(this.told, `${count(answer.removed)} removed.`);
+      const answer = await act("clear", {}, this.status);
+      if (answer) say(this.status, `${plural(answer.removed, "rule")} removed.`);
       this.look();
     } }, "Remove all");
     this.node = element("section", { class: "card" },
-      element("div", { class: "head" }, element("h2", {}, "Rules"), this.clear), this.told, this.sum, this.empty, this.list);
+      element("div", { class: "head" }, element("h2", {}, "Rules"), this.clear), this.status, this.sum, this.empty, this.list);
   }
 
   async look() {
     const turn = ++this.turns;
     const shown = await ask("/api/faults");
-    if (turn === this.turns) this.draw(shown); // an answer that was overtaken is older than what is seen
+    if (turn === this.turns) this.draw(shown); // a later request has been answered already
     return shown;
   }
 
@@ -101,7 +101,7 @@ class RuleList {
     }
     for (const rule of shown.rules) {
       if (!this.views.has(rule.number)) {
-        const view = new RuleView(rule, () => this.look(), this.told);
+        const view = new RuleView(rule, () => this.look(), this.status);
         this.views.set(rule.number, view);
         this.list.append(view.node);
       }
@@ -109,21 +109,21 @@ class RuleList {
     }
     this.empty.hidden = shown.count > 0;
     this.clear.disabled = shown.count === 0;
-    this.sum.textContent = shown.count > shown.rules.length ? `${count(shown.count)} rules, the first ${count(shown.rules.length)}.` : "";
+    this.sum.textContent = shown.count > shown.rules.length ? `The first ${count(shown.rules.length)} of ${count(shown.count)} rules.` : "";
   }
 }
 
 function groupControls() {
-  const told = element("p", { role: "status" });
+  const status = element("p", { role: "status" });
   const groups = element("datalist", { id: "groups" });
   const group = element("input", { name: "disturbed", list: "groups", autocomplete: "off", required: true });
   const member = element("input", { name: "member", placeholder: "all", autocomplete: "off" });
   async function expire() {
     const wanted = { group: group.value, member: member.value || null };
-    if (await act("expire", wanted, told)) say(told, member.value ? "The member is out." : "All members are out.");
+    if (await act("expire", wanted, status)) say(status, member.value ? "The member's session ended." : "The sessions of all members ended.");
   }
   async function rebalance() {
-    if (await act("rebalance", { group: group.value }, told)) say(told, "The members join again.");
+    if (await act("rebalance", { group: group.value }, status)) say(status, "The group rebalances.");
   }
   repeat(5, async () => {
     const shown = await ask("/api/groups");
@@ -133,7 +133,7 @@ function groupControls() {
     element("form", { class: "filters", onsubmit: (event) => { event.preventDefault(); (event.submitter?.value === "rebalance" ? rebalance : expire)(); } },
       element("label", {}, "group", group, groups), element("label", {}, "member to expire", member),
       element("div", { class: "buttons" }, element("button", { value: "expire" }, "Expire"), element("button", { value: "rebalance" }, "Rebalance"))),
-    told);
+    status);
 }
 
 export async function show(main, broker) {
@@ -145,8 +145,8 @@ export async function show(main, broker) {
     return made;
   });
   replace(main, element("h1", {}, "Fault rules"),
-    element("p", { class: "lead" }, "Have this broker misbehave on purpose, to try clients. Rules count from the next request on and live as long as the process."),
-    shown.takes_files ? null : element("p", { class: "notice" }, "The files of this broker take no fault rules: rules about files, and pauses of the commit, are off."),
+    element("p", { class: "lead" }, "Make this broker fail on purpose, to test clients. A rule applies from the next request and ends with the process."),
+    shown.takes_files ? null : element("p", { class: "notice" }, "This broker does not support rules about files, or pauses of commits."),
     rules.node, form.node, groupControls());
   repeat(1, () => rules.look());
 }

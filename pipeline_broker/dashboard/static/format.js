@@ -1,4 +1,4 @@
-// Numbers and times for people.
+// Numbers and times as text.
 
 const whole = new Intl.NumberFormat("en");
 const one = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
@@ -15,7 +15,7 @@ export function plural(value, noun) {
   return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
 
-// A rate that may not be known yet.
+// Format a rate, which is null until it is known.
 export function perSecond(value, shown) {
   return value === null ? "–" : shown(value);
 }
@@ -46,7 +46,7 @@ export function moment(ms) {
   return new Date(ms).toISOString().replace("T", " ").replace("Z", " UTC");
 }
 
-// What a page says where requests came faster than all are looked at.
+// The note of a page while only part of the requests is measured.
 export function partly(watched) {
-  return `So many requests come that those of ${Math.round(watched * 100)} % of the time are measured, and stand for the others.`;
+  return `At this request rate, only ${Math.round(watched * 100)} % of the time is measured, as a sample of the rest.`;
 }

@@ -1,4 +1,4 @@
-// All groups; one of them with its members and lag, and the reset of its offsets while it is empty.
+// All groups, or one group with its members, offsets and lag. Offsets of an empty group can be reset.
 
 import { confirm, input, number } from "./dialog.js";
 import { Chart } from "./charts.js";
@@ -16,20 +16,20 @@ function link(group) {
   return element("a", { href: `/groups?group=${encodeURIComponent(group)}` }, name(group));
 }
 
-// A column of the lag, as a number with a bar in front of it.
+// A column with the lag as a number and a bar.
 function lagColumn(rows) {
   const most = Math.max(1, ...rows.map((row) => row.lag ?? 0));
   return { title: "lag", word: "lag", number: true, by: (row) => row.lag, cell: (row) => barred(count(row.lag), row.lag ?? 0, most) };
 }
 
-// The lag of the last ten minutes, of one group or of all.
+// A chart of the lag over the last ten minutes, of one group or of all groups.
 function lagChart(group) {
   const place = element("div");
-  const absent = none("Not known yet: the broker looks every five seconds, at the first two hundred groups by name.");
+  const absent = none("No lag yet. The broker records it every five seconds, for the first 200 groups by name.");
   const chart = new Chart(place, [{ label: "lag", colour: "--accent", value: count }], { label: "Lag" });
   const query = group === null ? "" : `?group=${encodeURIComponent(group)}`;
   const node = element("section", { class: "card" }, element("h2", {}, word("Lag", "lag")),
-    element("p", { class: "lead" }, `${group === null ? "Of all groups together, the" : "The"} last ten minutes; times are UTC.`), absent, place);
+    element("p", { class: "lead" }, `${group === null ? "All groups together over the" : "The"} last ten minutes. Times are UTC.`), absent, place);
   repeat(5, async () => {
     const { ages, lag } = await ask(`/api/lags${query}`);
     absent.hidden = ages.length > 0;
@@ -44,13 +44,13 @@ async function showAll(main) {
   repeat(2, async () => {
     const shown = await ask("/api/groups");
     const byLag = [...shown.groups].sort((one, other) => (other.lag ?? -Infinity) - (one.lag ?? -Infinity) || one.group.localeCompare(other.group));
-    replace(rows, byLag.length ? table(`${plural(shown.count, "group")}, the one that is furthest behind first.`, [
+    replace(rows, byLag.length ? table(`${plural(shown.count, "group")}, largest lag first.`, [
       { title: "group", by: (group) => group.group, cell: (group) => link(group.group) },
-      { title: "kind", by: (group) => group.type, cell: (group) => group.type },
+      { title: "type", by: (group) => group.type, cell: (group) => group.type },
       { title: "state", by: (group) => group.state, cell: (group) => state(group.state) },
       { title: "members", number: true, by: (group) => group.members, cell: (group) => count(group.members) },
       lagColumn(byLag),
-    ], byLag) : none("There is no group yet."));
+    ], byLag) : none("No groups yet."));
   });
 }
 
@@ -66,7 +66,7 @@ function topicOf(shown) {
 
 function forgetDialog(group, shown, done) {
   const topic = topicOf(shown);
-  confirm(["Delete offsets of ", name(group)], [["topic", topic], ["The group begins there as one that is new."]], "Delete", async () => {
+  confirm(["Delete offsets of ", name(group)], [["topic", topic], ["The group then starts this topic like a new group."]], "Delete", async () => {
     await change("/api/changes/delete-offsets", { group, topic: topic.value });
     done();
   }, true);
@@ -77,17 +77,17 @@ function resetDialog(group, shown, done) {
   const partition = input({ placeholder: "all", inputmode: "numeric" });
   const to = element("select", {}, [["earliest", "the start"], ["latest", "the end"], ["offset", "an offset"], ["time", "a time (UTC)"]].map(([value, title]) => element("option", { value }, title)));
   const value = input();
-  confirm(["Reset offsets of ", name(group)], [["topic", topic], ["partition", partition], ["go on at", to], ["offset or time", value]], "Reset", async () => {
+  confirm(["Reset offsets of ", name(group)], [["topic", topic], ["partition", partition], ["continue at", to], ["offset or time", value]], "Reset", async () => {
     const wanted = value.value.trim();
     const at = to.value === "time" && !/^\d+$/.test(wanted) ? Date.parse(`${wanted.replace(" ", "T")}Z`) : Number(wanted || 0);
-    if (!Number.isSafeInteger(at)) throw new Error("that is no offset or time");
+    if (!Number.isSafeInteger(at)) throw new Error(`"${wanted}" is not an offset or a time; write a time as 2026-01-31 12:00:00`);
     await change("/api/group/offsets", { group, topic: topic.value, partition: number(partition.value), to: to.value, value: at });
     done();
   });
 }
 
 function deleteDialog(group) {
-  confirm(["Delete ", name(group)], [["Its committed offsets are deleted with it."]], "Delete", async () => {
+  confirm(["Delete ", name(group)], [["Its committed offsets are deleted, too."]], "Delete", async () => {
     await change("/api/changes/delete-group", { group });
     location.assign("/groups");
   }, true);
@@ -107,7 +107,7 @@ async function showOne(main, group, isReadOnly) {
     reset.disabled = isReadOnly || !shown.may_reset || !shown.offsets.length;
     forget.disabled = isReadOnly || !shown.offsets.length;
     remove.disabled = isReadOnly || !shown.is_empty;
-    reset.title = shown.may_reset ? "" : "only while the group has no members";
+    reset.title = shown.may_reset ? "" : "The group must have no members and must not be a share group.";
     replace(members, shown.members.length ? table("", [
       { title: "member", by: (member) => member.member, cell: (member) => name(member.member) },
       { title: "client", by: (member) => member.client, cell: (member) => name(member.client) },
@@ -121,9 +121,9 @@ async function showOne(main, group, isReadOnly) {
       { title: "committed", number: true, by: (row) => row.committed, cell: (row) => count(row.committed) },
       { title: "end", word: "high watermark", number: true, by: (row) => row.end, cell: (row) => count(row.end) },
       lagColumn(shown.offsets),
-    ], shown.offsets) : none("The group has committed nothing and is assigned nothing."));
+    ], shown.offsets) : none("The group has no committed offsets and no assigned partitions."));
   }
-  await look(); // a group that is not there is a page that says so
+  await look(); // fails for an unknown group, and the page shows the error
   replace(main, element("div", { class: "head" }, element("h1", {}, name(group)), element("a", { href: "/groups" }, "All groups")), facts, lagChart(group),
     element("section", { class: "card" }, element("div", { class: "head" }, element("h2", {}, "Offsets"), reset, forget, remove), offsets),
     element("section", { class: "card" }, element("h2", {}, "Members"), members));

@@ -1,4 +1,4 @@
-// One connection: its requests from top to bottom as they came in, each a bar from receipt to the end of its answer.
+// One connection as a lane: its requests in order of arrival, each a bar from arrival to the end of its response.
 
 import { element, replace } from "./dom.js";
 import { duration } from "./format.js";
@@ -26,10 +26,10 @@ export class Lane {
     const apis = [...new Set(shown.map((request) => request.api))].slice(0, 3).join(", ");
     replace(this.title,
       element("strong", {}, `Connection ${lane.connection}`), ` ${apis}: ${shown.length} requests, up to ${depth} in flight; `,
-      overtaken ? element("span", { class: "error" }, `${overtaken} left out of order`)
-        : element("span", { class: "ok" }, "left in the order in which they came"),
-      waited ? `; ${waited} were ready early and waited for an earlier one` : "",
-      lane.mutes.length ? `; not read ${lane.mutes.length} times` : "");
+      overtaken ? element("span", { class: "error" }, `${overtaken} responses left out of order`)
+        : element("span", { class: "ok" }, "responses left in order"),
+      waited ? `; ${waited} waited for an earlier response` : "",
+      lane.mutes.length ? `; muted ${lane.mutes.length} times` : "");
     this.draw(lane, shown);
     this.canvas.setAttribute("aria-label", `${this.title.textContent}. Span ${duration(lane.span_us)}.`);
   }

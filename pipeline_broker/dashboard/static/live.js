@@ -1,24 +1,24 @@
-// Streams of events, and questions that are asked again while the page is seen.
+// Event streams, and requests that repeat while the page is visible.
 
 const state = document.getElementById("connection-state");
 
-function tell(text) {
+function showState(text) {
   if (state.textContent !== text) state.textContent = text;
 }
 
 export function listen(path, handlers) {
   const source = new EventSource(path);
-  source.onopen = () => tell("");
-  source.onerror = () => tell("No connection to the broker; trying again.");
+  source.onopen = () => showState("");
+  source.onerror = () => showState("No connection to the broker; trying again.");
   for (const [name, handler] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => {
-      tell("");
+      showState("");
       handler(JSON.parse(event.data));
     });
   }
   source.addEventListener("end", (event) => {
     source.close();
-    tell(JSON.parse(event.data).reason);
+    showState(JSON.parse(event.data).reason);
   });
   return source;
 }
@@ -28,12 +28,12 @@ export async function ask(path, options = {}) {
   try {
     response = await fetch(path, options);
   } catch {
-    tell("No connection to the broker; trying again.");
-    throw new Error("the broker does not answer");
+    showState("No connection to the broker; trying again.");
+    throw new Error("no connection to the broker");
   }
-  tell("");
+  showState("");
   const content = await response.json();
-  if (!response.ok) throw new Error(content.error || `the broker answers ${response.status}`);
+  if (!response.ok) throw new Error(content.error || `the broker answered with HTTP status ${response.status}`);
   return content;
 }
 
@@ -41,14 +41,14 @@ export function change(path, content) {
   return ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(content) });
 }
 
-// Ask again every so often, one question at a time, and only while somebody can see the answer.
+// Repeat a request, one at a time, and only while the page is visible.
 export function repeat(seconds, question) {
   async function turn() {
     if (!document.hidden) {
       try {
         await question();
       } catch (error) {
-        tell(error.message);
+        showState(error.message);
       }
     }
     setTimeout(turn, seconds * 1000);

@@ -1,4 +1,4 @@
-// The request path, live: of this broker, and of a second one beside it where one was given.
+// The live request path of this broker, next to that of a second broker if one is configured.
 
 import { Chart } from "./charts.js";
 import { element, none, replace, table, vary, word } from "./dom.js";
@@ -25,31 +25,31 @@ class BrokerPanel {
       { scale: scales.requests, label: "Requests per second" });
     this.entries = new Chart(charts.entries, [{ label: "batches in a commit", colour: "--accent", value: rate }],
       { scale: scales.entries, label: "Record batches in a commit" });
-    this.commit = new Chart(charts.commit, [{ label: "a commit takes, mean", colour: "--stage-2", value: duration }],
+    this.commit = new Chart(charts.commit, [{ label: "mean time of a commit", colour: "--stage-2", value: duration }],
       { scale: scales.commit, label: "Time of a commit" });
     this.notice = none("Waiting for the first second.");
     this.body = element("div", { hidden: true },
       this.tiles,
-      card("Requests per second", element("p", { class: "lead" }, "The last ten minutes, also those before this page was opened; times are UTC."), charts.requests),
-      card("Where the time goes", element("p", { class: "lead" }, "Stages of a request, one behind the other: mean, and 99th percentile, of the last ten seconds."),
+      card("Requests per second", element("p", { class: "lead" }, "The last ten minutes, including the time before this page was opened. Times are UTC."), charts.requests),
+      card("Where the time goes", element("p", { class: "lead" }, "Consecutive stages of a request: mean and 99th percentile of the last ten seconds."),
         this.part = element("p", { class: "lead", hidden: true }), this.waterfalls),
       card("Connections, request by request", element("p", { class: "lead" },
-        "Each is a lane: the first requests of its last second. Top to bottom: the order in which they came; a bar begins at receipt and ends when the answer has left. Shaded: the connection was not read."),
+        "Each lane shows the first requests of a connection in the last second, in order of arrival. A bar starts when the request arrives and ends when its response is sent. Shaded: the connection was muted."),
       this.legend = element("ul", { class: "legend" }), this.lanes),
       element("div", { class: "pair" },
-        card(word("Commits", "commit"), this.commitFacts, element("h3", {}, "Batches in a commit"), charts.entries, element("h3", {}, "Time of a commit, mean"), charts.commit),
-        element("div", {}, card(word("Queues", "queue"), element("p", { class: "lead" }, "The most that waited in each queue in the last second."), this.depths),
-          card(word("Not read", "mute"), element("p", { class: "lead" }, "Why connections were not read in the last second."), this.mutes))));
+        card(word("Commits", "commit"), this.commitFacts, element("h3", {}, "Batches in a commit"), charts.entries, element("h3", {}, "Mean time of a commit"), charts.commit),
+        element("div", {}, card(word("Queues", "queue"), element("p", { class: "lead" }, "The longest length of each queue in the last second."), this.depths),
+          card(word("Not read", "mute"), element("p", { class: "lead" }, "Reasons for not reading a connection in the last second."), this.mutes))));
     this.node = element("section", {}, this.heading, this.notice, this.body);
   }
 
   absent(reason) {
-    this.notice.textContent = `Nothing to see there: ${reason}`;
+    this.notice.textContent = `No data from this dashboard: ${reason}`;
     this.notice.hidden = false;
   }
 
   load(history) {
-    this.body.hidden = false; // a chart is as wide as its place, which is none while it is hidden
+    this.body.hidden = false; // a chart takes the width of its element, which is 0 while hidden
     this.requests.load(history.ages, history.requests_per_s);
     this.entries.load(history.ages, history.batches_per_commit);
     this.commit.load(history.ages, history.commit_us);
@@ -75,7 +75,7 @@ class BrokerPanel {
         { title: "per second", number: true, cell: (mute) => rate(mute.per_s) },
         { title: "mean", number: true, cell: (mute) => duration(mute.mean_us) },
       ], shown.mutes)
-      : none("Every connection was read all the time."));
+      : none("No connection was muted."));
   }
 
   updateTiles(shown) {
@@ -85,7 +85,7 @@ class BrokerPanel {
     const tiles = [
       ["requests/s", rate(shown.requests_per_s)],
       [busiest ? `${busiest.api}, mean` : "mean", busiest ? duration(busiest.total_mean_us) : "–"],
-      ["its p99", busiest ? duration(busiest.total_p99_us) : "–"],
+      [busiest ? `${busiest.api}, p99` : "p99", busiest ? duration(busiest.total_p99_us) : "–"],
       ["commits/s", rate(commits.per_s)],
       ["connections", count(standing.connections)],
       ["in/s", moved(beat.in_per_s)],
@@ -99,7 +99,7 @@ class BrokerPanel {
     this.part.hidden = shown.watched === 1;
     this.part.textContent = partly(shown.watched);
     if (!shown.apis.length) {
-      replace(this.waterfalls, none("No request in the last ten seconds."));
+      replace(this.waterfalls, none("No requests in the last ten seconds."));
       return;
     }
     const wasOpen = this.waterfalls.querySelector("details")?.open;
@@ -113,7 +113,7 @@ class BrokerPanel {
     if (!this.legend.childElementCount) {
       replace(this.legend, shown.broker.stages.map((stage, place) =>
         element("li", {}, element("span", { class: `swatch s${place}` }), word(stage))),
-      element("li", {}, element("span", { class: "swatch muted" }), word("not read", "mute")));
+      element("li", {}, element("span", { class: "swatch muted" }), word("muted", "mute")));
     }
     const seen = new Set();
     for (const lane of shown.lanes) {
@@ -132,7 +132,7 @@ class BrokerPanel {
         this.laneViews.delete(connection);
       }
     }
-    this.quiet ??= none("No request in the last second.");
+    this.quiet ??= none("No requests in the last second.");
     if (seen.size) this.quiet.remove();
     else this.lanes.append(this.quiet);
   }
@@ -143,7 +143,7 @@ class BrokerPanel {
       ? `${rate(commits.per_s)} commits/s; ${rate(commits.entries_mean)} batches each on average, ${count(commits.entries_max)} at most; `
         + `${bytes(commits.bytes_mean)}; write ${duration(commits.write_mean_us)}, sync ${duration(commits.sync_mean_us)}, ${duration(commits.sync_p99_us)} at the 99th percentile; `
         + `${standing.commits_waiting} submissions wait, ${standing.commits_in_flight} commits in flight.`
-      : "Nothing was committed in the last second.");
+      : "No commits in the last second.");
   }
 
   updateQueues(shown) {
@@ -151,8 +151,8 @@ class BrokerPanel {
     const top = Math.max(1, ...most.values());
     replace(this.depths, shown.standing.queues.map((queue) => {
       const depth = Math.max(most.get(queue.queue) ?? 0, queue.depth);
-      const waiting = queue.waiting_connections ? `, ${queue.waiting_connections} connections wait for room` : "";
-      return element("li", { title: `queue ${queue.queue}: at most ${depth}${waiting}` }, `queue ${queue.queue}`,
+      const waiting = queue.waiting_connections ? `, ${queue.waiting_connections} connections wait for space` : "";
+      return element("li", { title: `queue ${queue.queue}: up to ${depth} requests${waiting}` }, `queue ${queue.queue}`,
         element("b", {}, depth), vary(element("i"), { length: `${(100 * depth) / top}%` }));
     }));
   }
@@ -174,11 +174,11 @@ function waterfall(api, stages) {
       element("td", { class: "track" }, element("div", { class: "bar" }, stage.mean_us ? bar : null)));
   });
   return element("div", { class: "scroll" }, element("table", { class: "waterfall" },
-    element("caption", {}, element("strong", {}, api.api), ` ${rate(api.requests_per_s)}/s, ${count(api.requests)} requests, ${count(api.sampled)} of them measured`),
+    element("caption", {}, element("strong", {}, api.api), ` ${rate(api.requests_per_s)}/s, ${count(api.requests)} requests, ${count(api.sampled)} measured`),
     element("thead", {}, element("tr", {}, ["stage", "mean", "p99", ""].map((title, place) =>
       element("th", { scope: "col", class: place === 1 || place === 2 ? "number" : place === 3 ? "track" : null }, title)))),
     element("tbody", {}, rows),
-    element("tfoot", {}, element("tr", {}, element("th", { scope: "row" }, "whole"),
+    element("tfoot", {}, element("tr", {}, element("th", { scope: "row" }, "total"),
       element("td", { class: "number" }, duration(api.total_mean_us)), element("td", { class: "number" }, duration(api.total_p99_us)), element("td")))));
 }
 
@@ -187,25 +187,25 @@ export async function show(main, broker) {
   const pause = element("button", { type: "button", "aria-pressed": "false", onclick: () => {
     isPaused = !isPaused;
     pause.setAttribute("aria-pressed", String(isPaused));
-    pause.textContent = isPaused ? "Go on" : "Pause";
+    pause.textContent = isPaused ? "Resume" : "Pause";
   } }, "Pause");
-  const queues = broker.is_shared_queue ? `one queue, ${broker.handlers} handlers` : `${plural(broker.queues, "queue")} with a handler each`;
-  const commit = broker.commit === "group" ? "one commit for all that waits" : "a commit for each request";
+  const queues = broker.is_shared_queue ? `one queue, ${broker.handlers} handlers` : `${plural(broker.queues, "queue")} with one handler each`;
+  const commit = broker.commit === "group" ? "one commit for all waiting requests" : "one commit per request";
   const own = new BrokerPanel("This broker");
   const brokers = element("div", { class: "brokers" }, own.node);
   replace(main,
     element("div", { class: "head" }, element("h1", {}, "Request pipeline"), pause),
-    element("p", { class: "lead" }, `${broker.mode}: ${queues}, up to ${plural(broker.in_flight_max, "unanswered request")} of a connection, ${commit}.`
+    element("p", { class: "lead" }, `${broker.mode}: ${queues}, up to ${plural(broker.in_flight_max, "unanswered request")} per connection, ${commit}.`
       + (broker.commit_delay_ms ? ` Every commit is delayed by ${broker.commit_delay_ms} ms.` : "")),
     brokers);
-  const told = (panel) => ({ history: (history) => panel.load(history), pipeline: (shown) => isPaused || panel.update(shown) });
-  listen("/events/pipeline", told(own));
+  const handlers = (panel) => ({ history: (history) => panel.load(history), pipeline: (shown) => isPaused || panel.update(shown) });
+  listen("/events/pipeline", handlers(own));
   if (broker.beside) {
     const other = new BrokerPanel(broker.beside);
     brokers.classList.add("two");
     brokers.append(other.node);
     listen("/events/beside", {
-      ...told(other),
+      ...handlers(other),
       absent: (absent) => other.absent(absent.reason),
     });
   }

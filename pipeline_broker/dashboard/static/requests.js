@@ -1,4 +1,4 @@
-// The latest requests: all of rare APIs, a sample of busy ones.
+// The latest requests: all of rarely used APIs, and a sample of busy ones.
 
 import { element, name, none, replace, table, word } from "./dom.js";
 import { bytes, clock, count, duration, partly } from "./format.js";
@@ -9,14 +9,14 @@ const KEPT = 200;
 export async function show(main) {
   let kept = [];
   let isPaused = false;
-  const rows = element("div", { class: "card" }, none("No request yet."));
-  const told = element("p", { class: "lead" });
+  const rows = element("div", { class: "card" }, none("No requests yet."));
+  const summary = element("p", { class: "lead" });
   const named = element("input", { name: "named", placeholder: "Produce", autocomplete: "off" });
   const onlyErrors = element("input", { type: "checkbox" });
   const pause = element("button", { type: "button", "aria-pressed": "false", onclick: () => {
     isPaused = !isPaused;
     pause.setAttribute("aria-pressed", String(isPaused));
-    pause.textContent = isPaused ? "Go on" : "Pause";
+    pause.textContent = isPaused ? "Resume" : "Pause";
   } }, "Pause");
 
   function draw(stages) {
@@ -24,7 +24,7 @@ export async function show(main) {
     const wanted = kept.filter((request) =>
       [request.api, request.client, ...request.topics, ...request.groups].some((each) => each.toLowerCase().includes(text)) &&
       (!onlyErrors.checked || request.error !== "NONE" || request.outcome !== "sent"));
-    replace(rows, wanted.length ? table(`The latest ${count(wanted.length)}, the newest first.`, [
+    replace(rows, wanted.length ? table(`The latest ${count(wanted.length)}, newest first.`, [
       { title: "at (UTC)", by: (request) => request.at, cell: (request) => clock(request.at) },
       { title: "API", by: (request) => request.api, cell: (request) => `${request.api} v${request.version}` },
       { title: "client", by: (request) => request.client, cell: (request) => name(request.client || "–") },
@@ -33,17 +33,17 @@ export async function show(main) {
       { title: "connection", number: true, by: (request) => request.connection, cell: (request) => request.connection },
       { title: "sequence", number: true, by: (request) => request.sequence, cell: (request) => count(request.sequence) },
       { title: "in flight", word: "in flight", number: true, by: (request) => request.depth, cell: (request) => request.depth },
-      { title: "asked", number: true, by: (request) => request.request_bytes, cell: (request) => bytes(request.request_bytes) },
-      { title: "answered", number: true, by: (request) => request.response_bytes, cell: (request) => bytes(request.response_bytes) },
+      { title: "request", number: true, by: (request) => request.request_bytes, cell: (request) => bytes(request.request_bytes) },
+      { title: "response", number: true, by: (request) => request.response_bytes, cell: (request) => bytes(request.response_bytes) },
       { title: "took", number: true, by: (request) => request.total_us, cell: (request) => duration(request.total_us) },
       { title: "longest stage", cell: (request) => longest(request, stages) },
       { title: "outcome", cell: outcome },
-    ], wanted) : none("No request is like that."));
+    ], wanted) : none("No matching requests."));
   }
 
   replace(main,
     element("div", { class: "head" }, element("h1", {}, "Requests"), pause),
-    told,
+    summary,
     element("form", { class: "filters", onsubmit: (event) => event.preventDefault() },
       element("label", {}, "API, client, topic or group contains", named),
       element("label", { class: "check" }, onlyErrors, "only errors")),
@@ -56,7 +56,7 @@ export async function show(main) {
       if (isPaused) return;
       stages = shown.stages;
       for (const request of shown.requests) request.at = Date.now() - request.ago_us / 1000;
-      told.textContent = `${count(shown.count)} requests in the last second, ${count(shown.requests.length)} of them here: all of an API that is asked rarely, about sixty a second of a busy one. ${shown.watched === 1 ? "" : `${partly(shown.watched)} `}serve --request-log writes all of them to a file.`;
+      summary.textContent = `${count(shown.count)} requests in the last second, ${count(shown.requests.length)} of them shown: all requests of rarely used APIs, and about 60 per second of busy ones. ${shown.watched === 1 ? "" : `${partly(shown.watched)} `}To log all requests, start the broker with serve --request-log.`;
       if (shown.requests.length) {
         kept = [...shown.requests.reverse(), ...kept].slice(0, KEPT);
         draw(stages);

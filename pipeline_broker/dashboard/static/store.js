@@ -1,4 +1,4 @@
-// What the broker asks its store of objects for, and how the journal, its lease and the cache stand.
+// The object store: requests, journal, lease and cache.
 
 import { element, name, none, replace, table } from "./dom.js";
 import { bytes, count, duration } from "./format.js";
@@ -9,8 +9,8 @@ const time = (ms) => (ms === null ? "–" : duration(Math.round(ms * 1000)));
 function standing(shown) {
   const journal = shown.journal;
   const rows = [
-    ["store", shown.is_out ? `gives no answer: ${shown.reason}` : "answers"],
-    ["no answer, in all", duration(Math.round(shown.outage_seconds * 1000000))],
+    ["store", shown.is_out ? `not answering: ${shown.reason}` : "available"],
+    ["outages, in total", duration(Math.round(shown.outage_seconds * 1000000))],
     ["retries", count(shown.retries)],
     ["written", bytes(shown.sent_bytes)],
     ["read", bytes(shown.received_bytes)],
@@ -20,10 +20,10 @@ function standing(shown) {
     rows.push(
       ["journal", journal.is_fenced ? "taken over by another broker" : `owned as generation ${count(journal.generation)}`],
       ["not archived", `${count(journal.slots)} objects, ${bytes(journal.size_bytes)}`],
-      ["being written", `${count(journal.in_flight)} objects`],
+      ["in flight", `${count(journal.in_flight)} objects`],
     );
     if (journal.lease) {
-      rows.push(["lease", `${journal.lease.is_held ? "held" : "another broker's"}, written ${duration(Math.round(journal.lease.age_seconds * 1000000))} ago`]);
+      rows.push(["lease", `${journal.lease.is_held ? "held" : "held by another broker"}, renewed ${duration(Math.round(journal.lease.age_seconds * 1000000))} ago`]);
     }
   }
   return rows.map(([what, said]) => ({ what, said }));
@@ -36,21 +36,21 @@ export async function show(main) {
   repeat(2, async () => {
     const shown = await ask("/api/store");
     if (!shown.has_store) {
-      replace(state, none("This broker has no store of objects: its journal and its archive are in its data directory."));
+      replace(state, none("This broker has no object store. Its journal and archive are in its data directory."));
       return;
     }
-    replace(state, table("How it stands.", [
+    replace(state, table("State.", [
       { title: "what", cell: (each) => each.what },
       { title: "now", cell: (each) => name(each.said) },
     ], standing(shown)));
-    replace(kinds, table("Requests since the start, as a bill counts them.", [
+    replace(kinds, table("Requests since the start, by kind as billed.", [
       { title: "kind", cell: (each) => each.kind },
       { title: "requests", number: true, cell: (each) => count(each.count) },
       { title: "mean", number: true, cell: (each) => time(each.mean_ms) },
       { title: "p50, at most", number: true, cell: (each) => time(each.p50_ms) },
       { title: "p99, at most", number: true, cell: (each) => time(each.p99_ms) },
     ], shown.kinds));
-    replace(requests, table("What became of them.", [
+    replace(requests, table("Outcomes.", [
       { title: "operation", cell: (each) => each.operation },
       { title: "outcome", cell: (each) => each.outcome },
       { title: "requests", number: true, cell: (each) => count(each.count) },

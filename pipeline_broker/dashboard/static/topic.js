@@ -1,4 +1,4 @@
-// One topic: its records, as they are and as they come, its partitions and settings.
+// One topic: the message browser and the live tail, partitions, groups and configuration.
 
 import { settingsTable } from "./configuration.js";
 import { confirm, input, number, pairs } from "./dialog.js";
@@ -8,10 +8,10 @@ import { ask, change, listen } from "./live.js";
 
 const TAILED_MAX = 200;
 const PAGE_RECORDS = 25;
-const PAGES_MAX = 20; // of one reading, until there are PAGE_RECORDS; each page has its own bound of records and bytes
+const PAGES_MAX = 20; // per search for PAGE_RECORDS records; the broker bounds the records and bytes of each page
 const PRETTY_MAX = 64 * 1024;
 
-// JSON with a line for each member; other text as it is.
+// Indent JSON; return other text unchanged.
 function readable(text) {
   if (text.length > PRETTY_MAX || !/^\s*[[{]/.test(text)) return text;
   try {
@@ -27,11 +27,11 @@ function content(found) {
   const shown = "text" in found
     ? element("pre", { class: "content", dir: "ltr" }, visible(found.cut ? found.text : readable(found.text)))
     : element("pre", { class: "content hex", dir: "ltr" }, found.hex);
-  const schema = "schema" in found ? element("span", { class: "size" }, ` by schema ${found.schema}`) : null;
+  const schema = "schema" in found ? element("span", { class: "size" }, ` schema ${found.schema}`) : null;
   return found.bytes ? element("div", {}, shown, size, schema) : element("span", { class: "size" }, "empty");
 }
 
-// A record as `consume --json` prints it; null for what is no text.
+// A record in the form of `consume --json`; null replaces contents that are not text.
 function plain(record) {
   const text = (found) => (found === null ? null : found.text ?? null);
   return {
@@ -47,7 +47,7 @@ function copyButton(record) {
       await navigator.clipboard.writeText(JSON.stringify(plain(record)));
       button.textContent = "Copied";
     } catch {
-      button.textContent = "The browser does not allow it";
+      button.textContent = "Copying is not allowed";
     }
   } }, "Copy");
   return button;
@@ -66,7 +66,7 @@ function recordView(record) {
       more > 0 ? [element("dt", {}, ""), element("dd", {}, `and ${more} more headers`)] : null));
 }
 
-// A field of CSV (RFC 4180). A spreadsheet takes what begins like a formula for one, so that is made text.
+// Quote a field of CSV (RFC 4180). An apostrophe keeps a spreadsheet from running a text that starts like a formula.
 function quoted(value) {
   const text = value === null ? "" : String(value);
   const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
@@ -86,14 +86,14 @@ class Browser {
     this.records = [];
     this.search = 0;
     this.found = element("div", { "aria-live": "off" });
-    this.told = element("p", { class: "none", role: "status" });
-    this.more = element("button", { type: "button", hidden: true, onclick: () => this.read(true) }, "Read on");
+    this.status = element("p", { class: "none", role: "status" });
+    this.more = element("button", { type: "button", hidden: true, onclick: () => this.read(true) }, "Read more");
     this.download = element("span", { class: "buttons", hidden: true },
       element("button", { type: "button", onclick: () => this.saveLines() }, "Download JSONL"),
       element("button", { type: "button", onclick: () => this.saveTable() }, "Download CSV"));
     this.live = element("button", { type: "button", "aria-pressed": "false", onclick: () => this.toggle() }, "Follow");
     this.from = element("select", { name: "from" },
-      [["latest", "newest first"], ["earliest", "the beginning"], ["offset", "offset"], ["time", "time (UTC)"]].map(([value, title]) => element("option", { value }, title)));
+      [["latest", "newest first"], ["earliest", "oldest first"], ["offset", "offset"], ["time", "time (UTC)"]].map(([value, title]) => element("option", { value }, title)));
     this.at = element("input", { name: "at", disabled: true, autocomplete: "off" });
     this.partition = element("select", { name: "partition" }, element("option", { value: "" }, "all"),
       Array.from({ length: Math.min(partitions, 1000) }, (_, number) => element("option", { value: number }, number)));
@@ -107,10 +107,10 @@ class Browser {
         element("label", {}, "key contains", this.filters.key), element("label", {}, "value contains", this.filters.value),
         element("label", {}, "header", this.filters.header), element("label", {}, "field of a JSON value", this.filters.json),
         element("div", { class: "buttons" }, element("button", { class: "main" }, "Show"), this.live)),
-      this.told, this.found, element("div", { class: "buttons" }, this.more, this.download));
+      this.status, this.found, element("div", { class: "buttons" }, this.more, this.download));
   }
 
-  // The search stands in the address, so that it can be sent to somebody and comes back with Back.
+  // The address contains the search, so that links and the Back button restore it.
   take(query) {
     for (const [filter, input] of Object.entries({ ...this.filters, from: this.from, at: this.at, partition: this.partition })) {
       if (query.get(filter)) input.value = query.get(filter);
@@ -127,7 +127,7 @@ class Browser {
     history.pushState(null, "", query.size ? `?${query}` : location.pathname);
   }
 
-  // What is shown, a line of JSON each, as `consume --json` prints records.
+  // Save the shown records as lines of JSON, in the form of `consume --json`.
   saveLines() {
     save(this.records.map((record) => `${JSON.stringify(plain({ ...record, topic: this.topic }))}\n`), "application/x-ndjson", `${this.topic}.jsonl`);
   }
@@ -161,19 +161,19 @@ class Browser {
     if (kind === "time") {
       const text = this.at.value.trim();
       const time = /^\d+$/.test(text) ? Number(text) : Date.parse(/[zZ]|[+-]\d\d:?\d\d$/.test(text) ? text : `${text.replace(" ", "T")}Z`);
-      if (!Number.isFinite(time)) throw new Error("write the time as 2026-01-31 12:00:00, or as milliseconds since 1970");
+      if (!Number.isFinite(time)) throw new Error(`"${text}" is not a time; write 2026-01-31 12:00:00, or milliseconds since 1970`);
       query.set("time", String(Math.max(0, Math.round(time))));
     }
   }
 
-  async read(goesOn) {
+  async read(continues) {
     this.stop();
     const search = this.search += 1;
-    const wanted = (goesOn ? this.records.length : 0) + PAGE_RECORDS;
+    const wanted = (continues ? this.records.length : 0) + PAGE_RECORDS;
     try {
       const query = this.query();
       query.set("limit", PAGE_RECORDS);
-      if (!goesOn) {
+      if (!continues) {
         this.isBackwards = this.from.value === "latest";
         this.seek(query);
         this.records = [];
@@ -181,7 +181,7 @@ class Browser {
         replace(this.found);
       }
       for (let pages = 0; pages < PAGES_MAX && this.records.length < wanted; pages += 1) {
-        if (goesOn || pages) {
+        if (continues || pages) {
           query.delete("from");
           query.set(this.isBackwards ? "before" : "positions", Object.entries(this.positions).map(([partition, offset]) => `${partition}:${offset}`).join(","));
         }
@@ -191,8 +191,8 @@ class Browser {
         if (page.at_end) break;
       }
     } catch (error) {
-      this.told.textContent = error.message;
-      this.told.classList.add("error");
+      this.status.textContent = error.message;
+      this.status.classList.add("error");
     }
   }
 
@@ -203,9 +203,9 @@ class Browser {
     this.passed += page.passed_over;
     this.found.append(...page.records.map((record) => recordView({ ...record, topic: this.topic })));
     const passed = this.passed ? `, ${count(this.passed)} batches or values could not be read` : "";
-    const end = page.at_end ? `This is the ${this.isBackwards ? "beginning" : "end"} of the topic.` : `There is more: Read on goes ${this.isBackwards ? "further back" : "on"}.`;
-    this.told.textContent = `${count(this.records.length)} shown, ${count(this.examined)} looked at${passed}. ${end}`;
-    this.told.classList.remove("error");
+    const end = page.at_end ? `This is the ${this.isBackwards ? "beginning" : "end"} of the topic.` : `The topic has ${this.isBackwards ? "older" : "newer"} records.`;
+    this.status.textContent = `${count(this.records.length)} of ${plural(this.examined, "examined record")} shown${passed}. ${end}`;
+    this.status.classList.remove("error");
     this.more.hidden = page.at_end;
     this.download.hidden = this.records.length === 0;
   }
@@ -220,7 +220,7 @@ class Browser {
     this.search += 1;
     this.more.hidden = this.download.hidden = true;
     replace(this.found);
-    this.told.textContent = "Waiting for records.";
+    this.status.textContent = "Waiting for records.";
     let seen = 0;
     let missed = 0;
     this.source = listen(`/events/topics/${this.path}?${this.query()}`, {
@@ -229,7 +229,7 @@ class Browser {
         missed += page.missed;
         for (const record of page.records) this.found.prepend(recordView({ ...record, topic: this.topic }));
         while (this.found.childElementCount > TAILED_MAX) this.found.lastElementChild.remove();
-        this.told.textContent = `${count(seen)} new records, newest first${missed ? `; ${count(missed)} came faster than can be shown` : ""}.`;
+        this.status.textContent = `${count(seen)} new records, newest first${missed ? `; ${count(missed)} skipped because they arrived too fast` : ""}.`;
       },
     });
   }
@@ -246,9 +246,9 @@ function produceDialog(topic, done) {
   const key = input({ placeholder: "none" });
   const value = element("textarea", { rows: 5 });
   const headers = element("textarea", { rows: 2, placeholder: "name=text" });
-  const partition = input({ placeholder: "by the key", inputmode: "numeric" });
+  const partition = input({ placeholder: "chosen by the key", inputmode: "numeric" });
   const tombstone = element("input", { type: "checkbox" });
-  confirm(["Produce a record to ", name(topic)], [["key", key], ["value", value], ["no value (a tombstone)", tombstone], ["headers, one a line", headers], ["partition", partition]], "Produce", async () => {
+  confirm(["Produce a record to ", name(topic)], [["key", key], ["value", value], ["no value (a tombstone)", tombstone], ["headers, one per line", headers], ["partition", partition]], "Produce", async () => {
     await change("/api/changes/produce", {
       topic, key: key.value || null, value: tombstone.checked ? null : value.value, headers: pairs(headers.value), partition: number(partition.value),
     });
@@ -258,14 +258,14 @@ function produceDialog(topic, done) {
 
 function growDialog(topic) {
   const partitions = input({ inputmode: "numeric", value: topic.partitions + 1 });
-  confirm(["Add partitions to ", name(topic.name)], [["partitions, all together", partitions], ["Records with a key go to other partitions from then on."]], "Add", async () => {
+  confirm(["Add partitions to ", name(topic.name)], [["total number of partitions", partitions], ["Later records with a key may go to other partitions than earlier ones."]], "Add", async () => {
     await change("/api/changes/add-partitions", { topic: topic.name, partitions: number(partitions.value) });
     location.reload();
   });
 }
 
 function emptyDialog(topic) {
-  confirm(["Delete all records of ", name(topic)], [["They are gone for every reader. The topic stays, and so do its offsets."]], "Delete the records", async () => {
+  confirm(["Delete all records of ", name(topic)], [["All readers lose them. The topic stays, and new records continue its offsets."]], "Delete the records", async () => {
     await change("/api/changes/empty-topic", { topic });
     location.reload();
   }, true);
@@ -273,8 +273,8 @@ function emptyDialog(topic) {
 
 function deleteDialog(topic) {
   const typed = input({ placeholder: topic });
-  confirm(["Delete the topic ", name(topic)], [["its name, once more", typed]], "Delete the topic", async () => {
-    if (typed.value !== topic) throw new Error("that is not its name");
+  confirm(["Delete the topic ", name(topic)], [["type its name to confirm", typed]], "Delete the topic", async () => {
+    if (typed.value !== topic) throw new Error(`"${typed.value}" is not the name of the topic`);
     await change("/api/changes/delete-topic", { topic });
     location.assign("/topics");
   }, true);
@@ -285,7 +285,7 @@ function groupsTable(groups) {
     { title: "group", by: (row) => row.group, cell: (row) => element("a", { href: `/groups?group=${encodeURIComponent(row.group)}` }, name(row.group)) },
     { title: "partitions", number: true, by: (row) => row.partitions, cell: (row) => count(row.partitions) },
     { title: "lag", word: "lag", number: true, by: (row) => row.lag, cell: (row) => count(row.lag) },
-  ], groups) : none("No group has committed an offset of it.");
+  ], groups) : none("No group has committed offsets of this topic.");
 }
 
 export async function show(main, broker, title) {
@@ -305,7 +305,7 @@ export async function show(main, broker, title) {
       { title: "last stable", word: "last stable offset", number: true, by: (row) => row.stable, cell: (row) => count(row.stable) },
       { title: "end", word: "high watermark", number: true, by: (row) => row.end, cell: (row) => count(row.end) },
       { title: "size", number: true, by: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
-    ], topic.partition_rows) : none("There is none.")),
+    ], topic.partition_rows) : none("No partitions.")),
     element("details", { class: "card" }, element("summary", {}, "Groups"), groupsTable(groups)),
     element("details", { class: "card" }, element("summary", {}, "Configuration"), settingsTable(topic.configuration, "", broker.is_read_only ? null : topic.name)),
     browser.node);

@@ -1,4 +1,4 @@
-// All topics.
+// All topics, and the dialog that creates one.
 
 import { confirm, input, number, pairs } from "./dialog.js";
 import { element, none, replace, table } from "./dom.js";
@@ -7,9 +7,9 @@ import { ask, change, repeat } from "./live.js";
 
 function createDialog() {
   const topic = input({ required: true, maxlength: 249 });
-  const partitions = input({ placeholder: "as num.partitions says", inputmode: "numeric" });
+  const partitions = input({ placeholder: "default: num.partitions", inputmode: "numeric" });
   const settings = element("textarea", { rows: 3, placeholder: "retention.ms=604800000" });
-  confirm("Create a topic", [["name", topic], ["partitions", partitions], ["settings, one a line", settings]], "Create", async () => {
+  confirm("Create a topic", [["name", topic], ["partitions", partitions], ["settings, one per line", settings]], "Create", async () => {
     await change("/api/changes/create-topic", { topic: topic.value.trim(), partitions: number(partitions.value), settings: pairs(settings.value) });
     location.assign(`/topics/${encodeURIComponent(topic.value.trim())}`);
   });
@@ -31,17 +31,17 @@ export async function show(main, broker) {
       { title: "in/s", number: true, by: (topic) => topic.bytes_per_s, cell: (topic) => perSecond(topic.bytes_per_s, bytes) },
       { title: "size", number: true, by: (topic) => topic.bytes, cell: (topic) => bytes(topic.bytes) },
       { title: "settings", number: true, cell: (topic) => topic.settings || "–" },
-    ], wanted) : none(shown.count ? "No topic is like that." : "There is no topic yet."));
+    ], wanted) : none(shown.count ? "No matching topics." : "No topics yet."));
   }
   text.addEventListener("input", draw);
   internal.addEventListener("change", draw);
   const create = element("button", { type: "button", disabled: broker.is_read_only, onclick: createDialog }, "Create a topic");
   replace(main, element("div", { class: "head" }, element("h1", {}, "Topics"), create),
     element("form", { class: "filters", onsubmit: (event) => event.preventDefault() },
-      element("label", {}, "name contains", text), element("label", { class: "check" }, internal, "internal ones, too")), disk, rows);
+      element("label", {}, "name contains", text), element("label", { class: "check" }, internal, "include internal topics")), disk, rows);
   repeat(2, async () => {
     shown = await ask("/api/topics");
-    disk.textContent = shown.disk ? `The disk of the data directory has ${bytes(shown.disk.free_bytes)} free of ${bytes(shown.disk.size_bytes)}.` : "";
+    disk.textContent = shown.disk ? `${bytes(shown.disk.free_bytes)} of ${bytes(shown.disk.size_bytes)} are free on the disk of the data directory.` : "";
     draw();
   });
 }
