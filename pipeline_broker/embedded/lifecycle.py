@@ -162,7 +162,7 @@ class Lifecycle:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients: `host:port` of the first listener.
+        """The address of the first listener, as clients take it in `bootstrap.servers`.
 
         Raises:
             EmbeddedBrokerError: the broker was not started.
