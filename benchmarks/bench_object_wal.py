@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline_broker.config.duration import milliseconds
+from pipeline_broker.base.duration import milliseconds
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.measure.experiment.broker_process import BrokerSettings, RunningBroker, running
 from pipeline_broker.measure.experiment.compared_store import PROPERTIES, ComparedStore

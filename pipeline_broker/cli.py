@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline_broker.base.first_cause import first_cause
 from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.first_cause import first_cause
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pipeline_broker.apis.produce_template import ProduceTemplates
+    from pipeline_broker.base.error_code import ErrorCode
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.quotas.quotas import RequestQuota
     from pipeline_broker.state.features import Features
-    from pipeline_broker.wire.error import ErrorCode
     from stages.request import Request
 
 __all__ = ["Call", "Envelope", "Session"]

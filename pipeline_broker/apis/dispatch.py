@@ -20,6 +20,7 @@ from pipeline_broker.apis.loading import Handler, load
 from pipeline_broker.apis.refusals import refusal
 from pipeline_broker.apis.registry import SERVED, Served
 from pipeline_broker.apis.steps import Stepwise, paced
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.wire.codec import (
     LARGE_BYTES,
@@ -29,7 +30,6 @@ from pipeline_broker.wire.codec import (
     decoder,
     stepwise_decoder,
 )
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_request_header
 from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from pipeline_broker.wire.registry import ApiKey, message_classes

@@ -10,10 +10,10 @@ import logging
 
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.log.segments.policies import FlushRules
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["check_durability", "warn_of_durability"]
 

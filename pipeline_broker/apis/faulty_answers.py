@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from pipeline_broker.apis.throttling import throttle
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.faults.effects import (
     RESPONSE_ORDER,
     CorruptCrc,
@@ -21,7 +22,6 @@ from pipeline_broker.faults.effects import (
 )
 from pipeline_broker.faults.subject import partition_number
 from pipeline_broker.wire.codec import decode, encode
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_response_header, response_header
 from pipeline_broker.wire.registry import message_classes
 from stages.request import Close, Final, Request, Send

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pipeline_broker.apis.faulty_answers import FaultyAnswer
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.faults import effects
 from pipeline_broker.faults.effects import Call, Disconnect, Effect, Error, Pause
 from pipeline_broker.faults.subject import Subject
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_request_header
 from pipeline_broker.wire.primitives import DecodeError
 from stages.request import Close, QueueHeldError, Request, Result

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.commits import PartitionCommit, PreparedOffsets
 from pipeline_broker.state.metadata_records import Topic
-from pipeline_broker.wire.error import ErrorCode
 from stages.request import TURN_COST
 
 __all__ = ["ANSWERED_IN_A_TURN", "ANSWER_COST", "OffsetsToCommit", "offsets_to_commit", "partitions_of"]

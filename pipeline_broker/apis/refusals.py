@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.registry import message_classes
 
 __all__ = ["REFUSAL_TEXTS", "refusal"]

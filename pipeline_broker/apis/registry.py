@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import attrs
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["storage_error"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.quotas.quotas import RequestQuota
 from pipeline_broker.state.topic_rules import TopicError
-from pipeline_broker.wire.error import ErrorCode
 from stages.request import Request
 
 __all__ = ["check_changes", "throttle"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline_broker.base.byte_budget import ByteBudget
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.coordinators import Coordinators
 from pipeline_broker.broker.groups import Groups
 from pipeline_broker.broker.metadata_log import METADATA_TOPIC, Change, MetadataLog
@@ -41,7 +42,6 @@ from pipeline_broker.state.topics import NewTopic, TopicCatalogue
 from pipeline_broker.state.waiting_line import WaitingLine
 from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
 from pipeline_broker.telemetry.timelines_topic import TIMELINES_TOPIC, timelines_configs
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.uuid_text import uuid_text
 from stages.request import Final, Pending
 

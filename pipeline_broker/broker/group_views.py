@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.base.lag import add_lag, lag_of
 from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, first_few
-from pipeline_broker.lag import add_lag, lag_of
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
 from pipeline_broker.state.groups.commits import FetchTopic
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup

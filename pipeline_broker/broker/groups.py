@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.coordinator import InternalTopic
 from pipeline_broker.broker.ports import Submit
 from pipeline_broker.config.assignors import consumer_assignors
@@ -16,7 +17,6 @@ from pipeline_broker.log.errors import LogError
 from pipeline_broker.records.control_batch import read_marker
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC
 from pipeline_broker.state.partition_for import partition_for
-from pipeline_broker.wire.error import ErrorCode
 from stages.request import Close, Final, Parked, Pending, Request, Send
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.coordinator import InternalTopic
 from pipeline_broker.broker.ports import Submit
 from pipeline_broker.broker.wide_ends import MARKERS_AT_ONCE, WideEnd, WideEnds
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.state.internal_topics import TRANSACTIONS_TOPIC
 from pipeline_broker.state.outcome import StateRecord
-from pipeline_broker.wire.error import ErrorCode
 from stages.request import Final, Pending
 
 if TYPE_CHECKING:

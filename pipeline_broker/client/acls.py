@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import BrokerRefused, check
 from pipeline_broker.security.acl import AclBinding, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest, CreateAclsResponse
 from pipeline_broker.wire.messages.security.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsRequest, DescribeAclsResponse

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import trio
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.errors import BrokerRefused, ClientError, ConnectionLost, check, with_hint
 from pipeline_broker.client.link import Link
 from pipeline_broker.client.secure_connection import connect_securely
 from pipeline_broker.client.security import PLAINTEXT, ClientSecurity
 from pipeline_broker.client.topology import TopicPartition, Topology, topology_of
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -13,9 +13,8 @@ from collections.abc import AsyncIterator
 
 import trio
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.client.errors import ClientError
-
-Buffer = bytes | bytearray | memoryview
 
 RECEIVE_SIZE = 1 << 16
 # `struct linger` with a time of 0: close() sends RST instead of FIN.

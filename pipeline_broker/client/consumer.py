@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import attrs
 import trio
 
+from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.base.error_code import RETRIABLE, ErrorCode
 from pipeline_broker.client.cluster import PARTITION_CHECK_S, Cluster
 from pipeline_broker.client.errors import ClientError, check, error_name
 from pipeline_broker.client.offsets import READ_COMMITTED, bounds_of
 from pipeline_broker.client.topology import TopicPartition
 from pipeline_broker.client.visible import VisibleBatch, visible_batches
-from pipeline_broker.records.batch import Buffer
-from pipeline_broker.wire.error import RETRIABLE, ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
 
 __all__ = ["Position", "Reader", "Sink"]

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 import attrs
 import trio
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.connection import Connection
 from pipeline_broker.client.dialogue import CLIENT_ID, Dialogue, refuse
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.secure_connection import connect_securely
 from pipeline_broker.client.security import PLAINTEXT, ClientSecurity
 from pipeline_broker.wire.codec import versions_of
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline_broker.wire.error import RETRIABLE, TEXTS, ErrorCode
+from pipeline_broker.base.error_code import RETRIABLE, TEXTS, ErrorCode
 
 __all__ = [
     "BrokerRefused",

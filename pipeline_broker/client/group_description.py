@@ -13,15 +13,15 @@ from typing import Any
 import attrs
 import trio
 
+from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.base.first_cause import first_cause
+from pipeline_broker.base.lag import total_lag
 from pipeline_broker.client.answers import answer_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import BrokerRefused, NoSuchGroup, check
 from pipeline_broker.client.groups import Committed, ListedGroup, committed_offsets, lags_of
 from pipeline_broker.client.topology import TopicPartition
-from pipeline_broker.first_cause import first_cause
-from pipeline_broker.lag import total_lag
 from pipeline_broker.wire.consumer_protocol import assigned_partitions
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

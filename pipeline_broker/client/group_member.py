@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.cluster import PARTITION_CHECK_S, Cluster
 from pipeline_broker.client.errors import BrokerRefused, ClientError, check
 from pipeline_broker.client.groups import commit
 from pipeline_broker.client.range_assignor import assign_ranges
 from pipeline_broker.client.topology import TopicPartition
 from pipeline_broker.wire.codec import DecodeError, decode, encode
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchGroup
 from pipeline_broker.client.group_description import group_state
 from pipeline_broker.client.groups import Committed, commit, committed_offsets
 from pipeline_broker.client.offsets import Place, bounds_of, offsets_at
 from pipeline_broker.client.topology import TopicPartition
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["commit_plan", "plan_reset"]
 

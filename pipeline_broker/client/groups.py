@@ -7,13 +7,13 @@ from typing import Any
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.base.lag import lag_of
 from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import ClientError, check
 from pipeline_broker.client.offsets import list_offsets
 from pipeline_broker.client.topology import TopicPartition, partition_words
-from pipeline_broker.lag import lag_of
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse

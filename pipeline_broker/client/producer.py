@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import attrs
 import trio
 
+from pipeline_broker.base.error_code import RETRIABLE, ErrorCode
 from pipeline_broker.client.cluster import INIT_PRODUCER_ID_VERSIONS, RETRY_S_MAX, RETRY_S_MIN, Cluster
 from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, describe_error
 from pipeline_broker.client.link import Link
@@ -22,7 +23,6 @@ from pipeline_broker.client.produce_requests import Answers, ProducerOptions, se
 from pipeline_broker.client.topology import Topology
 from pipeline_broker.client.transaction import Transaction
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import RETRIABLE, ErrorCode
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 __all__ = ["Delivered", "Producer", "producing"]

@@ -13,7 +13,8 @@ from typing import Any
 
 import attrs
 
-from pipeline_broker.records.batch import Buffer, NewRecord
+from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.records.batch import NewRecord
 from pipeline_broker.records.record import Record
 
 __all__ = ["InputRecord", "RecordFormError", "read_record", "record_object"]

@@ -9,8 +9,8 @@ import re
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.client.record_json import InputRecord, RecordFormError, read_record
-from pipeline_broker.records.batch import Buffer
 
 __all__ = ["LINE_BYTES_MAX", "LineForm", "LineSplitter", "unescape"]
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import trio
 
+from pipeline_broker.base.first_cause import first_cause
 from pipeline_broker.client.errors import ClientError
-from pipeline_broker.first_cause import first_cause
 
 __all__ = ["run_client"]
 

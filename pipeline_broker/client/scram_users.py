@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import BrokerRefused, ClientError, check
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramMechanism, salted_password
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator
 
 import trio
 
-from pipeline_broker.client.connection import Buffer, Connection, connect
+from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.client.connection import Connection, connect
 from pipeline_broker.client.dialogue import Dialogue, refuse
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.security import ClientSecurity, Conversation

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.errors import NoSuchPartition, NoSuchTopic, check
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.metadata import MetadataResponse
 from pipeline_broker.wire.primitives import UUID_ZERO
 from pipeline_broker.wire.uuid_text import uuid_text

@@ -10,12 +10,12 @@ from typing import Any
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import ClientError, NoSuchPartition, NoSuchTransaction, check, check_topic
 from pipeline_broker.client.topology import TopicPartition, Topology, partition_words
 from pipeline_broker.client.transaction_state import TRANSACTION, TransactionDescription
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.client.errors import ClientError
-from pipeline_broker.records.batch import APPEND_TIME_BIT, CHECKED_FROM, BatchHeader, Buffer, iterate_batches
+from pipeline_broker.records.batch import APPEND_TIME_BIT, CHECKED_FROM, BatchHeader, iterate_batches
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.control_batch import ABORT, control_type
 from pipeline_broker.records.errors import RecordError

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline_broker.base.duration import milliseconds
 from pipeline_broker.commands.duration import Duration
 from pipeline_broker.commands.load import Address
 from pipeline_broker.commands.settings_options import commits_in_flight_option
-from pipeline_broker.config.duration import milliseconds
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.modes import COMPARED_MODES, KAFKA_MODES, OTHER_BROKER
 from pipeline_broker.measure.experiment.plan import PROFILES, ROUNDS_MAX, Request

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pipeline_broker.config.duration import MS_PER_UNIT, milliseconds
+from pipeline_broker.base.duration import MS_PER_UNIT, milliseconds
 
 __all__ = ["Duration"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from pipeline_broker.config.duration import BY_DURATION, iso_milliseconds
+from pipeline_broker.base.duration import BY_DURATION, iso_milliseconds
 from pipeline_broker.config.properties import ConfigError
 
 __all__ = ["check_group_settings"]

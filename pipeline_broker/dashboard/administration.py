@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.group_views import committed_offsets
 from pipeline_broker.dashboard.wishes import RequestError, number, optional_number, optional_text, text, texts
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.murmur2 import partition_of
 from pipeline_broker.security.acl import AclOperation, PatternType, PermissionType, ResourceType
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.describe_client_quotas import DescribeClientQuotasRequest
 from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest

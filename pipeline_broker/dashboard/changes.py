@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import trio
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.dashboard import groups_view, refusals_view
 from pipeline_broker.dashboard.administration import CHANGES, QUESTIONS, ROWS_MAX, refusal_in
@@ -20,7 +21,6 @@ from pipeline_broker.faults.names import FaultError
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, json_answer, json_or_not_found, refusal
 from pipeline_broker.web.turns import in_turns
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["Asker", "Changes"]
 

@@ -6,11 +6,11 @@ import errno
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.faults.commands import describe_rule
 from pipeline_broker.faults.effects import STAGES, Delay, Drop, Pause
 from pipeline_broker.faults.names import COORDINATORS
 from pipeline_broker.faults.rule import OPERATIONS, DiskCondition
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.base.lag import add_lag
 from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, first_few
 from pipeline_broker.broker.group_views import (
     GroupView,
@@ -27,7 +28,6 @@ from pipeline_broker.broker.group_views import (
 )
 from pipeline_broker.dashboard.origins import cut_name
 from pipeline_broker.dashboard.wishes import RequestError, optional_number, text
-from pipeline_broker.lag import add_lag
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.read_result import ColdRead
 from pipeline_broker.state.groups.group import GroupType

@@ -13,11 +13,11 @@ from typing import Any
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.base.steps import Steps
 from pipeline_broker.dashboard.record_filter import RecordFilter
 from pipeline_broker.dashboard.record_view import Show, record_view
 from pipeline_broker.log.archive.pace import Pace
-from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.records.batch import BatchHeader, iterate_batches
 from pipeline_broker.records.errors import BatchTooLarge, RecordError

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from pipeline_broker.first_cause import first_cause
+from pipeline_broker.base.first_cause import first_cause
 
 __all__ = ["BrokerThread", "ThreadEndedError"]
 

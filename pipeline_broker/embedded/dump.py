@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.base.lag import total_lag
 from pipeline_broker.embedded.shown import Group, Record
-from pipeline_broker.lag import total_lag
 from pipeline_broker.traces.spans import wall_clock_offset_ns
 
 if TYPE_CHECKING:

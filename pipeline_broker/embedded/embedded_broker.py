@@ -6,6 +6,7 @@ import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.properties import property_text
 from pipeline_broker.embedded import groups, topics
 from pipeline_broker.embedded.contents import Headers, encoded, encoded_headers
@@ -19,7 +20,6 @@ from pipeline_broker.embedded.record_reader import RecordReader
 from pipeline_broker.embedded.settings import SettingValue
 from pipeline_broker.embedded.shown import Group, Record, Snapshot, decoded
 from pipeline_broker.records.batch import NewRecord
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["EmbeddedBroker"]
 

@@ -1,6 +1,6 @@
 """Errors of an embedded broker, with one-line messages that say what to do."""
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 
 __all__ = ["EmbeddedBrokerError", "RefusedError", "WaitTimeoutError"]
 

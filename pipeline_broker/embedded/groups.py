@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.group_views import (
     GroupView,
     MemberView,
@@ -18,7 +19,6 @@ from pipeline_broker.embedded.calls import ask
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.shown import Group, Member
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["delete_groups", "describe_groups", "expire_member", "lags", "offsets"]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.embedded.calls import ask
 from pipeline_broker.embedded.errors import RefusedError
 from pipeline_broker.embedded.life import Running
@@ -14,7 +15,6 @@ from pipeline_broker.embedded.shown import Record
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.murmur2 import partition_of
 from pipeline_broker.state.metadata_records import Topic
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["create_topic", "delete_topic", "produce"]
 

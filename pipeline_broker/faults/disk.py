@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.faults.effects import Crash, DiskError
 from pipeline_broker.faults.rule import DiskCondition
 from pipeline_broker.faults.thread_rules import ThreadRules
 from pipeline_broker.files.errors import SyncError
 from pipeline_broker.files.file_system import File, write_all
-from pipeline_broker.log.journal.entry import Buffer
 
 __all__ = ["DiskFaults"]
 

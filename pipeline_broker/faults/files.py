@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.file_system import File, FileSystem, Lock
-from pipeline_broker.log.journal.entry import Buffer
 
 if TYPE_CHECKING:
     from pipeline_broker.faults.disk import DiskFaults

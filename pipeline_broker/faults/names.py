@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 
 __all__ = ["COORDINATORS", "FaultError", "api_keys", "choice", "error_code", "system_error"]

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pipeline_broker.config.duration import milliseconds
+from pipeline_broker.base.duration import milliseconds
 from pipeline_broker.faults.effects import (
     COMMIT,
     CorruptCrc,

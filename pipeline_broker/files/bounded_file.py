@@ -10,8 +10,8 @@ import os
 import stat
 from pathlib import Path
 
+from pipeline_broker.base.owner_only import FILE_MODE
 from pipeline_broker.files.errors import UnfitFileError
-from pipeline_broker.owner_only import FILE_MODE
 
 __all__ = ["open_regular", "read_bounded"]
 

@@ -16,12 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
+from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.base.owner_only import DIRECTORY_MODE, FILE_MODE
 from pipeline_broker.files.bounded_file import open_regular
 from pipeline_broker.files.confined import ConfinedDirectories
 from pipeline_broker.files.errors import DirectoryLocked, SyncError
-from pipeline_broker.owner_only import DIRECTORY_MODE, FILE_MODE
-
-Buffer = bytes | bytearray | memoryview
 
 fcntl: ModuleType | None
 try:

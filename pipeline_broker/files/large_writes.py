@@ -8,7 +8,8 @@ already, because its space is reused, `write_all` is cheaper.
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipeline_broker.files.file_system import BLOCK_BYTES, Buffer, File, write_all
+from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.files.file_system import BLOCK_BYTES, File, write_all
 from pipeline_broker.files.parts import cut_parts
 
 __all__ = ["LARGE_WRITE_BYTES_MIN", "LargeWriter"]

@@ -9,8 +9,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.errors import DirectoryLocked
-from pipeline_broker.files.file_system import PARTS_MAX, Buffer, File, Lock
+from pipeline_broker.files.file_system import PARTS_MAX, File, Lock
 
 __all__ = ["NO_FILE", "MemoryFiles", "MemoryLock"]
 

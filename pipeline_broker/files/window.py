@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline_broker.files.file_system import Buffer, ReadableFile
+from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.files.file_system import ReadableFile
 
 __all__ = ["Window"]
 

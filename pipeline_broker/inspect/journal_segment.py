@@ -6,8 +6,9 @@ import enum
 import os
 from pathlib import Path
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.errors import reason_of
-from pipeline_broker.files.file_system import Buffer, FileSystem, ReadableFile
+from pipeline_broker.files.file_system import FileSystem, ReadableFile
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE, MAGIC_BYTES, seems_of_segment

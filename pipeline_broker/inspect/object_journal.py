@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-from pipeline_broker.files.file_system import Buffer, FileSystem
+from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.entry_check import EntryCheck
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage, Finding, GenerationFound, Leftover, SlotFound, Superseded

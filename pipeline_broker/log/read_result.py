@@ -5,7 +5,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import attrs
 
-from pipeline_broker.files.file_system import Buffer
+from pipeline_broker.base.buffer import Buffer
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from pipeline_broker.first_cause import first_cause
+from pipeline_broker.base.first_cause import first_cause
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from pipeline_broker import owner_only
+from pipeline_broker.base import owner_only
 from pipeline_broker.telemetry.broker_loggers import logs_requests
 from stages.mute import MuteReason
 

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import attrs
 import trio
 
+from pipeline_broker.base.first_cause import first_cause
+from pipeline_broker.base.owner_only import is_open_to_others
 from pipeline_broker.broker.ports import wall_clock_ms
 from pipeline_broker.broker.topic_policies import flush_rules_of
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.files.errors import FencedError
 from pipeline_broker.files.file_system import SystemFileSystem
-from pipeline_broker.first_cause import first_cause
 from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
@@ -34,7 +35,6 @@ from pipeline_broker.node.observers import Observers, ObserversUnavailableError
 from pipeline_broker.node.options import ServeOptions, StartBlockedError, StartError
 from pipeline_broker.node.surroundings import BrokerWiring
 from pipeline_broker.node.timelines import Timelines
-from pipeline_broker.owner_only import is_open_to_others
 from stages.committer import CommitFailedError
 from stages.socket_server import SocketServer
 

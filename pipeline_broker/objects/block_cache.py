@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from pipeline_broker.files.file_system import Buffer
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.objects.store import ObjectStore
 
 __all__ = ["BLOCK_BYTES", "BlockCache"]

@@ -17,7 +17,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from pipeline_broker.files.file_system import Buffer
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.objects.store import (
     DELETE_MAX,
     LIST_MAX,

@@ -26,8 +26,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.errors import DirectoryLocked, SyncError, UnfitFileError, with_remedy
-from pipeline_broker.files.file_system import Buffer, File, FileSystem, Lock, write_all
+from pipeline_broker.files.file_system import File, FileSystem, Lock, write_all
 from pipeline_broker.objects.store import (
     DELETE_MAX,
     LIST_MAX,

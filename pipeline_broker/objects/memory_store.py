@@ -4,7 +4,7 @@ import bisect
 import threading
 from collections.abc import Sequence
 
-from pipeline_broker.files.file_system import Buffer
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.objects.store import (
     DELETE_MAX,
     LIST_MAX,

@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from pipeline_broker.files.file_system import Buffer
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.objects.store import (
     Changed,
     Exists,

@@ -22,7 +22,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipeline_broker.files.file_system import Buffer
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.records.checksum import crc32c
 
 __all__ = [

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby, islice
 from typing import NamedTuple, TypeVar
 
-from pipeline_broker.files.file_system import Buffer
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.objects.fenced_log import BrokenLogError, Place, slot_name
 from pipeline_broker.objects.slot import DamagedSlotError, SlotHeader, SlotIndex, read_index, read_slot, tail_size
 from pipeline_broker.objects.store import Missing, ObjectStore, Part

@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Sequence
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.errors import FencedError
-from pipeline_broker.files.file_system import Buffer
 from pipeline_broker.objects.fenced_log import Place, Writer, slot_name
 from pipeline_broker.objects.slot import SlotHeader, SlotKind
 from pipeline_broker.objects.store import Exists, ObjectStore

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from pipeline_broker.base.addresses import normal_address
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 
 __all__ = [
     "CLIENT_ID",

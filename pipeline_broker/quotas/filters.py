@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.quotas.entities import CLIENT_ID, IP, USER, Entity, QuotaError
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["Component", "Match", "check_components", "matches"]
 

@@ -10,12 +10,11 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.compression import compress
 from pipeline_broker.records.errors import CorruptRecord, NotOneBatch, OldMagic, RecordError
 from pipeline_broker.records.varint import SHORT_VARINTS, varint
-
-Buffer = bytes | bytearray | memoryview
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size

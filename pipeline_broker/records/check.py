@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.records import record_walk
 from pipeline_broker.records.batch import (
     APPEND_TIME_BIT,
@@ -49,8 +50,6 @@ from pipeline_broker.records.errors import (
 from pipeline_broker.records.recompression import Target, recompressed
 from pipeline_broker.records.record import records_in
 from pipeline_broker.records.record_walk import HEADERS_MAX, NOT_WALKED, UNLIMITED, walk
-
-Buffer = bytes | bytearray | memoryview
 
 NO_TIMESTAMP: Final = -1
 TIMESTAMP_MAX: Final = UNLIMITED

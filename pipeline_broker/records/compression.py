@@ -10,9 +10,8 @@ from typing import Final
 
 import cramjam
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.records.errors import UnknownCompression
-
-Buffer = bytes | bytearray | memoryview
 
 
 class Compression(IntEnum):

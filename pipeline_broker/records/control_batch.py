@@ -11,7 +11,8 @@ import struct
 
 import attrs
 
-from pipeline_broker.records.batch import BatchHeader, Buffer, NewRecord, build_batch
+from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.records.batch import BatchHeader, NewRecord, build_batch
 from pipeline_broker.records.errors import InvalidRecord
 from pipeline_broker.records.record import Record, iterate_records
 

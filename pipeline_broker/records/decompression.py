@@ -16,10 +16,9 @@ from typing import Final
 
 import cramjam
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.records.compression import XERIAL_HEADER_SIZE, XERIAL_MAGIC, Compression
 from pipeline_broker.records.errors import BatchTooLarge, InvalidRecord, UnknownCompression, UnreadableCompression
-
-Buffer = bytes | bytearray | memoryview
 
 # Large enough for any honest batch of the default max.message.bytes, and small enough to make a decompression bomb
 # harmless: the walk over that many tiny records must not delay other clients for long.

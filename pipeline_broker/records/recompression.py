@@ -6,13 +6,12 @@ timestamp becomes the base, and flags that only a broker sets are cleared.
 
 from typing import NamedTuple
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.records.batch import APPEND_TIME_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader, assembled
 from pipeline_broker.records.compression import Compression, compress
 from pipeline_broker.records.decompression import decompress
 from pipeline_broker.records.errors import BatchTooLarge, RecordListTooLarge
 from pipeline_broker.records.record_places import append_shifted, record_places
-
-Buffer = bytes | bytearray | memoryview
 
 _KEPT = APPEND_TIME_BIT | TRANSACTIONAL_BIT
 

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.records.batch import APPEND_TIME_BIT, HEADER_SIZE, BatchHeader, read_header
 from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX, decompress_stored
 from pipeline_broker.records.errors import InvalidRecord
 from pipeline_broker.records.record_places import record_places
 from pipeline_broker.records.varint import read_varint, read_varlong
-
-Buffer = bytes | bytearray | memoryview
 
 _SEQUENCE_MODULUS = 1 << 31
 

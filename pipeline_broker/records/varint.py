@@ -2,9 +2,8 @@
 
 from typing import Final
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.records.errors import InvalidRecord
-
-Buffer = bytes | bytearray | memoryview
 
 VARINT_BYTES_MAX: Final = 5
 VARLONG_BYTES_MAX: Final = 10

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode, KafkaError
 from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism, salted_password
 from pipeline_broker.state.decisions import Decisions
@@ -34,7 +35,6 @@ from pipeline_broker.state.metadata_records import (
     text_subject_of,
 )
 from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
-from pipeline_broker.wire.error import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
@@ -40,7 +41,6 @@ from pipeline_broker.state.metadata_records import (
     subject_of,
 )
 from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
-from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
     from pipeline_broker.security.delegation_tokens import DelegationTokens

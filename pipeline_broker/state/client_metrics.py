@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode, KafkaError
 from pipeline_broker.base.patterns import MATCH_WORK_MAX, Pattern
 from pipeline_broker.config.properties import ConfigError, Settings
 from pipeline_broker.config.resolution import BrokerSettings
 from pipeline_broker.config.resources import CLIENT_METRICS, RESOURCE_KINDS, parse_client_patterns
 from pipeline_broker.state.cluster import ClusterState
-from pipeline_broker.wire.error import ErrorCode, KafkaError
 
 __all__ = ["CLIENTS_MAX", "ClientMetrics", "Subscription", "TelemetryError"]
 

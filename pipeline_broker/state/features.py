@@ -13,6 +13,7 @@ from collections.abc import Container, Iterable, Mapping
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode, KafkaError
 from pipeline_broker.state.decisions import Decisions
 from pipeline_broker.state.metadata_records import (
     INT64_MAX,
@@ -26,7 +27,6 @@ from pipeline_broker.state.metadata_records import (
     text_subject_of,
 )
 from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
-from pipeline_broker.wire.error import ErrorCode, KafkaError
 from pipeline_broker.wire.registry import ApiKey
 
 __all__ = [

@@ -15,9 +15,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.topic_rules import NAME_LENGTH_MAX
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = [
     "PARTITIONS_MAX",

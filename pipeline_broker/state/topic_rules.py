@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pipeline_broker.wire.error import ErrorCode, KafkaError
+from pipeline_broker.base.error_code import ErrorCode, KafkaError
 
 __all__ = [
     "PARTITIONS_MAX",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, ValuesView
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.decisions import Decisions
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.internal_topics import METADATA_TOPIC
@@ -29,7 +30,6 @@ from pipeline_broker.state.topic_rules import (
     check_replication_factor,
     collision_key,
 )
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["NewTopic", "TopicCatalogue", "TopicChange", "duplicates"]
 

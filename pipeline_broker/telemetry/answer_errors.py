@@ -10,7 +10,7 @@ from collections import Counter
 from functools import cache
 from typing import Any, NamedTuple
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.schema import fields_of, resolve
 
 __all__ = ["count_errors", "error_name", "errors_of"]

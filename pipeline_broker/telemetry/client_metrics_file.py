@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline_broker import owner_only
+from pipeline_broker.base import owner_only
 from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.records.decompression import decompress
 from pipeline_broker.telemetry.pushed_metrics import read_metrics

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Protocol
 
+from pipeline_broker.base.lag import total_lag
 from pipeline_broker.base.steps import Steps
-from pipeline_broker.lag import total_lag
 from pipeline_broker.telemetry.exposition import Families, Labels, Sample, gauge
 
 __all__ = ["PARTITIONS_MAX", "GroupOffsets", "group_families"]

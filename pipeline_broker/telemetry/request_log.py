@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from pipeline_broker import owner_only
+from pipeline_broker.base import owner_only
 from pipeline_broker.telemetry.request_log_lines import line_of
 from stages.request import NOT_SET
 from stages.timeline import Timeline, now_ns

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter, sub
 from typing import TYPE_CHECKING, Any
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.steps import Steps
 from pipeline_broker.telemetry.answer_errors import count_errors
 from pipeline_broker.telemetry.exposition import Families, Family, Sample, counter, summary_samples
@@ -31,7 +32,6 @@ from pipeline_broker.telemetry.moving_average import MovingAverage
 from pipeline_broker.telemetry.request_series import BODY_BYTES, COLUMNS, THROTTLE, RequestSeries
 from pipeline_broker.telemetry.sampled_rows import Row
 from pipeline_broker.traces.stage_durations import STAGES
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 from stages.mode import Batching, Mode
 from stages.request import Send

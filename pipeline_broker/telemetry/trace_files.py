@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from pipeline_broker import owner_only
+from pipeline_broker.base import owner_only
 from pipeline_broker.traces.broker_tables import APPENDS, COMMITS, MUTES, QUEUES, REQUESTS, STORE
 from pipeline_broker.traces.request_rows import RequestRows
 from pipeline_broker.traces.ring_file import Table

@@ -10,16 +10,10 @@ from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any, TypeAlias, TypeVar, cast
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.wire.decoding import DecoderWriter
 from pipeline_broker.wire.encoding import EncoderWriter
-from pipeline_broker.wire.primitives import (
-    LARGE_BYTES,
-    Buffer,
-    DecodeError,
-    EncodeError,
-    NotUtf8Error,
-    ResponseTooLargeError,
-)
+from pipeline_broker.wire.primitives import LARGE_BYTES, DecodeError, EncodeError, NotUtf8Error, ResponseTooLargeError
 from pipeline_broker.wire.schema import Schema, parse_versions
 
 __all__ = [

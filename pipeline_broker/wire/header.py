@@ -11,14 +11,8 @@ from typing import Final
 
 import attrs
 
-from pipeline_broker.wire.primitives import (
-    STRING_SIZE_MAX,
-    Buffer,
-    DecodeError,
-    EncodeError,
-    bad_length,
-    skip_tags,
-)
+from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.wire.primitives import STRING_SIZE_MAX, DecodeError, EncodeError, bad_length, skip_tags
 from pipeline_broker.wire.registry import FLEXIBLE_FROM, ApiKey
 from pipeline_broker.wire.text import text_of
 

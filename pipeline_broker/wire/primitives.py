@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
+from pipeline_broker.base.buffer import Buffer
 
 STRING_SIZE_MAX: Final = 0x7FFF
 """The longest string. Kafka enforces it for both encodings, although a compact length could exceed it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.consumer import Position, Reader
 from pipeline_broker.client.errors import BrokerRefused, NoSuchTopic, check
@@ -14,7 +15,6 @@ from pipeline_broker.client.transaction import Transaction
 from pipeline_broker.client.transaction_state import ProducerIdentity
 from pipeline_broker.client.visible import VisibleBatch
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pyspark_pipeline_broker.sink.commit_plan import LedgerEntry
 

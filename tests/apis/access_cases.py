@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.security.acl import (
     CLUSTER_NAME,
@@ -11,7 +12,6 @@ from pipeline_broker.security.acl import (
     PermissionType,
     ResourceType,
 )
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import ApiKey, message_classes
 
 TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

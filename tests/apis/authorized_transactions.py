@@ -1,8 +1,8 @@
 """Requests of transactions for the table of rights; see authorized_requests."""
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.security.acl import ResourceType
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import ApiKey
 from tests.apis.authorized_requests import CLUSTER_REFUSED, Op, case, cluster, group, inner, rule, topic
 

@@ -5,7 +5,7 @@ Expected values of the latter are those of Apache Kafka 4.3.1.
 
 import pytest
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest

@@ -7,12 +7,12 @@ import pytest
 
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.apis.steps import ELEMENT_COST
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import (
     ResourceType,
 )
 from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.security.refusals import Refusals
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchReplicaState
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from stages.request import PARKED, TURN_COST, Unfinished

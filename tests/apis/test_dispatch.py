@@ -6,9 +6,9 @@ import pytest
 
 from pipeline_broker.apis.dispatch import LEASE_RUN_OUT, Dispatcher
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import encode
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest
 from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest

@@ -3,8 +3,8 @@
 import pytest
 
 from pipeline_broker.apis.dispatch import refusal_by_api
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.codec import decode, encode
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import message_classes
 from tests.apis.desk import Desk
 from tests.bad_input.raw_client import each_served_version

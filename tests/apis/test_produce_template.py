@@ -4,13 +4,13 @@ import pytest
 
 from pipeline_broker.apis import produce_template
 from pipeline_broker.apis.produce_template import FLEXIBLE_FROM, ZSTD_FROM
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records import record_walk
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression
 from pipeline_broker.security.acl import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
 from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.wire.codec import encode
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest

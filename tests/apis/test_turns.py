@@ -8,9 +8,9 @@ from pipeline_broker.apis import dispatch
 from pipeline_broker.apis.call import REQUEST_COST_MAX, Call
 from pipeline_broker.apis.cluster import describe_cluster
 from pipeline_broker.apis.steps import TURNS_WITHOUT_PLACE, in_steps, paced
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import LARGE_REQUESTS_MAX
 from pipeline_broker.wire import codec, decoding, encoding
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest

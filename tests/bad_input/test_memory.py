@@ -6,12 +6,12 @@ import time
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression, compress
 from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record_walk import RECORD_HEADERS_MAX
 from pipeline_broker.records.varint import write_varint
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.primitives import ELEMENTS_MAX, LARGE_BYTES, write_uvarint
 from pipeline_broker.wire.registry import ApiKey

@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.checksum import crc32c
-from pipeline_broker.wire.error import ErrorCode
 from tests.bad_input.raw_client import batch_of, fetch_request, produce_answers, produce_request
 from tests.tables import each_row
 

@@ -9,7 +9,7 @@ import struct
 import attrs
 import pytest
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.bad_input.conftest import PRODUCE_VERSION, TOPIC

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.duration import iso_milliseconds
 from pipeline_broker.base.numbers import INT32, INT64, decimal_number, whole_number
-from pipeline_broker.config.duration import iso_milliseconds
 
 
 @given(st.integers(*INT64))

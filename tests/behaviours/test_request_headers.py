@@ -11,8 +11,8 @@ import trio
 from trio.testing import MockClock
 
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.codec import decode
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.registry import ApiKey
 from stages.mode import MODES

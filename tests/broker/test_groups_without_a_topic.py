@@ -1,8 +1,8 @@
 """Changes of groups while `__consumer_offsets` does not exist."""
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.state.groups.consumer.messages import HeartbeatRequest
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import Send
 from tests.apis.desk import Desk

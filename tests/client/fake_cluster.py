@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import iterate_batches, read_header, restamped
 from pipeline_broker.wire.codec import decode, encode
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_request_header, response_header
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsResponse
 from pipeline_broker.wire.messages.data.fetch import FetchResponse

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.base.first_cause import first_cause
 from pipeline_broker.client.acls import create_acls, delete_acls
 from pipeline_broker.client.answers import answer_to, answers_to
 from pipeline_broker.client.cluster import connected
@@ -16,7 +18,6 @@ from pipeline_broker.client.record_deletion import delete_records, plan_deletion
 from pipeline_broker.client.scram_users import delete_credentials, list_users
 from pipeline_broker.client.topics import add_partitions, create_topic, delete_topic
 from pipeline_broker.client.transactions import abort_transaction, describe_transaction, producers_of
-from pipeline_broker.first_cause import first_cause
 from pipeline_broker.security.acl import (
     AclBinding,
     AclFilter,
@@ -26,7 +27,6 @@ from pipeline_broker.security.acl import (
     ResourceType,
 )
 from pipeline_broker.security.scram import SCRAM_MECHANISMS
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsResponse
 from pipeline_broker.wire.messages.transactions.describe_producers import DescribeProducersResponse
 from pipeline_broker.wire.messages.transactions.describe_transactions import DescribeTransactionsResponse

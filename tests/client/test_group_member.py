@@ -4,10 +4,10 @@ import pytest
 import trio
 import trio.testing
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.cluster import connected
 from pipeline_broker.client.errors import BrokerRefused
 from pipeline_broker.client.group_member import HEARTBEAT_S, GroupMember
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatResponse
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupResponse
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitResponse

@@ -7,6 +7,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client import cluster as cluster_module
 from pipeline_broker.client import producer as producer_module
 from pipeline_broker.client.cluster import connected
@@ -15,7 +16,6 @@ from pipeline_broker.client.produce_requests import ProducerOptions
 from pipeline_broker.client.producer import producing
 from pipeline_broker.records.batch import NewRecord, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.wire.error import ErrorCode
 from tests.client.fake_cluster import TOPIC, FakeCluster, HangUp, serving
 
 TIMEOUT_S = 30.0

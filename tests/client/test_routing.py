@@ -5,6 +5,7 @@ import functools
 import pytest
 import trio
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client import producer as producer_module
 from pipeline_broker.client.cluster import connected
 from pipeline_broker.client.consumer import Position, Reader
@@ -14,7 +15,6 @@ from pipeline_broker.client.offsets import BEGINNING, bounds_of, offsets_at
 from pipeline_broker.client.produce_requests import ProducerOptions
 from pipeline_broker.client.producer import producing
 from pipeline_broker.records.batch import NewRecord
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import ApiKey
 from tests.client.fake_cluster import TOPIC, FakeCluster, HangUp, serving
 

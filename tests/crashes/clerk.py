@@ -3,9 +3,9 @@
 Rules of this file: as in `producers.py`; an intent is noted before its request is sent.
 """
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest

@@ -4,9 +4,9 @@ Rules of this file: an intent is noted before its request is sent, an acknowledg
 an answer is an AssertionError, a connection that ends a ConnectionError.
 """
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from tests.crashes.kept import NUMBER_HEADER, Found, Held

@@ -3,7 +3,7 @@
 Rules of this file: it asks again while the group says so, and takes every other error for a failure.
 """
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest

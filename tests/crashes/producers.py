@@ -13,8 +13,8 @@ import time
 import confluent_kafka
 
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from pipeline_broker.wire.registry import ApiKey

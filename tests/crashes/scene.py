@@ -8,7 +8,7 @@ import contextlib
 import random
 import threading
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from tests.crashes.broker_under_test import BrokerUnderTest
 from tests.crashes.clerk import PARTITIONS_DEFAULT, Clerk, Reader, create_by_asking
 from tests.crashes.history import History, violations

@@ -4,9 +4,9 @@ Rules of this file: a client's `drive` is that of `producers.py`; what a client 
 History. A partition has one writer. What the reader sees counts as acknowledged: it was visible, so it must stay.
 """
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from tests.crashes.clerk import Clerk

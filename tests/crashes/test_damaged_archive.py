@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from tests.crashes.broker_under_test import BrokerUnderTest, StartFailed
 from tests.crashes.deeds import SETTINGS, Deeds
 from tests.crashes.kept_client import start_of

@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from pipeline_broker.apis.dispatch import Dispatcher
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import PRODUCERS_CHECK_INTERVAL_MS, Broker
 from pipeline_broker.broker.ports import Ports
 from pipeline_broker.config.settings import load_settings
@@ -18,7 +19,6 @@ from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import decode, encode
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest

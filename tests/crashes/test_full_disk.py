@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.crashes.clerk import Reader, create_by_asking
 from tests.crashes.lengths import drawn

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from tests.crashes.broker_under_test import END_SECONDS_MAX, StartFailed
 from tests.crashes.lengths import drawn
 from tests.crashes.producers import answers_of, produce_request

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.node.admin_socket import ask
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from tests.crashes.kept import COMPACTED, RETAINED, KeptPartition
 from tests.crashes.kept_client import read_held, write

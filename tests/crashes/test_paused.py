@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest
 from tests.crashes.lengths import AT_LENGTH, drawn
 from tests.crashes.member import commit_as_member, joined_group

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from pipeline_broker.apis.data.produce import ADMIN_CLIENT_ID
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest

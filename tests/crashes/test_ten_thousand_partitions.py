@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from tests.conftest import READY_SECONDS_MAX
 from tests.crashes.kept import KeptPartition

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, seed, settings
 
 from pipeline_broker.apis.registry import SERVED
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.data_requests import Ask
 from tests.differential.masks import differences, masked

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import CHECKED_FROM, NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.compression import Compression
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest

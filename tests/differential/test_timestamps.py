@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.data_requests import NOW_MS, ask

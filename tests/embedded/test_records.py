@@ -3,10 +3,10 @@
 import pytest
 
 from pipeline_broker import EmbeddedBroker
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.murmur2 import partition_of
-from pipeline_broker.wire.error import ErrorCode
 from tests import transactional_batches
 
 

@@ -4,10 +4,10 @@ import attrs
 import pytest
 import trio
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.faults.effects import CorruptCrc, Delay, Error
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.records.batch import MAGIC_END
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsResponse
 from tests.faults.in_memory import LIMITS, error_of, fetch, list_groups, produce, run, serving
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.faults.names import FaultError
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest

@@ -2,10 +2,10 @@
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.faults import effects
 from pipeline_broker.faults.effects import DiskError, Error, Pause
 from pipeline_broker.faults.names import COORDINATORS, FaultError, api_keys, error_code, system_error
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 
 

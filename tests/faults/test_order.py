@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from stages.request_channel import RequestQueue
 from stages.testing.order_checks import OrderViolationError, WatchedApplication, watched_response_order
 from stages.testing.schedules import Schedule, ScheduleCount

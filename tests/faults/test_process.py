@@ -7,9 +7,9 @@ import time
 import pytest
 from click.testing import CliRunner
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.cli import main
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest

@@ -15,10 +15,10 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.errors import DirectoryLocked, SyncError
 from pipeline_broker.files.file_system import BLOCK_BYTES, PARTS_MAX, File, Lock
 from pipeline_broker.files.memory_files import MemoryLock
-from pipeline_broker.log.journal.entry import Buffer
 
 SECTOR_SIZES = (512, 4096)
 

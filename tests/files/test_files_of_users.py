@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pipeline_broker import owner_only
+from pipeline_broker.base import owner_only
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.sources import read_settings_file
 from pipeline_broker.faults.names import FaultError

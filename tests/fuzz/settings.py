@@ -17,12 +17,12 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from pipeline_broker.apis.share.share_reading import start_offset
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.security.principal_mapping import PrincipalMapping
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest

@@ -18,8 +18,8 @@ from contextlib import suppress
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from tests.bad_input.raw_client import answer_of, frame_of, produce_answers, produce_request
 from tests.waiting import wait_readable
 

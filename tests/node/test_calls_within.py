@@ -7,8 +7,8 @@ import trio
 import trio.testing
 
 from pipeline_broker.apis.call import Session
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.node.calls_within import Caller, CallFailedError
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from stages.request import NO_OP, Parked, Pending, Send, Waiting, go_on
 from tests.apis.desk import Desk

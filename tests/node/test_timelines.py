@@ -12,6 +12,7 @@ import trio
 import trio.testing
 from click.testing import CliRunner
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.ports import Ports
 from pipeline_broker.cli import main
 from pipeline_broker.config.broker_config import BrokerConfig
@@ -21,7 +22,6 @@ from pipeline_broker.node.timelines import END_SECONDS_MAX, PUBLISH_SECONDS, Tim
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.telemetry.timelines_topic import RETENTION_BYTES, TIMELINES_TOPIC, timelines_configs
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.quotas.entities import QuotaError, altered, entity_of, normal_ip
-from pipeline_broker.wire.error import ErrorCode
 
 USER_A = entity_of([("user", "a")])
 IP = entity_of([("ip", "10.0.0.1")])

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.quotas.entities import QuotaError, entity_of
 from pipeline_broker.quotas.filters import Component, Match, check_components, matches
-from pipeline_broker.wire.error import ErrorCode
 
 TYPES = ["user", "client-id", "ip"]
 NAMES = st.sampled_from(["a", "b", None])

@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.check import DEFAULT_RULES, BatchCheck, LongBatchError, check_batch
 from pipeline_broker.records.compression import Compression
 from pipeline_broker.records.decompression import (
@@ -17,7 +18,6 @@ from pipeline_broker.records.decompression import (
 )
 from pipeline_broker.records.errors import BatchTooLarge, RecordError, UnreadableCompression
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.wire.error import ErrorCode
 from tests.records.frames import (
     BATCH,
     DATA,

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.security.delegation_tokens import (
     RENEWERS_MAX,
@@ -19,7 +20,6 @@ from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramServer, salted
 from pipeline_broker.security.scram_users import ScramUsers, Upsertion
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import RecordType, record_key, record_value
-from pipeline_broker.wire.error import ErrorCode
 from tests.security.scram_client import ScramClient
 
 ANN, BOB, EVE = (KafkaPrincipal("User", name) for name in ("ann", "bob", "eve"))

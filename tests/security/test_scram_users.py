@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramCredential
 from pipeline_broker.security.scram_users import Deletion, Refusal, ScramUsers, Upsertion, read_credential
 from pipeline_broker.state.errors import CorruptStateRecordError
-from pipeline_broker.wire.error import ErrorCode
 
 SHA_256, SHA_512 = SCRAM_MECHANISMS.values()
 DUPLICATE = Refusal(92, "A user credential cannot be altered twice in the same request")

@@ -4,9 +4,9 @@ Rules of this file: a function for each kind of act makes the request from the a
 what an answer may not say is a complaint. An error that a fault of the scenario explains is none.
 """
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest

@@ -11,7 +11,7 @@ from collections import Counter, deque
 import attrs
 import trio
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest

@@ -8,7 +8,7 @@ from collections import deque
 
 import trio
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.simulation.asks import FAILED
 from tests.simulation.scenario import SESSION_MS

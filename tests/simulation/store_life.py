@@ -15,6 +15,7 @@ from pathlib import Path
 
 import trio
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.faults.faulty_store import FaultyStore
 from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.log.archive.objects.archive_log import log_name
@@ -30,7 +31,6 @@ from pipeline_broker.objects.lease_keeper import CLOSE_SECONDS_MAX
 from pipeline_broker.objects.slot import FENCE_SIZE
 from pipeline_broker.objects.store_figures import StoreFigures
 from pipeline_broker.objects.watched_store import WatchedStore
-from pipeline_broker.wire.error import ErrorCode
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.simulation import threads
 from tests.simulation.environment import MILLISECOND

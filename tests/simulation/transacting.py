@@ -10,9 +10,9 @@ from collections import deque
 
 import trio
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.visible import visible_batches
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest

@@ -6,6 +6,7 @@ from itertools import count
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.classic.messages import (
     HeartbeatRequest,
     JoinRequest,
@@ -20,7 +21,6 @@ from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
 from pipeline_broker.state.topics import TopicCatalogue
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.replaying import replay_group
 
 START_MS = 1_700_000_000_000

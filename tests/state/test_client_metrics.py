@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.state import client_metrics
 from pipeline_broker.state.client_metrics import ClientMetrics, TelemetryError
 from pipeline_broker.state.cluster import ClusterState
-from pipeline_broker.wire.error import ErrorCode
 
 ID = b"sixteen bytes id"
 CLIENT = {"client_id": "app-1", "client_software_name": "librdkafka", "client_source_address": "10.0.0.1"}

@@ -2,10 +2,10 @@
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.features import FEATURES, FeatureError, Features, FeatureUpdate, UpgradeType
 from pipeline_broker.state.metadata_records import RecordType, record_key, record_value
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import ApiKey
 
 ALL = frozenset(ApiKey)

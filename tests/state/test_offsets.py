@@ -6,6 +6,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups import commits
 from pipeline_broker.state.groups.administration import DeletedOffset, delete_offsets
@@ -19,7 +20,6 @@ from pipeline_broker.state.groups.offset_expiry import GROUP_COST, OFFSETS_AT_ON
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.offsets import CommittedOffsets
 from pipeline_broker.state.pending_offsets import Holder
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
 from tests.state.replaying import replay_group
 

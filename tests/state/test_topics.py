@@ -7,6 +7,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.errors import CorruptStateRecordError, MisplacedRecordError
 from pipeline_broker.state.internal_topics import METADATA_TOPIC
 from pipeline_broker.state.metadata_records import (
@@ -18,7 +19,6 @@ from pipeline_broker.state.metadata_records import (
 )
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue, duplicates
-from pipeline_broker.wire.error import ErrorCode
 
 ID = bytes(range(16))
 INVALID_NAME = ErrorCode.INVALID_TOPIC_EXCEPTION

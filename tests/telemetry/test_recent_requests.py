@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.telemetry.recent_requests import RecentRequests, RequestNames
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatResponse
 from stages.request import Close, NoOp, Request, Send
 from stages.stamps import now_ns

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import pytest
 
-from pipeline_broker.wire.primitives import Buffer
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.wire.schema import fields_of, parse_versions, resolve
 from tests.wire.generated import MESSAGES, each_message
 

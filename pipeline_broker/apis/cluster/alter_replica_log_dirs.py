@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.codec import encoder
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.registry import ApiKey
 

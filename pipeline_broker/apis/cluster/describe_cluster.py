@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline_broker.apis.authorization import cluster_authorized_operations
 from pipeline_broker.apis.call import Call
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from stages.request import Send
 

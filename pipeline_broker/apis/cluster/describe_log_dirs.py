@@ -9,8 +9,8 @@ from __future__ import annotations
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from stages.request import Parked, Result
 

@@ -6,8 +6,8 @@ import base64
 
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from pipeline_broker.wire.primitives import UUID_ZERO
 from stages.request import Send

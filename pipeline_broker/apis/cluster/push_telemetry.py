@@ -9,10 +9,10 @@ import uuid
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.cluster.get_telemetry_subscriptions import ACCEPTED_CODECS, client_of
 from pipeline_broker.base.byte_budget import OverBudgetError
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.state.client_metrics import TelemetryError
 from pipeline_broker.telemetry.pushed_metrics import MalformedMetricsError
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from stages.request import Parked, Result, Send
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from stages.request import Send
 

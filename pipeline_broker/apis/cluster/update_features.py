@@ -9,9 +9,9 @@ from __future__ import annotations
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.features import FeatureError, FeatureUpdate
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from stages.request import Result
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.quotas.entities import Entity, QuotaError, altered, entity_of
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.changes import Operation
 from pipeline_broker.state.topic_rules import TopicError
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["Alteration", "SettingChange"]
 

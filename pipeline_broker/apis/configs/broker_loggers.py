@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.changes import Operation
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.telemetry.broker_loggers import LEVELS, ROOT
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsResponse
 
 if TYPE_CHECKING:

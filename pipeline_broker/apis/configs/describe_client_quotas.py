@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.quotas.entities import Entity, QuotaError
 from pipeline_broker.quotas.filters import Component, check_components, matches
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,

@@ -17,6 +17,7 @@ from pipeline_broker.apis.configs.described_resources import (
     check_allowed,
 )
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.numbers import INT32, whole_number
 from pipeline_broker.config.resolution import (
     Entry,
@@ -27,7 +28,6 @@ from pipeline_broker.config.resolution import (
 from pipeline_broker.config.resources import RESOURCE_KINDS
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError, check_name
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from stages.request import Send
 

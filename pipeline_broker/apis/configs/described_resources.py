@@ -9,10 +9,10 @@ from __future__ import annotations
 from pipeline_broker.apis.authorization import authorize_cluster, authorize_group, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.resources import CLIENT_METRICS, GROUP
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["BROKER", "BROKER_LOGGER", "CLIENT_METRICS", "GROUP", "RESOURCE_TYPES", "TOPIC", "check_allowed"]
 

@@ -14,9 +14,9 @@ from pipeline_broker.apis.configs.described_resources import (
     RESOURCE_TYPES,
     TOPIC,
 )
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.resources import RESOURCE_KINDS
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,

@@ -21,6 +21,7 @@ from pipeline_broker.apis.configs.broker_loggers import alter_loggers, loggers_t
 from pipeline_broker.apis.configs.described_resources import BROKER, BROKER_LOGGER, TOPIC, check_allowed
 from pipeline_broker.apis.durability import check_durability, warn_of_durability
 from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, pending_changes, wait_for_place
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.numbers import INT32, whole_number
 from pipeline_broker.broker.topic_policies import flush_rules_of
 from pipeline_broker.config.changes import (
@@ -36,7 +37,6 @@ from pipeline_broker.config.resources import CLIENT_METRICS, RESOURCE_KINDS, Res
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.topic_rules import TopicError, check_name
-from pipeline_broker.wire.error import ErrorCode
 from stages.request import Parked, Result
 
 __all__ = ["AlteringApi", "Change"]

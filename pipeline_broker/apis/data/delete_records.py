@@ -11,10 +11,10 @@ from __future__ import annotations
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, commit_changes, pending_changes
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.metadata_log import Change
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from stages.request import Result
 

@@ -21,9 +21,10 @@ from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epo
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.apis.throttling import throttle
+from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.waiting_fetches import Waiting
 from pipeline_broker.log.errors import LogError, OffsetOutOfRange
-from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.log.partition.committed_reads import AbortedView, end_of
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
@@ -31,7 +32,6 @@ from pipeline_broker.log.read_result import ColdRead
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
 from pipeline_broker.state.parked_fetches import Readable
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchLeaderIdAndEpoch, FetchRequest, FetchResponse
 from stages.request import PARKED, Parked, Result, Send, go_on
 

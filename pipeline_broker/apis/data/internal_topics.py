@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.broker.record_readers import reader_of
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.records.batch import BatchHeader, Buffer
+from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.check import RECORD_ERRORS_MAX
 from pipeline_broker.records.errors import BatchTooLarge, InvalidRecord
 from pipeline_broker.records.record import iterate_records

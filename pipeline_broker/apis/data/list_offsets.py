@@ -17,11 +17,11 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps, wait_for_place
 from pipeline_broker.apis.storage_error import storage_error
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.read_result import ColdRead, TimestampedOffset
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from stages.request import Parked, Result
 

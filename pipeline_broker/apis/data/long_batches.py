@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, wait_for_place
-from pipeline_broker.log.journal.entry import Buffer
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.check import BatchCheck, LongBatchError, Rules, as_stored, check_batch, takes_long_to_store
 from stages.request import Parked

@@ -13,8 +13,8 @@ from pipeline_broker.apis.authorization import authorize_cluster, topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

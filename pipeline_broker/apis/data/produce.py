@@ -20,11 +20,11 @@ from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.data.long_batches import check_in_steps
 from pipeline_broker.apis.produce_template import ProduceTemplates
 from pipeline_broker.apis.throttling import throttle
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.records.check import first_header
 from pipeline_broker.records.errors import BatchTooLarge, CorruptFirstHeader, RecordError
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from stages.request import NO_OP, TURN_COST, Close, Final, Pending, Result
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.apis.steps import Stepwise
     from pipeline_broker.apis.transactions.transactional_produce import Admission
-    from pipeline_broker.log.journal.entry import Appended, Buffer, JournalEntry
+    from pipeline_broker.base.buffer import Buffer
+    from pipeline_broker.log.journal.entry import Appended, JournalEntry
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
 

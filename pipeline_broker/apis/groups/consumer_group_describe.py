@@ -11,13 +11,13 @@ from pipeline_broker.apis.authorization import authorize_group, authorized_opera
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.groups.describe_groups import GROUP_COST
 from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.groups.consumer.messages import (
     DescribedConsumerGroup,
     DescribedConsumerMember,
     NamedPartitions,
 )
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeAssignment,
     ConsumerGroupDescribeRequest,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import in_one_commit
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from stages.request import NO_OP, Final, Pending, Result
 

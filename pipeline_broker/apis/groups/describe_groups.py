@@ -8,8 +8,8 @@ from __future__ import annotations
 from pipeline_broker.apis.authorization import authorize_group, authorized_operations
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation, ResourceType
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from stages.request import Result
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic import messages
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from stages.request import Result
 

@@ -7,10 +7,10 @@ import functools
 from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_own_turn
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic.messages import JoinRequest, JoinResult, MemberProtocol
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
 from stages.request import Result, Send
 

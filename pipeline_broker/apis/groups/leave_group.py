@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic.messages import LeaveResult, LeavingMember, LeftMember
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from stages.request import NO_OP, Pending, Result
 

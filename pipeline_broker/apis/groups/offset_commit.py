@@ -20,11 +20,11 @@ from pipeline_broker.apis.offsets_to_commit import (
     partitions_of,
 )
 from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, PreparedOffsets
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import Outcome
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from stages.request import NO_OP, Pending, Result
 

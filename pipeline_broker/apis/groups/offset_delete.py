@@ -9,10 +9,10 @@ from collections.abc import Container
 
 from pipeline_broker.apis.authorization import authorize_group, topics_allowed
 from pipeline_broker.apis.call import Call
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.outcome import Outcome
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from stages.request import Result
 

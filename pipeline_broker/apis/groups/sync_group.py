@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic.messages import SyncRequest, SyncResult
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 from stages.request import Result, Send
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pipeline_broker.apis.call import Envelope, Session
 from pipeline_broker.apis.cluster import api_versions
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.principal import USER, KafkaPrincipal
 from pipeline_broker.security.sasl import AuthenticationFailedError, SaslServer
 from pipeline_broker.wire.codec import DecodeError, decode
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, read_request_header
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

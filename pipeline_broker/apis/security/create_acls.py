@@ -6,6 +6,7 @@ from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.security.acl_messages import has_unknown, kind_of
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import (
     CLUSTER_NAME,
     AclBinding,
@@ -14,7 +15,6 @@ from pipeline_broker.security.acl import (
     PermissionType,
     ResourceType,
 )
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest, CreateAclsResponse
 from stages.request import Close, Result
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pipeline_broker.apis.authorization import authorize
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.security.token_requests import may_ask_for_tokens
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.security.delegation_tokens import TokenError
 from pipeline_broker.security.principal import USER, KafkaPrincipal
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,

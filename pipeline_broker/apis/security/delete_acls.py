@@ -7,9 +7,9 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.security.acl_messages import filter_of, has_unknown
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, commit_changes
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.metadata_log import Change
 from pipeline_broker.security.acl import AclBinding, AclFilter, AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from stages.request import Close, Result
 

@@ -9,8 +9,8 @@ from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.security.acl_messages import filter_of, has_unknown
 from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclBinding, AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from stages.request import Close, Result
 

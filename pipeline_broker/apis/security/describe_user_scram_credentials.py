@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,

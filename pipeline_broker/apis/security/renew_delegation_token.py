@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.security.token_requests import change_expiry
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.messages.security.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline_broker.apis.call import Call
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from stages.request import Send
 

@@ -6,7 +6,7 @@ Before authentication, `apis/security/authentication.py` handles the request.
 from __future__ import annotations
 
 from pipeline_broker.apis.call import Call
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeRequest
 from stages.request import Send
 

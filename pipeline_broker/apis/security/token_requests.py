@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pipeline_broker.apis.call import Call
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.delegation_tokens import TokenError
 from pipeline_broker.security.principal import ANONYMOUS
 from pipeline_broker.state.outcome import Write
-from pipeline_broker.wire.error import ErrorCode
 from stages.request import Result
 
 __all__ = ["change_expiry", "may_ask_for_tokens"]

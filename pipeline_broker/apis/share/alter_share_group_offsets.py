@@ -11,11 +11,11 @@ from pipeline_broker.apis.authorization import authorize_group, authorize_topic
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.share.share_group_changes import UNKNOWN_TEXT, check_empty, commit
 from pipeline_broker.apis.share.share_place import with_share_state_topic
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.share.messages import ShareGroupError
 from pipeline_broker.state.share_coordinator.records import ShareKey
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,

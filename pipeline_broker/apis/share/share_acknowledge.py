@@ -9,11 +9,11 @@ from __future__ import annotations
 from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.share.share_acknowledgements import RENEW_FROM, acknowledge, is_member_id
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.state.share_partitions.share_sessions import EPOCH_FINAL, EPOCH_INITIAL, ShareSessionError
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from stages.request import Pending, Result
 

@@ -16,6 +16,7 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.share.share_acknowledgements import RENEW_FROM, acknowledge
 from pipeline_broker.apis.share.share_fetch_session import refused, session_of
 from pipeline_broker.apis.share.share_reading import ReadBatches, Reading, bytes_wanted, read_partition, start_offset
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.broker.share_partition_manager import ActivePartition
 from pipeline_broker.broker.waiting_fetches import Waiting
@@ -31,7 +32,6 @@ from pipeline_broker.state.share_partitions.share_sessions import (
     ShareSessionError,
     TopicIdPartition,
 )
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.share_fetch import ShareFetchRequest, ShareFetchResponse
 from stages.request import PARKED, Parked, Pending, Result, Send
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.share.share_acknowledgements import is_member_id
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_partitions.messages import AcquireMode
 from pipeline_broker.state.share_partitions.share_sessions import EPOCH_FINAL, EPOCH_INITIAL, ShareSession
-from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import Appended, in_one_commit
 from pipeline_broker.state.groups.share.messages import ShareGroupError
 from pipeline_broker.state.outcome import Outcome
-from pipeline_broker.wire.error import ErrorCode
 from stages.request import Result, Send
 
 if TYPE_CHECKING:

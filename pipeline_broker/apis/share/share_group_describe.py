@@ -9,9 +9,9 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.groups.describe_groups import GROUP_COST
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.groups.share.messages import DescribedMember, DescribedShareGroup, ShareGroupError
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.share_group_describe import (
     ShareGroupDescribeAssignment,
     ShareGroupDescribeRequest,

@@ -12,6 +12,7 @@ from pipeline_broker.apis.authorization import authorize_group, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.share.share_place import with_share_state_topic
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_own_turn
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import Appended, in_one_commit
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.share.messages import (
@@ -23,7 +24,6 @@ from pipeline_broker.state.groups.share.messages import (
 )
 from pipeline_broker.state.outcome import Outcome
 from pipeline_broker.state.share_coordinator.records import ShareKey
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.share_group_heartbeat import (
     ShareGroupHeartbeatAssignment,
     ShareGroupHeartbeatRequest,

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import attrs
 
 from pipeline_broker.apis.storage_error import storage_error
-from pipeline_broker.config.duration import BY_DURATION, iso_milliseconds
+from pipeline_broker.base.duration import BY_DURATION, iso_milliseconds
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.committed_reads import end_of
 from pipeline_broker.log.read_result import ColdRead
 from pipeline_broker.records.batch import HEADER, HEADER_SIZE, BatchHeader
 from pipeline_broker.state.share_partitions.messages import Acquired, FetchedBatch
-from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
+    from pipeline_broker.base.buffer import Buffer
     from pipeline_broker.broker.share_partition_manager import ActivePartition
-    from pipeline_broker.log.journal.entry import Buffer
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
 

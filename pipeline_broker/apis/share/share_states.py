@@ -13,11 +13,11 @@ import attrs
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.state.share_coordinator.share_states import UNINITIALIZED, ShareStateError
-from pipeline_broker.wire.error import ErrorCode
 from stages.request import Pending, Result
 
 __all__ = ["StateApi", "check_known", "check_partition", "check_start"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.share.share_states import StateApi, check_known, check_partition, check_start
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.state.share_coordinator.records import ShareKey, is_possible
 from pipeline_broker.state.share_coordinator.share_states import ShareStateError, StateWrite
 from pipeline_broker.state.share_partitions.messages import StateBatch
 from pipeline_broker.state.share_partitions.record_state import RecordState
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.write_share_group_state import (
     WriteShareGroupStateRequest,
     WriteShareGroupStateResponse,

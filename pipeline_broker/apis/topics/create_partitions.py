@@ -19,11 +19,11 @@ from pipeline_broker.apis.steps import (
     pending_changes,
 )
 from pipeline_broker.apis.throttling import check_changes
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import duplicates
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from stages.request import Result
 

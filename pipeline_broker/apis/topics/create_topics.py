@@ -22,6 +22,7 @@ from pipeline_broker.apis.steps import (
     pending_changes,
 )
 from pipeline_broker.apis.throttling import check_changes
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.topic_policies import flush_rules_of
 from pipeline_broker.config.changes import check_topic_settings
@@ -32,7 +33,6 @@ from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, UNSET, TopicError
 from pipeline_broker.state.topics import NewTopic, duplicates
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from stages.request import Result
 

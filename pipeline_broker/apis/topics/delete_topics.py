@@ -13,12 +13,12 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, pending_changes
 from pipeline_broker.apis.throttling import check_changes
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.metadata_log import Change
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import duplicates
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from pipeline_broker.wire.primitives import UUID_ZERO
 from stages.request import Result

@@ -10,10 +10,10 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.topics.metadata import TOPIC_COST
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topic_rules import TopicError, check_name
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.describe_topic_partitions import (
     DescribeTopicPartitionsCursor,
     DescribeTopicPartitionsRequest,

@@ -21,12 +21,12 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
 from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, in_steps, pending_changes
 from pipeline_broker.apis.throttling import check_changes
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError, check_name
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from pipeline_broker.wire.primitives import UUID_ZERO
 from stages.request import Result

@@ -15,11 +15,11 @@ from pipeline_broker.apis.authorization import authorize, authorize_cluster, top
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.transactions import Appending
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.transactions.coordinator import Producer
 from pipeline_broker.state.transactions.transaction import VERSION_1, VERSION_2, Partition
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

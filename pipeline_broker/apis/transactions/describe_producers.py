@@ -11,9 +11,9 @@ from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError, check_name
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,

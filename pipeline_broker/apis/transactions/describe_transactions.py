@@ -7,8 +7,8 @@ from functools import partial
 from pipeline_broker.apis.authorization import authorize, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation, ResourceType
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pipeline_broker.apis.authorization import authorize
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.transactions.coordinator import Producer
 from pipeline_broker.state.transactions.transaction import VERSION_1, VERSION_2
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
 from stages.request import Result
 

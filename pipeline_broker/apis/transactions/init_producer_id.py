@@ -10,8 +10,8 @@ from __future__ import annotations
 from pipeline_broker.apis.authorization import authorize, authorize_by_resource_type, authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation, ResourceType
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from stages.request import Result
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pipeline_broker.apis.authorization import authorize, authorize_by_resource_type
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.patterns import InvalidPatternError, Pattern, compiled
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.transactions.states import TransactionState
 from pipeline_broker.state.transactions.transaction import Transaction
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,

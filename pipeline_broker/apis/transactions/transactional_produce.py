@@ -16,19 +16,19 @@ import attrs
 from pipeline_broker.apis.authorization import authorize
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.transactions.transaction_errors import Joining, joining_of_produce, produce_error
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.check import first_header
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.transactions.coordinator import Producer
 from pipeline_broker.state.transactions.transaction import VERSION_2, Partition
-from pipeline_broker.wire.error import ErrorCode
 from stages.request import NO_OP, Pending
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
+    from pipeline_broker.base.buffer import Buffer
     from pipeline_broker.broker.transactions import Appending
-    from pipeline_broker.log.journal.entry import Buffer
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.wire.messages.data.produce import ProduceRequest
 

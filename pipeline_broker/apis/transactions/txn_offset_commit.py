@@ -21,6 +21,7 @@ from pipeline_broker.apis.offsets_to_commit import (
 )
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.apis.transactions.transaction_errors import Joining, joining_of_txn_offset_commit, writer_error
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.transactions import Appending
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.partition_log import PartitionLog
@@ -30,7 +31,6 @@ from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.pending_offsets import Holder
 from pipeline_broker.state.transactions.coordinator import Producer
 from pipeline_broker.state.transactions.transaction import VERSION_2, Partition
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from stages.request import NO_OP, Final, Pending, Result
 

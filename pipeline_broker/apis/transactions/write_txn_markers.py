@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from stages.request import Close, Final, Pending, Result
 

@@ -159,9 +159,9 @@ def create(
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> bool:
+        from pipeline_broker.base.error_code import ErrorCode  # noqa: PLC0415 - see above
         from pipeline_broker.client.errors import BrokerRefused  # noqa: PLC0415 - see below
         from pipeline_broker.client.topics import DEFAULT, create_topic  # noqa: PLC0415 - it imports Trio
-        from pipeline_broker.wire.error import ErrorCode  # noqa: PLC0415 - see above
 
         try:
             await create_topic(cluster, topic, partitions or DEFAULT, replication_factor or DEFAULT, dict(configs))

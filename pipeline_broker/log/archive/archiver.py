@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
@@ -15,7 +16,6 @@ from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, resumed_builder, transaction_index_name
 from pipeline_broker.log.archive.transaction_index import TransactionIndex, aborted_in
 from pipeline_broker.log.errors import DamagedSegment
-from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.log.journal.frame import StoredEntry
 from pipeline_broker.log.journal.journal_port import JournalPort
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction, OpenTransactions

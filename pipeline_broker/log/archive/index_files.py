@@ -21,8 +21,8 @@ from itertools import islice
 from operator import lt
 from typing import NamedTuple
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.errors import DamagedIndexError
-from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.records.checksum import crc32c
 
 INDEX_INTERVAL_BYTES = 4096  # index.interval.bytes

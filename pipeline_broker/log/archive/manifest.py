@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.index_files import IndexState
 from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.errors import ManifestDamaged
-from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.records.checksum import crc32c
 
 __all__ = [

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.index_files import POSITION_MAX, IndexBuilder, IndexState
 from pipeline_broker.log.archive.segment_index import SegmentIndex
 from pipeline_broker.log.archive.store import SegmentStore
 from pipeline_broker.log.errors import DamagedIndexError, DamagedSegment
-from pipeline_broker.log.journal.entry import LEADER_EPOCH, Buffer
+from pipeline_broker.log.journal.entry import LEADER_EPOCH
 from pipeline_broker.log.segments.log_segment import NO_TIMESTAMP, LogSegment
 from pipeline_broker.records.batch import CHECKED_FROM, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader
 from pipeline_broker.records.checksum import crc32c

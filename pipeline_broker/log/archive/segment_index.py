@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.index_files import (
     INDEX_INTERVAL_BYTES,
     NO_TIMESTAMP,
@@ -17,7 +18,6 @@ from pipeline_broker.log.archive.index_files import (
     parse_offset_index,
     parse_time_index,
 )
-from pipeline_broker.log.journal.entry import Buffer
 
 OBJECT_BYTES = 600  # size of an index without entries: object, four columns, state, cache entry
 

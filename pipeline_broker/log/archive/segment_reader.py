@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.damage import DamageRecord, SegmentKey, segment_key
 from pipeline_broker.log.archive.index_cache import INDEX_CACHE_BYTES_MAX, IndexCache
 from pipeline_broker.log.archive.segment_file import (
@@ -22,7 +23,7 @@ from pipeline_broker.log.archive.segment_file import (
 from pipeline_broker.log.archive.segment_index import SegmentIndex
 from pipeline_broker.log.archive.store import SegmentStore
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
-from pipeline_broker.log.journal.entry import LEADER_EPOCH, Buffer
+from pipeline_broker.log.journal.entry import LEADER_EPOCH
 from pipeline_broker.log.read_result import (
     BATCHES_PER_READ,
     BYTES_PER_READ,

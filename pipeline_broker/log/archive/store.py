@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from pipeline_broker.log.journal.entry import Buffer
+from pipeline_broker.base.buffer import Buffer
 
 
 class SegmentStore(Protocol):

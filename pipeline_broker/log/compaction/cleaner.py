@@ -16,10 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.compaction.offset_map import OffsetMap
 from pipeline_broker.log.compaction.rebuild import KeptRecords, empty_batch, rebuilt_batch
 from pipeline_broker.log.compaction.transactions import AbortedTransaction, TransactionsRead
-from pipeline_broker.records.batch import CHECKED_FROM, BatchHeader, Buffer
+from pipeline_broker.records.batch import CHECKED_FROM, BatchHeader
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.errors import WrongChecksum
 from pipeline_broker.records.record import record_bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.archive import Archive, Cleaned
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import PartitionManifest
@@ -13,7 +14,6 @@ from pipeline_broker.log.archive.transaction_index import TransactionIndex, abor
 from pipeline_broker.log.compaction.cleaner import CleaningRound, DirtyPart, LastRecord, RoundParameters
 from pipeline_broker.log.compaction.offset_map import DEDUPE_BUFFER_BYTES_DEFAULT, OffsetMap
 from pipeline_broker.log.compaction.schedule import CleaningPlan
-from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.segments.log_segment import LogSegment
 from pipeline_broker.records.batch import BatchHeader

@@ -3,8 +3,9 @@
 from collections import deque
 from collections.abc import Iterable
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
-from pipeline_broker.records.batch import BatchHeader, Buffer
+from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.control_batch import ABORT, COMMIT, control_type
 
 __all__ = ["AbortedTransaction", "TransactionsRead"]

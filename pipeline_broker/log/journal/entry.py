@@ -2,10 +2,9 @@
 
 from typing import Final, NamedTuple, Protocol
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.journal.offset_index import OffsetIndex
 from pipeline_broker.log.segments.policies import LogPolicies
-
-Buffer = bytes | bytearray | memoryview
 
 LEADER_EPOCH: Final = 0  # constant, because a single broker leads every partition
 

@@ -15,7 +15,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipeline_broker.log.journal.entry import Buffer, JournalEntry
+from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.records.checksum import crc32c
 
 MAGIC = 0x4A504250  # "PBPJ"

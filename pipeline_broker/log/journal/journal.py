@@ -12,12 +12,13 @@ from typing import Final, NoReturn
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.errors import is_passing
 from pipeline_broker.files.file_system import File, FileSystem, SystemFileSystem, write_all
 from pipeline_broker.files.large_writes import LARGE_WRITE_BYTES_MIN, LargeWriter
 from pipeline_broker.log.errors import JournalFailed, RecycledError
 from pipeline_broker.log.journal.clean_shutdown import CleanShutdown, ManifestEnd, remove_mark, write_mark
-from pipeline_broker.log.journal.entry import Buffer, JournalEntry
+from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.journal.flush_policy import Flush, FlushPolicy
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, StoredEntry, encode_frame
 from pipeline_broker.log.journal.journal_files import JournalFiles

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.file_system import File, FileSystem
 from pipeline_broker.log.errors import RecycledError
-from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.log.journal.segment import segment_path, split_position
 
 __all__ = ["JournalFiles"]

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.file_system import File, FileSystem, write_all
 from pipeline_broker.log.errors import JournalCorrupt
-from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.log.journal.frame import BODY_SIZE_MAX, FRAME_HEADER_SIZE
 from pipeline_broker.records.checksum import crc32c
 

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.errors import Obstacle
-from pipeline_broker.files.file_system import Buffer
 from pipeline_broker.log.errors import JournalCorrupt, JournalFailed, RecycledError
 from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.journal.flush_policy import Flush, FlushPolicy

@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 
-from pipeline_broker.files.file_system import Buffer
+from pipeline_broker.base.buffer import Buffer
 
 __all__ = ["CACHE_BYTES_MAX", "SlotCache"]
 

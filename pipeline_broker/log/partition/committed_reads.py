@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.archived_log import ArchivedLog
-from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.read_result import ColdRead, ReadResult
 from pipeline_broker.records.batch import HEADER, LENGTH_OVERHEAD

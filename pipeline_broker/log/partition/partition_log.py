@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, RecycledError
-from pipeline_broker.log.journal.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
+from pipeline_broker.log.journal.entry import LEADER_EPOCH, Appended, JournalEntry
 from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES, entry_key
 from pipeline_broker.log.journal.offset_index import OffsetIndex
 from pipeline_broker.log.partition.committed_reads import AbortedView, cut_at

@@ -9,8 +9,9 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.errors import DamagedSegment
-from pipeline_broker.log.journal.entry import LEADER_EPOCH, Buffer, IndexedLog
+from pipeline_broker.log.journal.entry import LEADER_EPOCH, IndexedLog
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD
 from pipeline_broker.log.journal.journal_port import JournalBytes
 from pipeline_broker.log.read_result import BATCHES_PER_READ, BYTES_PER_READ, SPAN_BYTES_MAX, ColdRead, ReadResult

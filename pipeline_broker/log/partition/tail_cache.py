@@ -3,7 +3,8 @@
 from collections import deque
 from typing import Final
 
-from pipeline_broker.log.journal.entry import Buffer, IndexedLog, JournalEntry
+from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.log.journal.entry import IndexedLog, JournalEntry
 from pipeline_broker.log.partition.reading import gathered
 from pipeline_broker.log.read_result import BATCHES_PER_READ, ReadResult
 

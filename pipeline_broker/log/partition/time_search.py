@@ -11,8 +11,9 @@ from typing import TypeAlias
 
 import attrs
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.archived_log import ArchivedLog
-from pipeline_broker.log.journal.entry import LEADER_EPOCH, Buffer
+from pipeline_broker.log.journal.entry import LEADER_EPOCH
 from pipeline_broker.log.journal.offset_index import OffsetIndex
 from pipeline_broker.log.read_result import ColdRead, ReadResult, TimestampedOffset
 from pipeline_broker.log.segments.log_segment import NO_TIMESTAMP

@@ -10,8 +10,9 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.errors import DamagedIndexError
-from pipeline_broker.records.batch import BatchHeader, Buffer
+from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.control_batch import ABORT, COMMIT, control_type
 
 ENTRY = struct.Struct(">hqqqq")

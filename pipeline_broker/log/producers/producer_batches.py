@@ -3,8 +3,9 @@
 Replayed batches, from the journal or in the archiver, were checked when they were appended.
 """
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.producers.producer_state import ProducedBatch, ProducerStates
-from pipeline_broker.records.batch import BatchHeader, Buffer
+from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.control_batch import read_marker
 
 __all__ = ["note_among_transactions", "produced_batch", "replay_transactional"]

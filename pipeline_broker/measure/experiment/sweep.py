@@ -21,7 +21,7 @@ from typing import Any
 
 import attrs
 
-from pipeline_broker.config.duration import milliseconds
+from pipeline_broker.base.duration import milliseconds
 from pipeline_broker.config.properties import ConfigError, broker_properties, property_text
 from pipeline_broker.config.settings import is_acted_on, parse_settings
 from pipeline_broker.files.bounded_file import read_bounded

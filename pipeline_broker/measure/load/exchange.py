@@ -7,7 +7,7 @@ connection, and answers are cut from what was read.
 
 import struct
 
-from pipeline_broker.client.connection import Buffer
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.client.dialogue import RESPONSE_SIZE_MAX
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.measure.load.pace import Pace

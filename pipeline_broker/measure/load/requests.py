@@ -12,7 +12,7 @@ from typing import Protocol
 
 import attrs
 
-from pipeline_broker.client.connection import Buffer
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, read_header
 from pipeline_broker.records.checksum import crc32c

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.group_records import OffsetKey
 from pipeline_broker.state.groups import commits
@@ -33,7 +34,6 @@ from pipeline_broker.state.offsets import CommittedOffsets, OffsetChange
 from pipeline_broker.state.outcome import Outcome, Write
 from pipeline_broker.state.pending_offsets import Holder
 from pipeline_broker.state.topics import TopicCatalogue
-from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
     from pipeline_broker.state.groups.classic.coordinator import ClassicGroups

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["DUE_AT_ONCE_MAX", "GroupKind"]
 

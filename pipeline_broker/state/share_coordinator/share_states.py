@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode, KafkaError
 from pipeline_broker.state.epochs import next_epoch
 from pipeline_broker.state.outcome import StateRecord, Write
 from pipeline_broker.state.share_coordinator.combining import combine
@@ -18,7 +19,6 @@ from pipeline_broker.state.share_coordinator.records import (
     update_record,
 )
 from pipeline_broker.state.share_partitions.messages import StateBatch
-from pipeline_broker.wire.error import ErrorCode, KafkaError
 from pipeline_broker.wire.messages.share.share_state_records import ShareSnapshotValue, ShareUpdateValue
 from pipeline_broker.wire.uuid_text import uuid_text
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import attrs
 
+from pipeline_broker.base.error_code import KafkaError
 from pipeline_broker.state.share_partitions.record_state import RecordState
-from pipeline_broker.wire.error import KafkaError
 
 __all__ = [
     "AcknowledgeError",

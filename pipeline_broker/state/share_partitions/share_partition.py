@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.share_partitions.acquiring import acquire_runs
 from pipeline_broker.state.share_partitions.messages import (
     AcknowledgeError,
@@ -18,7 +19,6 @@ from pipeline_broker.state.share_partitions.messages import (
 from pipeline_broker.state.share_partitions.record_state import AFTER, TERMINAL, AcknowledgeType, RecordState
 from pipeline_broker.state.share_partitions.runs import Run, Runs, Span
 from pipeline_broker.state.share_partitions.state_batches import joined_from
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["SharePartition"]
 

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode, KafkaError
 from pipeline_broker.state.fetch_sessions import PARTITIONS_MAX, next_epoch
-from pipeline_broker.wire.error import ErrorCode, KafkaError
 
 __all__ = ["EPOCH_FINAL", "EPOCH_INITIAL", "ShareSession", "ShareSessionError", "ShareSessions", "TopicIdPartition"]
 

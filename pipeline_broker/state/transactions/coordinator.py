@@ -15,6 +15,7 @@ from itertools import islice
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.transactions import ending
 from pipeline_broker.state.transactions.records import tombstone, transaction_record
@@ -28,7 +29,6 @@ from pipeline_broker.state.transactions.transaction import (
     by_topic,
     is_exhausted,
 )
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["Decision", "Marker", "Producer", "Step", "TransactionCoordinator", "TransactionSettings"]
 

@@ -32,9 +32,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Protocol
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.transactions.states import PREPARED, TransactionState
 from pipeline_broker.state.transactions.transaction import EPOCH_MAX, VERSION_2, Transaction
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["Check", "Verdict", "check_of_version"]
 

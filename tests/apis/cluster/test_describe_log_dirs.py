@@ -5,9 +5,9 @@ import os
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.wire.codec import versions_of
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
 from tests.apis.data.test_delete_records import create, produce
 from tests.apis.desk import DIRECTORY, Desk

@@ -5,8 +5,8 @@ import uuid
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.compression import compress
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
 from pipeline_broker.wire.messages.cluster.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from pipeline_broker.wire.messages.cluster.push_telemetry import PushTelemetryRequest

@@ -3,8 +3,8 @@
 import pytest
 
 from pipeline_broker.apis.steps import ELEMENT_COST
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.codec import versions_of
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest
 from pipeline_broker.wire.messages.configs.describe_client_quotas import DescribeClientQuotasRequest
 from stages.request import TURN_COST, Unfinished

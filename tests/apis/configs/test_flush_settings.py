@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.log.segments.policies import NEVER, FlushRules
 from pipeline_broker.security.acl import AclOperation as Op
 from pipeline_broker.security.authorizer import Authorizer
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from tests.apis.access_cases import cluster, topic
 from tests.apis.configs.test_incremental_alter_configs import ALL, DELETE, SET, B, T, alter, shown

@@ -2,9 +2,9 @@
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import versions_of
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest

@@ -8,10 +8,10 @@ import attrs
 import pytest
 import trustme
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.node.listeners import BrokerListeners
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from stages.request import Parked, Pending, Send, Unfinished, Waiting, go_on
 from tests.apis.desk import Desk

@@ -6,9 +6,9 @@ import attrs
 import pytest
 
 from pipeline_broker.apis.data import fetch as fetching
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker import waiting_fetches
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.registry import ApiKey

@@ -3,8 +3,8 @@
 import pytest
 
 from pipeline_broker.apis.data import fetch as fetching
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import iterate_batches
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from stages.request import PARKED, Parked, Unfinished

@@ -2,8 +2,8 @@
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state import fetch_sessions
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from stages.request import PARKED

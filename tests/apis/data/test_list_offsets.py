@@ -5,9 +5,9 @@ import errno
 import pytest
 
 from pipeline_broker.apis.data import list_offsets
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import versions_of
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest

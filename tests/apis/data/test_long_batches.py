@@ -5,11 +5,11 @@ import logging
 import pytest
 
 from pipeline_broker.apis.data import produce
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import LONG_BATCHES_MAX
 from pipeline_broker.records import record_walk
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest

@@ -7,11 +7,11 @@ import pytest
 from pipeline_broker.apis import produce_template
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.data import produce
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.errors import CHECKSUM, NO_KEY
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC
 from pipeline_broker.wire.codec import encode
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest

@@ -2,8 +2,8 @@
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest

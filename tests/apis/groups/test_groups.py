@@ -7,8 +7,8 @@ import time
 import pytest
 
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.codec import versions_of
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

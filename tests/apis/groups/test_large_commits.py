@@ -9,10 +9,10 @@ import pytest
 
 from pipeline_broker.apis.groups.offset_fetch import FETCHED_AT_ONCE, SEVERAL_GROUPS_FROM, TOPIC_ID_FROM
 from pipeline_broker.apis.offsets_to_commit import OFFSET_COST
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.state.groups.commits import PreparedOffsets
 from pipeline_broker.state.topics import NewTopic
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest

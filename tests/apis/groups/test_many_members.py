@@ -5,10 +5,10 @@ import itertools
 from pipeline_broker.apis.groups.delete_groups import DELETED_IN_A_TURN
 from pipeline_broker.apis.groups.leave_group import LEAVING_IN_A_TURN
 from pipeline_broker.apis.groups.list_groups import GROUP_COST
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.groups import ANSWERED_AT_ONCE_MAX, PARKED_WITHOUT_FRAME
 from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX
 from pipeline_broker.state.groups.kind import DUE_AT_ONCE_MAX
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest

@@ -5,13 +5,13 @@ import base64
 import pytest
 
 from pipeline_broker.apis.call import Session
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.security.acl import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
 from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.security.delegation_tokens import DelegationTokens
 from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
 from pipeline_broker.security.scram_users import ScramUsers
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.create_delegation_token import CreateDelegationTokenRequest
 from pipeline_broker.wire.messages.security.describe_delegation_token import DescribeDelegationTokenRequest
 from pipeline_broker.wire.messages.security.expire_delegation_token import ExpireDelegationTokenRequest

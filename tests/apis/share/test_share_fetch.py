@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import iterate_batches
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.registry import ApiKey

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.assignors import CLASSES
 from pipeline_broker.config.settings import parse_settings
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest

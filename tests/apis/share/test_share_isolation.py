@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.write_txn_markers import WriteTxnMarkersRequest
 from tests import transactional_batches
 from tests.apis.share.share_desk import ShareDesk, acquired, errors

@@ -3,8 +3,8 @@
 import pytest
 
 from pipeline_broker.apis.call import Call
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.codec import versions_of
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.primitives import STRING_SIZE_MAX, EncodeError

@@ -6,9 +6,9 @@ Turns are counted, not timed: one step creates as many logs as its cost allows, 
 import pytest
 
 from pipeline_broker.apis.steps import LOG_COST, LOGS_AT_ONCE_MAX
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import FORGOTTEN_AT_ONCE_MAX
 from pipeline_broker.log.partition.partition_log import PartitionLog
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest

@@ -2,8 +2,8 @@
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.codec import versions_of
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from tests.apis.desk import Desk

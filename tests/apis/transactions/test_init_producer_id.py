@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_broker.apis.registry import SERVED
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from stages.request import Pending, Send
 from tests.apis.desk import Desk

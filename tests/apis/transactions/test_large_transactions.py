@@ -8,9 +8,9 @@ import pytest
 
 from pipeline_broker.apis.data.produce import ADMITTED_AT_ONCE_MAX
 from pipeline_broker.apis.transactions.list_transactions import ID_COST
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.state.transactions.transaction import Partition, by_topic
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
 from pipeline_broker.wire.messages.transactions.list_transactions import ListTransactionsRequest

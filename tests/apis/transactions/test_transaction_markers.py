@@ -2,8 +2,8 @@
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.transactions.describe_producers import DescribeProducersRequest
 from pipeline_broker.wire.messages.transactions.write_txn_markers import WriteTxnMarkersRequest

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
 from pipeline_broker.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest

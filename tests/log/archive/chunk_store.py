@@ -6,9 +6,9 @@ with the power.
 
 from collections.abc import Iterable, Sequence
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.store import split_name
 from pipeline_broker.log.errors import ShortFile
-from pipeline_broker.log.journal.entry import Buffer
 
 
 class ChunkStore:

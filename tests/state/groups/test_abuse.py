@@ -6,10 +6,10 @@ import time
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 

@@ -8,6 +8,7 @@ import sys
 import attrs
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.groups.classic.messages import LeavingMember
 from pipeline_broker.state.groups.commits import CommitRequest, FetchTopic, PartitionCommit
@@ -17,7 +18,6 @@ from pipeline_broker.state.groups.records import read_group_record
 from pipeline_broker.state.groups.registry import GroupRegistry
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.pending_offsets import Holder
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
 from pipeline_broker.state.groups.classic.joining import has_memory
 from pipeline_broker.state.groups.classic.messages import JoinRequest, LeavingMember, MemberProtocol
@@ -25,7 +26,6 @@ from pipeline_broker.state.groups.memory import (
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
 from pipeline_broker.state.groups.share.share_group import ShareGroup, ShareMember
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
 from tests.state.groups.classic.test_classic_group import member
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.share_coordinator.combining import combine
 from pipeline_broker.state.share_coordinator.records import ShareKey, read_share_record, snapshot_record
 from pipeline_broker.state.share_coordinator.share_states import ShareStateError, ShareStates, StateWrite, Summary
 from pipeline_broker.state.share_partitions.messages import StateBatch
 from pipeline_broker.state.share_partitions.record_state import RecordState
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.share_state_records import ShareSnapshotValue
 from tests.state.replaying import replay_share
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.share_partitions.messages import (
     AcknowledgeError,
     AcknowledgementBatch,
@@ -20,7 +21,6 @@ from pipeline_broker.state.share_partitions.messages import (
 from pipeline_broker.state.share_partitions.record_state import AFTER, TERMINAL, AcknowledgeType, RecordState
 from pipeline_broker.state.share_partitions.runs import Run, Runs, Span
 from pipeline_broker.state.share_partitions.share_partition import NEVER_MS, SharePartition
-from pipeline_broker.wire.error import ErrorCode
 
 NOW_MS = 1_000_000
 LOCK_MS = 30_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.share_partitions.share_sessions import ShareSessionError, ShareSessions
-from pipeline_broker.wire.error import ErrorCode
 
 PLACE, OTHER = (bytes(16), 0), (bytes(16), 1)
 

@@ -6,10 +6,10 @@ transaction in these states.
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.transactions.ending import Verdict, check_of_version
 from pipeline_broker.state.transactions.states import TransactionState
 from pipeline_broker.state.transactions.transaction import EPOCH_MAX, Transaction
-from pipeline_broker.wire.error import ErrorCode
 
 ENDS, ALREADY_ENDED = Verdict.ENDS, Verdict.ALREADY_ENDED
 FENCED, INVALID, RETRY, MAPPING = (

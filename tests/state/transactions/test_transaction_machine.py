@@ -27,6 +27,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.producers.producer_state import ProducedBatch, ProducerStates
 from pipeline_broker.records.control_batch import EndMarker
@@ -40,7 +41,6 @@ from pipeline_broker.state.transactions.coordinator import (
 )
 from pipeline_broker.state.transactions.states import PREPARED
 from pipeline_broker.state.transactions.transaction import Partition
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.replaying import replay_transaction
 
 IDS = ["x", "y"]

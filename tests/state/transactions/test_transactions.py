@@ -8,6 +8,7 @@ import itertools
 import attrs
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.transactions import coordinator as coordinator_module
 from pipeline_broker.state.transactions.coordinator import (
@@ -19,7 +20,6 @@ from pipeline_broker.state.transactions.coordinator import (
 from pipeline_broker.state.transactions.records import read_transaction, tombstone
 from pipeline_broker.state.transactions.states import NEXT_STATES, TransactionState
 from pipeline_broker.state.transactions.transaction import EPOCH_MAX, Partition
-from pipeline_broker.wire.error import ErrorCode
 
 S = TransactionState
 T0, T1 = Partition("t", 0), Partition("t", 1)

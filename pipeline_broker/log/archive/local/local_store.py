@@ -7,11 +7,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.file_system import File, FileSystem
 from pipeline_broker.files.large_writes import LargeWriter
 from pipeline_broker.log.archive.store import split_name
 from pipeline_broker.log.errors import ShortFile
-from pipeline_broker.log.journal.entry import Buffer
 
 FILES_OPEN_MAX = 256  # for reading; with sockets and journal well below the usual limit of 1024 descriptors
 FILES_UNSYNCED_MAX = 64  # beyond that the oldest is synced early, which it needs anyway

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pipeline_broker.files.file_system import Buffer
+from pipeline_broker.base.buffer import Buffer
 
 __all__ = ["Change", "DamagedMapError", "FileMap", "Range", "cut", "decode_changes", "encode_changes", "mergeable"]
 

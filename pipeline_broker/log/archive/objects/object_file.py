@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple, TypeGuard
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.objects.file_map import Range
-from pipeline_broker.log.journal.entry import Buffer
 
 __all__ = ["ObjectFile", "Piece", "is_pending", "written_pieces"]
 

@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import NamedTuple, Protocol
 
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.errors import Ended, Obstacle
 from pipeline_broker.files.parts import cut_parts
 from pipeline_broker.log.archive.objects.file_map import GONE, Change, FileMap, Range, mergeable
 from pipeline_broker.log.archive.objects.object_file import ObjectFile, Piece, is_pending, written_pieces
 from pipeline_broker.log.archive.store import split_name
 from pipeline_broker.log.errors import ShortFile
-from pipeline_broker.log.journal.entry import Buffer
 from pipeline_broker.objects.block_cache import BlockCache
 from pipeline_broker.objects.store import (
     UPLOAD_PART_BYTES,

@@ -14,13 +14,13 @@ from typing import ClassVar
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.epochs import next_epoch
 from pipeline_broker.state.groups.classic.messages import JoinedMember, MemberProtocol
 from pipeline_broker.state.groups.classic.subscription import subscribed_topics
 from pipeline_broker.state.groups.commits import CommitRequest
 from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX, GroupType, OffsetAge
 from pipeline_broker.state.groups.memory import MEMBER_BYTES, HeldBytes, size_of_names, sizes_of
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["CONSUMER_PROTOCOL_TYPE", "PREVIOUS_STATES", "ClassicGroup", "GroupState", "Member"]
 

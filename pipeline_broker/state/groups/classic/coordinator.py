@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.groups.classic import joining, membership, rebalancing
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
@@ -36,7 +37,6 @@ from pipeline_broker.state.groups.kind import DUE_AT_ONCE_MAX
 from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["ClassicGroups"]
 

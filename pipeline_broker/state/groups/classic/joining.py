@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.classic import rebalancing
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState, Member
 from pipeline_broker.state.groups.classic.messages import JoinRequest, JoinResult, MemberProtocol, SyncResult
 from pipeline_broker.state.groups.classic.turn import Turn
 from pipeline_broker.state.groups.memory import GroupMemory
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["StaticMemberStored", "has_memory", "join", "static_member_not_stored", "static_member_stored"]
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.classic import rebalancing
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
 from pipeline_broker.state.groups.classic.messages import (
@@ -27,7 +28,6 @@ from pipeline_broker.state.groups.classic.messages import (
 )
 from pipeline_broker.state.groups.classic.turn import Turn
 from pipeline_broker.state.groups.memory import GroupMemory
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = [
     "AssignmentStored",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import attrs
 
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.base.error_code import ErrorCode
 
 __all__ = [
     "DescribedGroup",

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
 from pipeline_broker.state.groups.classic.messages import JoinResult, SyncResult
 from pipeline_broker.state.groups.classic.turn import TimerKind, Turn
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = [
     "complete_join",

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.classic.messages import (
     HeartbeatRequest,
     JoinRequest,
@@ -26,7 +27,6 @@ from pipeline_broker.state.groups.consumer.messages import GroupError
 from pipeline_broker.state.groups.consumer.step import Step, TimerKind
 from pipeline_broker.state.groups.consumer.updates import Subject
 from pipeline_broker.wire.consumer_protocol import MalformedError, read_subscription, subscription_version
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription
 
 __all__ = ["heartbeat", "join", "leaving", "sync"]

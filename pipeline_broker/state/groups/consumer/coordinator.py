@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
 from pipeline_broker.state.groups.classic.coordinator import ClassicGroups
@@ -46,7 +47,6 @@ from pipeline_broker.state.groups.group import Group, GroupType
 from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Completion, Outcome, StateRecord, Write
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["ConsumerGroups"]
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.consumer.member import (
     LEAVING_EPOCH,
@@ -28,7 +29,6 @@ from pipeline_broker.state.groups.consumer.member import (
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
 from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX, GroupType, OffsetAge
 from pipeline_broker.state.groups.memory import ENTRY_BYTES, HeldBytes, sizes_of
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["ConsumerGroup"]
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.consumer import assigning
 from pipeline_broker.state.groups.consumer.leaving import replace_member
 from pipeline_broker.state.groups.consumer.member import (
@@ -29,7 +30,6 @@ from pipeline_broker.state.groups.consumer.step import Step, TimerKind
 from pipeline_broker.state.groups.consumer.subscribing import change_regex, check_regex, refresh_regexes
 from pipeline_broker.state.groups.consumer.updates import Subject
 from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = [
     "check_full",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.consumer.member import Partitions
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = [
     "DescribedConsumerGroup",

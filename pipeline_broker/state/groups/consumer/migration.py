@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.classic.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, GroupState
 from pipeline_broker.state.groups.classic.classic_group import Member as ClassicMember
 from pipeline_broker.state.groups.classic.messages import MemberProtocol
@@ -36,7 +37,6 @@ from pipeline_broker.wire.consumer_protocol import (
     read_subscription,
     subscription_version,
 )
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["can_downgrade", "check_upgrade", "downgrade", "upgrade"]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.epochs import next_epoch
 from pipeline_broker.state.groups.group import GroupType
@@ -34,7 +35,6 @@ from pipeline_broker.state.groups.share.messages import (
 from pipeline_broker.state.groups.share.share_group import JOINING_EPOCH, ShareGroup, ShareMember
 from pipeline_broker.state.groups.share.topics import hash_of, subscribed_topics
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["ShareGroupChange", "ShareGroups"]
 

@@ -7,9 +7,9 @@ from typing import NamedTuple, TypeAlias
 
 import attrs
 
+from pipeline_broker.base.error_code import KafkaError
 from pipeline_broker.state.groups.share.assignor import Assignment
 from pipeline_broker.state.outcome import Write
-from pipeline_broker.wire.error import KafkaError
 
 __all__ = [
     "DescribedMember",

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.commits import CommitRequest
 from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX, GroupType, OffsetAge
 from pipeline_broker.state.groups.memory import (
@@ -22,7 +23,6 @@ from pipeline_broker.state.groups.memory import (
 )
 from pipeline_broker.state.groups.share.assignor import Assignment
 from pipeline_broker.state.groups.share.messages import DescribedMember, DescribedShareGroup, Heartbeat
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["ShareGroup", "ShareMember"]
 

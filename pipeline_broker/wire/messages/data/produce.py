@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from pipeline_broker.wire.primitives import Buffer
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.wire.registry import ApiKey, schema_of
 from pipeline_broker.wire.schema import array, int16, int32, int64, record_set, string, struct, uuid
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from pipeline_broker.wire.primitives import Buffer
+from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.wire.registry import ApiKey, schema_of
 from pipeline_broker.wire.schema import (
     INT32_MAX,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import OTHER, Driver, in_state
 
 

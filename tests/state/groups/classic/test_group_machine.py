@@ -16,6 +16,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.classic.classic_group import GroupState
 from pipeline_broker.state.groups.classic.messages import (
     JoinResult,
@@ -28,7 +29,6 @@ from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.memory import GROUP_BYTES, MEMBER_BYTES, OFFSET_BYTES, size_of_names, sizes_of
 from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
 from tests.state.groups.classic.test_subscription import subscription
 from tests.state.replaying import replay_group

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.classic.messages import LeavingMember
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.consumer.group import REMOVED, ConsumerGroup
 from pipeline_broker.state.groups.consumer.member import (
     NO_ASSIGNMENT,
@@ -14,7 +15,6 @@ from pipeline_broker.state.groups.consumer.member import (
     MemberState,
 )
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
-from pipeline_broker.wire.error import ErrorCode
 
 MEMBERS, TOPICS, REGEXES, PROTOCOLS = "abc", "tuv", ("t.*", "u"), ("range", "sticky")
 names = st.frozensets(st.sampled_from(TOPICS))

@@ -16,13 +16,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.consumer.member import LEAVING_STATIC_EPOCH, MemberState
 from pipeline_broker.state.groups.consumer.step import TimerKind
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import StateRecord
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 from tests.state.replaying import replay_group
 

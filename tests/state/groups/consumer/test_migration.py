@@ -10,6 +10,7 @@ import struct
 import attrs
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.group_records import record_type
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.classic.records import group_tombstone
@@ -22,7 +23,6 @@ from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import read_assignment
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,

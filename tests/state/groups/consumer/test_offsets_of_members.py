@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 from tests.state.groups.consumer.test_migration import protocols
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.consumer import subscribing
 from pipeline_broker.state.groups.consumer.member import MemberMetadata
 from pipeline_broker.state.groups.consumer.records import record_of
 from pipeline_broker.state.groups.consumer.updates import ResolvedRegex, Subject, Update
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import START_MS
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 

@@ -15,11 +15,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.memory import GROUP_BYTES, SHARE_STATE_BYTES, sizes_of
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.replaying import replay_group
 
 IDS = {"a": b"a" * 16, "b": b"b" * 16, "c": b"c" * 16}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
@@ -13,7 +14,6 @@ from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share import coordinator
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
 from pipeline_broker.state.outcome import Outcome
-from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver as Groups
 from tests.state.replaying import replay_group
 

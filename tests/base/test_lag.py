@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_broker.lag import lag_of, total_lag
+from pipeline_broker.base.lag import lag_of, total_lag
 
 
 @pytest.mark.parametrize(

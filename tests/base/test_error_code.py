@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from pipeline_broker.wire.error import RETRIABLE, TEXTS, ErrorCode, text_of
+from pipeline_broker.base.error_code import RETRIABLE, TEXTS, ErrorCode, text_of
 
 
 def test_codes_agree_with_kio():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pipeline_broker import owner_only
+from pipeline_broker.base import owner_only
 from pipeline_broker.cli import main
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.local.local_archive import ARCHIVE_NAME

@@ -1,4 +1,4 @@
-from pipeline_broker.first_cause import first_cause
+from pipeline_broker.base.first_cause import first_cause
 
 
 def test_the_first_exception_of_nested_groups_and_a_single_exception_itself():
