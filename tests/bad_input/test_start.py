@@ -159,7 +159,7 @@ def test_a_setting_that_is_wrong_names_the_right_one(tmp_path, setting, expected
         (["serve", "--commits-in-flight", "0"], "64"),
         (["serve", "--store-delay", "50ms"], "--store URL"),
         (["compare", "--out", "out", "--store-delay", "50ms"], "--store"),
-        (["compare", "--out", "out", "--store", "memory://", "--with-kafka"], "our brokers"),
+        (["compare", "--out", "out", "--store", "memory://", "--with-kafka"], "another broker"),
         (["report", ".", "--put-price", "-1"], "--put-price"),
         (["serve", "surplus"], "surplus"),
     ],

@@ -26,7 +26,7 @@ MAY_OPEN = {
     "measure/experiment/traced_spans.py": "what the runs of the same command wrote",
     "node/admin_socket.py": "the data directory itself, as a directory",
     "node/observers.py": "appended to, without waiting for a reader",
-    "owner_only.py": "makes files, without waiting for a reader",
+    "base/owner_only.py": "makes files, without waiting for a reader",
     "schema_registry/protobuf_schema.py": "files that the worker process has made in a directory of its own",
     "telemetry/client_metrics_file.py": "made anew",
     "telemetry/request_log.py": "appended to, without waiting for a reader",
