@@ -1,6 +1,6 @@
-"""A broker in a process of its own, with or without its archiver, for the other scripts here.
+"""A broker process with or without its archiver, used by other benchmarks.
 
-Run as `archiving_broker.py hoarding|archiving serve ...` it is that broker.
+`archiving_broker.py journal-only|archiving serve ...` runs such a broker.
 """
 
 import contextlib
@@ -16,28 +16,27 @@ from pipeline_broker.cli import main as command_line
 from pipeline_broker.measure.experiment.broker_process import python_environment
 from pipeline_broker.node import upkeep
 
-__all__ = ["ARCHIVING", "HOARDING", "broker", "broker_process"]
+__all__ = ["ARCHIVING", "JOURNAL_ONLY", "broker", "broker_process"]
 
-HOARDING = "hoarding"
+JOURNAL_ONLY = "journal-only"
 ARCHIVING = "archiving"
 
 
 class NoMaintenance(upkeep.LogMaintenance):
-    """Archives nothing, so that everything stays in the journal."""
+    """A `LogMaintenance` that archives nothing, so all records stay in the journal."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """See LogMaintenance."""
         task_status.started()
 
 
 @contextlib.contextmanager
 def broker(folder: Path, kind: str, *options: str) -> Iterator[int]:
-    """A broker that serves: its port.
+    """Run a broker and yield its port.
 
     Args:
-        folder: its data.
-        kind: HOARDING or ARCHIVING.
-        options: of `serve`.
+        folder: its data directory.
+        kind: JOURNAL_ONLY or ARCHIVING.
+        options: options of `serve`.
     """
     with broker_process(__file__, kind, "serve", "--data", str(folder), *options) as port:
         yield port
@@ -45,7 +44,7 @@ def broker(folder: Path, kind: str, *options: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def broker_process(script: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[int]:
-    """A script that serves in a process of its own: its port."""
+    """Run a script that serves, in its own process, and yield its port."""
     command = [sys.executable, script, *arguments, "--port", "0"]
     environment = python_environment() if environment is None else environment
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -57,6 +56,6 @@ def broker_process(script: str, *arguments: str, environment: Mapping[str, str] 
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == HOARDING:
-        upkeep.LogMaintenance = NoMaintenance  # type: ignore[misc]  # in this process alone
+    if sys.argv[1] == JOURNAL_ONLY:
+        upkeep.LogMaintenance = NoMaintenance  # type: ignore[misc]  # affects only this process
     command_line(sys.argv[2:])

@@ -1,9 +1,9 @@
-"""Measure how the analysis grows with its traces: seconds and memory at one size and at twice that size.
+"""Measure how the analysis scales: seconds and memory for a number of trace rows and for twice as many.
 
-python -m benchmarks.bench_analysis [ROWS] [DIRECTORY]      (2500000 rows, then 5000000, unless given; at most 10000000)
+python -m benchmarks.bench_analysis [ROWS] [DIRECTORY]      (default 2500000 rows, then 5000000; at most 10000000)
 
-Spark itself makes the traces: ROWS requests and as many answers over 8 runs and 64 connections of which one has half of
-all rows, in order. What is timed is every query of the report, in a new process for each size.
+Spark generates the traces: ROWS requests and as many answers in 8 runs with 64 connections, in order. One connection
+has half of all rows. Each size runs all queries of the report in a new process.
 """
 
 import json
@@ -83,20 +83,19 @@ def generate(spark: Any, directory: Path, rows: int) -> None:
 
 
 def _split(columns: str) -> list[str]:
-    """The columns of a list in SQL: commas in brackets do not count (there are none)."""
     return [column.strip() for column in columns.split(",")]
 
 
 def peak_megabytes(process: int) -> float:
-    """The most memory that a process ever had, from /proc."""
     for line in Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines():
+        # The high-water mark of resident memory; see proc(5).
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024
     return 0.0
 
 
 def measure(directory: Path, rows: int) -> dict[str, float]:
-    """Make the traces and run every query; seconds of both and the memory of the JVM."""
+    """Generate the traces and run all queries; return the seconds of both, and the memory of the JVM."""
     with spark_session(input_bytes=None) as spark:
         began = time.perf_counter()
         generate(spark, directory, rows)
@@ -106,7 +105,7 @@ def measure(directory: Path, rows: int) -> dict[str, float]:
         ended = time.perf_counter()
         assert sum(audit.violations for audit in figures.audits) == 0
         assert sum(audit.audited for audit in figures.audits) == 2 * rows
-        memory = peak_megabytes(spark.sparkContext._gateway.proc.pid)  # noqa: SLF001 - no public way to the JVM
+        memory = peak_megabytes(spark.sparkContext._gateway.proc.pid)  # noqa: SLF001 - PySpark has no public access to the JVM process
     return {"rows": rows, "made_s": made - began, "analysed_s": ended - made, "memory_mb": memory}
 
 
@@ -116,7 +115,7 @@ def main() -> None:
         return
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
     if rows > ROWS_MAX:
-        sys.exit(f"{rows} rows and {FACTOR} times as many: at most {ROWS_MAX}")
+        sys.exit(f"{rows} rows are too many: use at most {ROWS_MAX}")
     found = []
     for size in (rows, rows * FACTOR):
         with tempfile.TemporaryDirectory(dir=sys.argv[2] if len(sys.argv) > 2 else None) as directory:
@@ -124,12 +123,12 @@ def main() -> None:
             found.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
         last = found[-1]
         print(
-            f"analysis of {size:>11,} requests  {last['analysed_s']:6.1f} s, made in {last['made_s']:.1f} s, "
+            f"analysis of {size:>11,} requests  {last['analysed_s']:6.1f} s, generated in {last['made_s']:.1f} s, "
             f"JVM {last['memory_mb']:,.0f} MB",
             flush=True,
         )
     growth = found[1]["analysed_s"] / found[0]["analysed_s"]
-    print(f"twice the rows          {growth:.1f} times the time (wanted: at most {GROWTH_MAX:g})")
+    print(f"twice the rows          {growth:.1f} times the time (goal: at most {GROWTH_MAX:g})")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What the archiver costs those who produce: requests/s with it over requests/s without, in paired, interleaved rounds.
+"""Measure the cost of the archiver for producers: requests/s with it over requests/s without, in paired rounds.
 
     python benchmarks/bench_archive.py [--rounds 7] [--seconds 8] [--mode pipelined]
 
-16 connections with 16 requests of one 100-byte record in flight, durable. A round starts two brokers, one of which
-archives nothing, and drives them in turn; it is long enough for a journal segment (64 MB) or more to be archived, and
-the line says how many bytes were. The bound is a cost of 20 %.
+16 connections with 16 requests of one 100-byte record in flight, durable. A round starts two brokers, one without an
+archiver, and drives them in turn. It is long enough to archive a journal segment (64 MB) or more. The line shows how
+many bytes were archived. The bound is a cost of 20 %.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from archiving_broker import ARCHIVING, HOARDING, broker
+from archiving_broker import ARCHIVING, JOURNAL_ONLY, broker
 
 from pipeline_broker.measure.experiment.intervals import speedup
 from pipeline_broker.measure.load.client import run_load
@@ -42,14 +42,14 @@ def main() -> None:
     for number in range(options.rounds):
         found = {}
         with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
-            kinds = (HOARDING, ARCHIVING)
+            kinds = (JOURNAL_ONLY, ARCHIVING)
             for kind in kinds if number % 2 else reversed(kinds):
                 data = Path(folder) / kind
                 with broker(data, kind, "--mode", options.mode) as port:
                     found[kind] = rate(port, options.seconds)
-                if kind != HOARDING:
+                if kind != JOURNAL_ONLY:
                     archived.append(archived_bytes(data))
-        pairs.append((found[HOARDING], found[ARCHIVING]))
+        pairs.append((found[JOURNAL_ONLY], found[ARCHIVING]))
     ratio = speedup(pairs)
     assert ratio is not None
     assert ratio.low is not None

@@ -1,10 +1,10 @@
-"""How fast segments of the archive are read from the page cache. Run from the repository's root:
+"""Measure reads of archive segments from the page cache. Run from the repository's root:
 
     python benchmarks/bench_archive_read.py [--directory DIR] [--repeats n] [--size-mib n]
 
-One segment is read from its beginning to its end in reads of 1 MiB: as plain `preadv` of the same bytes, as the store
-does it, and as whole verified batches through the reader; beside it the checksum of the same bytes alone. Every figure
-is the median of the repeats, the ratio that to plain reads. Files are real, in DIR (default: a temporary folder).
+One segment is read from start to end in reads of 1 MiB, in three ways: plain `preadv`, reads of the store, and verified
+batches of the reader. The checksum of the same bytes is measured alone. Each figure is the median of the repeats, and
+the ratio is that of verified to plain reads. Files are on a disk, in DIR (default: a temporary folder).
 """
 
 import argparse
@@ -32,15 +32,13 @@ READ_BYTES = 1 << 20
 
 @attrs.frozen
 class Written:
-    """A segment and where it is."""
-
     store: LocalStore
     path: Path
     segment: SegmentInfo
 
 
 def written(directory: Path, batch_bytes: int, size_bytes: int) -> Written:
-    """A sealed segment of batches of about one size, all of it in the page cache."""
+    """Write a sealed segment of batches of about `batch_bytes`, which stays in the page cache."""
     store = LocalStore(SystemFileSystem(), directory)
     builder = IndexBuilder(0)
     names = file_names(FOLDER, 0)
@@ -75,7 +73,7 @@ def from_store(made: Written) -> int:
     while position < made.segment.size_bytes:
         size_bytes = min(READ_BYTES, made.segment.size_bytes - position)
         data = made.store.read_cached(name, size_bytes, position)
-        if data is None:  # the kernel may decline although it has all of it
+        if data is None:  # the kernel may refuse a non-blocking read of cached bytes
             data = made.store.read(name, size_bytes, position)
         position += len(data)
     return position
@@ -98,7 +96,7 @@ def verified(made: Written) -> int:
 
 
 def checksums(made: Written) -> tuple[int, float]:
-    """The same checksums over bytes that are in memory: their share."""
+    """Compute the checksums of all batches in memory; return the number of bytes and the seconds."""
     data = made.path.read_bytes()
     views = [batch[21:] for _, batch in iterate_batches(data)]
     start = time.perf_counter()
@@ -127,7 +125,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(dir=options.directory) as name:
             made = written(Path(name) / "archive", batch_bytes, options.size_mib << 20)
             rates: dict[str, list[float]] = {"plain": [], "store": [], "verified": [], "crc": []}
-            for _ in range(options.repeats):  # interleaved: machines are slow in turns
+            for _ in range(options.repeats):  # interleaved, because the speed of a machine drifts
                 rates["plain"].append(timed(plain, made))
                 rates["store"].append(timed(from_store, made))
                 rates["verified"].append(timed(verified, made))

@@ -1,20 +1,20 @@
-"""Much data, in large requests, beside Apache Kafka, in one run of interleaved rounds. Run from the repository's root:
+"""Compare large requests with Apache Kafka, in interleaved rounds. Run from the repository's root:
 
     make compiled && PYTHONPATH=build/compiled python benchmarks/bench_bulk.py [--rounds 5] [--seconds 3]
 
-| measured | unit | wanted of the pipelined mode |
+| measured | unit | goal of the pipelined mode |
 |---|---|---|
 | produce: 4 connections with 4 requests in flight, each a batch of 900 records of 1 KiB, acks=all, durable | MB/s | >= 1.5 of synced Kafka |
-| fetch: 2 connections with 2 in flight, responses of 1 MB from the page cache, bytes not looked at | MB/s | >= 0.8 of Kafka |
+| fetch: 2 connections with 2 in flight, responses of 1 MB from the page cache, not decoded | MB/s | >= 0.8 of Kafka |
 | consume: one consumer of confluent-kafka, all of these partitions | records/s | >= 1.0 of Kafka |
 | share: one share consumer of confluent-kafka | records/s | |
-| transactions: of one request of 100 bytes, 8 connections with 5 in flight | requests/s | |
+| transactions: one request of 100 bytes each, 8 connections with 5 in flight | requests/s | |
 
-The clients are the same for all sides and share the machine's cores with the broker: to consume is bound by the client.
-Ours start anew in each round, Apache Kafka lives as long as the run, for it takes long until its rate has settled. Each
-side has a new topic in each round, fills it and reads it; before each measure it may end what it has put off. Beside
-each rate stands the broker's processor time a unit: a megabyte, 1,000 records, a request. It needs Java, Maven and
-confluent-kafka.
+All sides have the same clients, which share the machine's cores with the broker, so consume is limited by the client.
+Our brokers are started for each round. Apache Kafka runs for the whole benchmark, because its rate takes long to settle.
+In each round, each side fills a new topic and reads it. Before each measurement it may finish deferred work. Each line
+also shows the broker's processor time per unit: a megabyte, 1,000 records, or a request. The benchmark needs Java,
+Maven and confluent-kafka.
 """  # noqa: E501 - a table
 
 import argparse
@@ -54,7 +54,7 @@ PARTITIONS, IN_FLIGHT = 4, 4
 RECORD_BYTES, BATCH_RECORDS = 1024, 900
 FETCH_CONNECTIONS, FETCH_IN_FLIGHT, FETCH_VERSION = 2, 2, 12
 JOIN_SECONDS_MAX = 20.0
-WARM_UP_ROUNDS = 2  # of Apache Kafka
+WARM_UP_ROUNDS = 2  # for Apache Kafka
 SIDES = ("classic", "pipelined", "kafka-synced", "kafka")
 UNITS = {
     "produce": "MB/s",
@@ -63,14 +63,14 @@ UNITS = {
     "share": "records/s",
     "transactions": "requests/s",
 }
-REST_SECONDS_MAX, REST_LOOK_SECONDS, REST_SHARE_MAX = 10.0, 0.25, 0.05
-"""A broker that takes less than this share of a processor rests."""
+IDLE_WAIT_SECONDS_MAX, IDLE_INTERVAL_SECONDS, IDLE_SHARE_MAX = 10.0, 0.25, 0.05
+"""A broker is idle if it uses less than this share of a processor during the interval."""
 WANTED = {("produce", "kafka-synced"): 1.5, ("fetch", "kafka"): 0.8, ("consume", "kafka"): 1.0}
 
 
 @attrs.frozen
 class Side:
-    """A broker that runs, and a topic of its own."""
+    """A running broker and its own topic."""
 
     port: int
     pid: int
@@ -78,34 +78,30 @@ class Side:
 
     @property
     def address(self) -> str:
-        """For clients."""
         return f"{HOST}:{self.port}"
 
 
 @attrs.frozen
 class Found:
-    """A rate, and processor time of the broker in microseconds a unit."""
+    """A rate, and the broker's processor time in microseconds per unit."""
 
     per_second: float
     processor_us: float
 
 
 def large_batch() -> bytes:
-    """Records that do not compress."""
-    draw = random.Random(1).randbytes
+    draw = random.Random(1).randbytes  # random bytes do not compress
     now_ms = time.time_ns() // 1_000_000
     return build_batch([NewRecord(draw(RECORD_BYTES), timestamp=now_ms) for _ in range(BATCH_RECORDS)])
 
 
 def produce(side: Side, seconds: float) -> float:
-    """Megabytes per second that are acknowledged."""
     batch = large_batch()
     frames = [produce_frame(side.target, partition, batch) for partition in range(PARTITIONS)]
     return exchange([Exchange(side.port, frame) for frame in frames], IN_FLIGHT, seconds) * len(batch) / 1e6
 
 
 def fetch(side: Side, seconds: float) -> float:
-    """Megabytes of responses per second."""
     frames = [fetch_frame(side.target.topic, it, MEGABYTE, FETCH_VERSION) for it in range(FETCH_CONNECTIONS)]
     exchanges = [Exchange(side.port, frame) for frame in frames]
     rate = exchange(exchanges, FETCH_IN_FLIGHT, seconds)
@@ -115,7 +111,7 @@ def fetch(side: Side, seconds: float) -> float:
 
 
 def consume(side: Side, seconds: float) -> float:
-    """Records per second that a consumer hands to its program, from the first one."""
+    """Return the records per second that a consumer delivers, counted after the first one."""
     consumer = Consumer(
         {
             "bootstrap.servers": side.address,
@@ -131,7 +127,10 @@ def consume(side: Side, seconds: float) -> float:
 
 
 def share(side: Side, seconds: float) -> float:
-    """Records per second that a share consumer hands out; what it is given is accepted by its next poll."""
+    """Return the records per second that a share consumer delivers.
+
+    Each poll accepts the records of the previous one.
+    """
     group = f"share-{side.target.topic}"
     start = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[start])
@@ -144,7 +143,7 @@ def share(side: Side, seconds: float) -> float:
 
 
 def rate_of(poll: Callable[[], int], seconds: float) -> float:
-    """Records per second, after the first ones came."""
+    """Return records per second, counted after the first ones."""
     latest = time.perf_counter() + JOIN_SECONDS_MAX
     while not poll():
         if time.perf_counter() > latest:
@@ -156,7 +155,6 @@ def rate_of(poll: Callable[[], int], seconds: float) -> float:
 
 
 def transactions(side: Side, seconds: float) -> float:
-    """Produce requests per second, each in a transaction of its own."""
     load = LoadOptions(
         HOST, side.port, 8, 5, seconds=seconds, warmup_s=0.2, topic="transactions", transaction_requests=1
     )
@@ -167,12 +165,12 @@ MEASURES = {"produce": produce, "fetch": fetch, "consume": consume, "share": sha
 
 
 def measured(side: Side, seconds: float, only: str | None) -> dict[str, Found]:
-    """Everything of one side, in its order: what is read has been written before."""
+    """Run all measurements of one side, in the order of `MEASURES`: later ones read the records of earlier ones."""
     found = {}
     for name, measure in MEASURES.items():
         if name not in {only or name, "produce"}:
             continue
-        wait_for_rest(side.pid)
+        wait_until_idle(side.pid)
         before = processor_ns(side.pid)
         began = time.perf_counter()
         rate = measure(side, seconds)
@@ -182,19 +180,18 @@ def measured(side: Side, seconds: float, only: str | None) -> dict[str, Found]:
     return found
 
 
-def wait_for_rest(pid: int) -> None:
-    """Let a broker end what it has put off, as to archive: that is no part of what comes next."""
-    deadline = time.monotonic() + REST_SECONDS_MAX
+def wait_until_idle(pid: int) -> None:
+    """Wait until a broker has finished deferred work such as archiving, which would distort the next measurement."""
+    deadline = time.monotonic() + IDLE_WAIT_SECONDS_MAX
     is_busy = True
     while is_busy and time.monotonic() < deadline:
         before = processor_ns(pid)
-        time.sleep(REST_LOOK_SECONDS)
-        is_busy = processor_ns(pid) - before > REST_SHARE_MAX * REST_LOOK_SECONDS * 1e9
+        time.sleep(IDLE_INTERVAL_SECONDS)
+        is_busy = processor_ns(pid) - before > IDLE_SHARE_MAX * IDLE_INTERVAL_SECONDS * 1e9
 
 
 @contextlib.contextmanager
 def topic(name: str, port: int, pid: int) -> Iterator[Side]:
-    """A topic that is there for a while."""
     yield Side(port, pid, trio.run(prepare, HOST, port, name, PARTITIONS))
     admin = AdminClient({"bootstrap.servers": f"{HOST}:{port}"})
     for done in admin.delete_topics([name]).values():
@@ -202,7 +199,7 @@ def topic(name: str, port: int, pid: int) -> Iterator[Side]:
 
 
 def show(found: dict[str, list[dict[str, Found]]], only: str | None) -> None:
-    """Print a line for each side and measure, and the ratios over Apache Kafka's."""
+    """Print a line for each side and measurement, with the ratios over Apache Kafka."""
     for name, unit in UNITS.items():
         if only not in {None, name}:
             continue
@@ -221,7 +218,7 @@ def show(found: dict[str, list[dict[str, Found]]], only: str | None) -> None:
                     line += f" ({ratio.low:.2f} to {ratio.high:.2f})"
                 wanted = WANTED.get((name, other))
                 if side == "pipelined" and wanted:
-                    line += f", wanted {wanted}: {'holds' if ratio.ratio >= wanted else 'MISSED'}"
+                    line += f", goal {wanted}: {'holds' if ratio.ratio >= wanted else 'MISSED'}"
             print(line, flush=True)
 
 

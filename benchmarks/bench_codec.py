@@ -1,6 +1,6 @@
-"""What the wire codec costs per call: `python benchmarks/bench_codec.py [repeats]`.
+"""Measure the cost of the wire codec per call: `python benchmarks/bench_codec.py [repeats]`.
 
-Prints the median and the fastest of the repeats in microseconds; encode cases include building the message.
+Prints the median and the fastest of the repeats in microseconds. Encoding includes the construction of the message.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def reading(message: object, version: int) -> Callable[[], object]:
 
 
 def writing(make: Callable[[], object], version: int) -> Callable[[], object]:
-    """Build the message and encode it."""
+    """Construct the message and encode it."""
     encode_one = encoder(type(make()), version)
     return lambda: encode_one(make())
 

@@ -1,10 +1,10 @@
-"""Commits on the event loop over commits in a thread, for disks of several speeds: what `stages.commit_place` decides.
+"""Compare commits on the event loop with commits in a thread, for disks of several speeds; see `stages.commit_place`.
 
     python benchmarks/bench_commit_place.py [--rounds 5] [--seconds 0.7] [--slower-us 0 60 150 300]
 
-Each round starts a broker for each value of `pipeline.commit.on`, in pipelined mode, durable, pure, and drives them in
-turn; ratios are of requests per second and of processor time a request, with intervals. A slower disk is a sync that
-takes so many microseconds longer, in C, while Python's lock is free; that needs a C compiler.
+Each round starts a broker for each value of `pipeline.commit.on` (pipelined mode, durable, pure Python) and drives them
+in turn. The ratios are those of requests per second and of processor time per request, with intervals. A slower disk is
+a sync that takes `--slower-us` microseconds longer, in C and without the GIL, which needs a C compiler.
 """
 
 import argparse
@@ -49,7 +49,7 @@ int fdatasync(int file) {
 
 
 def slow_sync(folder: Path, slower_us: int) -> dict[str, str]:
-    """The environment of a broker whose syncs take so much longer."""
+    """Return an environment in which syncs take `slower_us` microseconds longer."""
     environment = python_environment()
     if slower_us:
         source, library = folder / "slow_sync.c", folder / "slow_sync.so"
@@ -61,7 +61,7 @@ def slow_sync(folder: Path, slower_us: int) -> dict[str, str]:
 
 @contextlib.contextmanager
 def broker(place: str, environment: dict[str, str]) -> Iterator[tuple[int, int]]:
-    """A broker with a new directory: its port and process id."""
+    """Run a broker with a new directory; yield its port and process id."""
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
         command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", folder]
         command += ["--set", f"pipeline.commit.on={place}"]
@@ -76,7 +76,7 @@ def broker(place: str, environment: dict[str, str]) -> Iterator[tuple[int, int]]
 
 
 def measured(place: str, connections: int, in_flight: int, seconds: float, environment: dict[str, str]) -> list[float]:
-    """Requests per second, and microseconds of the broker's processor time a request."""
+    """Return requests per second, and microseconds of the broker's processor time per request."""
     with broker(place, environment) as (port, pid):
         run_load(LoadOptions("127.0.0.1", port, connections, in_flight, seconds=0.4, warmup_s=0))
         before = processor_ns(pid)
@@ -104,7 +104,6 @@ def main() -> None:
 
 
 def compared(rounds: dict[str, list[list[float]]], place: str) -> str:
-    """The ratios of one place over a thread."""
     line = ""
     for index, name in enumerate(("requests/s", "us a request")):
         thread, other = ([one[index] for one in rounds[each]] for each in (PLACES[0], place))

@@ -1,9 +1,9 @@
 """Measure compaction: `python benchmarks/bench_compaction.py [--repeats 3] [--only "few keys"]`.
 
-For each kind of log prints MB/s and records/s of mapping its keys, of cleaning it, and of plain iteration over its
-records beside them: the best of the repeats, in one thread, from memory to memory. MB are those of the batches without
-compression; the values compress to about half. Each kind goes round and round over its keys, so one record of each
-stays. Then the map of keys alone, filled to the last: keys/s that are put, found, and looked for in vain.
+For each kind of log, prints MB/s and records/s of mapping its keys, of cleaning it, and of plain iteration over its
+records. Each figure is the best of the repeats, in one thread, from memory to memory. MB are uncompressed batches,
+whose values compress to about half. Each kind cycles through its keys, so one record of each key remains. A last line
+measures a full map of keys: keys/s that are added, found, and not found.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ FULL_MAP_BYTES = 32 << 20
 
 @attrs.frozen
 class Kind:
-    """One kind of log."""
-
     name: str
     keys: int
     key_bytes: int
@@ -81,7 +79,7 @@ def mapped(batches: list[Batch]) -> OffsetMap:
 
 
 def cleaned(batches: list[Batch], offset_map: OffsetMap) -> int:
-    """The number of records that are left."""
+    """Clean a log and return the number of remaining records."""
     parameters = RoundParameters(now_ms=NOW_MS, delete_retention_ms=1000, upper_bound_offset=RECORDS)
     return sum(header.record_count for header, _ in CleaningRound(offset_map, parameters).clean(batches))
 
@@ -123,7 +121,7 @@ def measure_full_map(buffer_bytes: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", default="", help="kinds with this in their names, and no full map")
+    parser.add_argument("--only", default="", help="only kinds with this in their names, without the full map")
     options = parser.parse_args()
     heads = "".join(f"{name:>9} {'':7}" for name in ("iterate", "map", "clean"))
     print(f"{'':36}{heads}{'stays':>7}")

@@ -1,13 +1,15 @@
-"""The compiled package against the pure one: paired, interleaved rounds, with intervals.
+"""Compare the compiled package with the pure one: paired, interleaved rounds, with intervals.
 
     make compiled && python benchmarks/bench_compiled.py [--rounds 7] [--turns 3] [--seconds 1.0]
 
-A round starts a broker of each kind, because two processes of the same kind differ by some percent as long as they
-live, and drives them in turn, TURNS times each; what counts is the median of each. Durable, 100-byte records, acks=all,
-4 partitions, the native load client. All are compiled over pure: requests per second, processor time per request of all
-threads of the broker (from the kernel's schedstat, over every request that was answered), the 99th percentile, and
-resident memory behind the first 10,000 requests: it grows with what was written, which is more where more was answered.
-On a busy machine read the processor time only.
+A round starts a broker of each kind and drives them in turn, TURNS times each; the median of each counts. Brokers are
+started for each round, because two processes of the same kind differ by some percent for as long as they live. The load
+is durable, with 100-byte records, acks=all, 4 partitions and the native load client.
+
+The figures are ratios of compiled over pure: requests per second, processor time per answered request (all threads of
+the broker, from the kernel's schedstat), the 99th percentile, and resident memory after the first 10,000 requests.
+Memory grows with the number of records written, so a faster broker has more of it. On a busy machine, only the
+processor time is reliable.
 """
 
 import argparse
@@ -35,12 +37,12 @@ ROOT = Path(__file__).parents[1]
 READY = re.compile(r"listening on (?P<host>.+):(?P<port>\d+) mode=")
 KINDS = ("pure", "compiled")
 FIRST_SECONDS, FIRST_PER_SECOND = 0.5, 20_000
-"""The first requests of each broker."""
+"""Duration and pace of the first requests of each broker."""
 
 
 @attrs.frozen
 class Cell:
-    """One load, and what the compiled package is to reach there."""
+    """A load, and the goal of the compiled package."""
 
     connections: int
     in_flight: int
@@ -58,25 +60,21 @@ FIGURES = {"requests/s": ",.0f", "us of CPU a request": ".2f", "p99 ms": ".2f", 
 
 @attrs.frozen
 class Broker:
-    """A running broker."""
-
     host: str
     port: int
     pid: int
 
     def resident_mb(self) -> float:
-        """Resident memory."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def environment(packages: Path) -> Mapping[str, str]:
-    """That in which the packages of a folder are the ones that run."""
     return {**os.environ, "PYTHONPATH": str(packages)}
 
 
 def check_kind(kind: str, packages: Path) -> None:
-    """End unless the packages of a folder are of this kind: two of the same would be a ratio of 1."""
+    """Exit unless the packages of a folder are of this kind. Otherwise both sides could be equal and every ratio 1."""
     command = python_module("pipeline_broker", "--version")
     found = subprocess.run(command, env=environment(packages), check=True, capture_output=True, text=True).stdout
     if kind not in found:
@@ -85,7 +83,6 @@ def check_kind(kind: str, packages: Path) -> None:
 
 @contextlib.contextmanager
 def broker(folder: Path, packages: Path) -> Iterator[Broker]:
-    """A broker in a process of its own."""
     folder.mkdir()
     command = python_module("pipeline_broker", "serve", "--port", "0", "--data", str(folder / "data"))
     with (folder / "stderr").open("wb") as stderr:
@@ -104,7 +101,7 @@ def broker(folder: Path, packages: Path) -> Iterator[Broker]:
 
 
 def load(broker: Broker, cell: Cell, seconds: float, rate_per_s: float | None = None) -> RunFigures:
-    """One run in which every request is measured; as fast as it goes, or at a pace."""
+    """Run a load at full speed or at a pace, and measure every request."""
     options = LoadOptions(
         broker.host,
         broker.port,
@@ -119,26 +116,27 @@ def load(broker: Broker, cell: Cell, seconds: float, rate_per_s: float | None = 
 
 
 def drive(broker: Broker, cell: Cell, seconds: float) -> tuple[float, ...]:
-    """One run; all of FIGURES but the last, in their order."""
+    """Run a load; return all of `FIGURES` except the last one, in their order."""
     before = processor_ns(broker.pid)
     found = load(broker, cell, seconds)
     spent_ns = processor_ns(broker.pid) - before
     if found.errors or found.order_violations:
         sys.exit(f"{found.errors} errors, {found.order_violations} answers out of order")
     p99 = percentile_ms(found.latencies_ns, 0.99)
-    assert p99 is not None, "too short a run"
+    assert p99 is not None, "the run is too short for a p99"
     return found.requests_per_s, spent_ns / found.requests / 1e3, p99
 
 
 def one_round(cell: Cell, packages: Mapping[str, Path], turns: int, seconds: float) -> list[tuple[float, float]]:
-    """Drive a new pair in turn: for each of FIGURES the medians of pure and compiled."""
+    """Drive a new pair of brokers in turn; return the medians of pure and compiled for each of `FIGURES`."""
     found: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in KINDS}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=ROOT, prefix=".bench-")))
         brokers = {kind: stack.enter_context(broker(folder / kind, packages[kind])) for kind in KINDS}
         resident = []
         for kind in KINDS:
-            # They import and remember what later ones use: as many of each, because what was written is remembered.
+            # The first requests import modules and fill caches. Both brokers get the same number, because memory grows
+            # with the records written.
             load(brokers[kind], cell, FIRST_SECONDS, FIRST_PER_SECOND)
             resident.append(brokers[kind].resident_mb())
         for turn in range(turns):
@@ -149,7 +147,6 @@ def one_round(cell: Cell, packages: Mapping[str, Path], turns: int, seconds: flo
 
 
 def measure(cell: Cell, packages: Mapping[str, Path], rounds: int, turns: int, seconds: float) -> None:
-    """All rounds of a cell, and a line for each figure."""
     found = [one_round(cell, packages, turns, seconds) for _ in range(rounds)]
     records = f" with {cell.batch_records} records each" if cell.batch_records > 1 else ""
     wanted = f"; wanted: {cell.wanted}" if cell.wanted else ""
@@ -170,10 +167,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--compiled", type=Path, default=ROOT / "build" / "compiled", help="made by `make compiled`")
+    parser.add_argument("--compiled", type=Path, default=ROOT / "build" / "compiled", help="output of `make compiled`")
     options = parser.parse_args()
     if not options.compiled.is_dir():
-        sys.exit(f"there is no {options.compiled}: make compiled")
+        sys.exit(f"{options.compiled} does not exist: run make compiled")
     packages = {"pure": ROOT, "compiled": options.compiled.resolve()}
     for kind, folder in packages.items():
         check_kind(kind, folder)

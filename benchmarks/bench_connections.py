@@ -1,16 +1,17 @@
-"""What connections cost: idle ones, what they do to an active one, a storm of short ones, and slow readers.
+"""Measure the cost of connections: idle ones beside an active one, a storm of short ones, and slow readers.
 
     python benchmarks/bench_connections.py [--mode pipelined] [--idle 10000] [--storm-rate 1000] [--storm-seconds 10]
                                            [--readers 100]
 
-Idle connections said hello (ApiVersions) and then nothing. The active one asks one thing after the other, before they
-came and while they are there, with a bare socket. Each connection of the storm connects, asks once and closes; memory
-and descriptors of the broker are compared from one tenth of it on, when everything that is made once has been made. A
-burst of more newcomers than the listen backlog holds (50) waits for the client's system to try again, a second later.
-The clients that read nothing ask three times each for 50 MB that are there; then each reads what it asked for first.
+Idle connections send one ApiVersions request and nothing more. The active one sends one request at a time through a
+bare socket, before the idle ones connect and while they are connected. Each connection of the storm connects, sends one
+request and closes. Memory and descriptors of the broker are compared after a tenth of the storm, once all one-time
+allocations are done. If more clients connect at once than the listen backlog holds (50), their system retries the rest
+a second later. Each slow reader requests 50 MB of existing records three times and reads nothing for a while. Then it
+reads the responses.
 
-Bounds: 25 KB for each idle connection, no effect on the 99th percentile of the active one beyond noise, memory and
-descriptors flat; what waits for clients that read nothing stays within `pipeline.unsent.response.bytes` (256 MB).
+Bounds: 25 KB per idle connection, no effect on the 99th percentile of the active one beyond noise, and constant memory
+and descriptors. Responses that wait for slow readers stay within `pipeline.unsent.response.bytes` (256 MB).
 """
 
 import argparse
@@ -43,28 +44,26 @@ FETCH_BYTES = 50_000_000
 FETCHES = 3
 FETCH_VERSION = 12
 SOURCES = 200
-"""Addresses of the loopback network that the storm comes from: one alone would run out of ports."""
+"""Number of loopback addresses that clients use; a single address would run out of ports."""
 
 
 @attrs.frozen
 class Process:
-    """The broker as its system sees it."""
+    """The broker as the operating system sees it."""
 
     pid: int
     port: int
 
     @property
     def kilobytes(self) -> int:
-        """Resident memory."""
         return self._kilobytes("VmRSS")
 
     @property
     def peak_kilobytes(self) -> int:
-        """The most it was since `reset_peak`."""
+        """The maximum of resident memory since `reset_peak`."""
         return self._kilobytes("VmHWM")
 
     def reset_peak(self) -> None:
-        """Measure it from here on."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5", encoding="ascii")
 
     def _kilobytes(self, name: str) -> int:
@@ -73,7 +72,6 @@ class Process:
 
     @property
     def descriptors(self) -> int:
-        """Open files and sockets."""
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
 
 
@@ -89,7 +87,6 @@ def ask(client: socket.socket) -> None:
 
 
 def receive(client: socket.socket) -> int:
-    """Read one response; its size."""
     data = client.recv(65536)
     received, wanted = len(data), 4 + int.from_bytes(data[:4], "big")
     while received < wanted:
@@ -98,7 +95,7 @@ def receive(client: socket.socket) -> int:
 
 
 def latencies(port: int, seconds: float) -> list[float]:
-    """Milliseconds of each answer to one connection that asks one thing after the other."""
+    """Return the milliseconds of each answer on a connection that sends one request at a time."""
     found, until = [], time.perf_counter() + seconds
     with connect(port) as client:
         ask(client)
@@ -142,12 +139,12 @@ def measure_idle(broker: Process, count: int, seconds: float) -> None:
     print(f"idle connections        {count:8,d}   opened in {opened_seconds:.1f} s")
     print(f"memory of each          {each:8.1f} KB, bound 25 KB")
     print(f"active one, alone       {p99(before_ms):8.3f} ms at the 99th percentile, median {mid(before_ms):.3f} ms")
-    for name, found in (("beside them", beside_ms), ("once more", again)):
+    for name, found in (("beside them", beside_ms), ("repeated", again)):
         print(f"active one, {name:12s}{p99(found):8.3f} ms at the 99th percentile, median {mid(found):.3f} ms")
 
 
 def storm(port: int, rate: float, seconds: float) -> tuple[int, float]:
-    """So many short connections a second; how many there were, and the seconds that they took."""
+    """Open `rate` short connections per second; return their number and the seconds that they took."""
     began, number, served = time.perf_counter(), itertools.count(), itertools.count()
 
     def run() -> None:
@@ -179,7 +176,7 @@ def measure_storm(broker: Process, rate: float, seconds: float) -> None:
 
 
 def fill_topic(port: int) -> bytes:
-    """Write as much as one fetch may ask for; the request that fetches it."""
+    """Write as many records as one fetch may request; return the fetch request."""
     target = trio.run(prepared, "127.0.0.1", port, "large", 1, 30.0)
     batch = build_batch([NewRecord(bytes(RECORD_BYTES), timestamp=time.time_ns() // 1_000_000)])
     with connect(port) as writer:
@@ -206,7 +203,7 @@ def measure_slow_readers(broker: Process, count: int, seconds: float) -> None:
         took = time.perf_counter() - began
     time.sleep(SETTLE_SECONDS)
     asked = f"{FETCHES} times for {FETCH_BYTES / 1e6:.0f} MB"
-    print(f"slow readers            {count:8,d}   that ask {asked} and read nothing")
+    print(f"slow readers            {count:8,d}   that request {asked} and read nothing")
     print(f"memory, slow readers    {before / 1024:8.1f} MB before, {peak / 1024:.1f} MB at most, bound 256 MB more")
     for name, found in (("alone", alone_ms), ("beside them", beside_ms)):
         print(f"active one, {name:12s}{p99(found):8.3f} ms at the 99th percentile, median {mid(found):.3f} ms")
@@ -227,7 +224,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     count = min(options.idle, hard - SPARE_DESCRIPTORS)
     if count < options.idle:
-        print(f"this system allows {hard} descriptors: {count} idle connections")
+        print(f"this system allows {hard} descriptors: reduced to {count} idle connections")
     with (
         tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder,
         running([BrokerSettings(options.mode, Path(folder) / "data")]) as (started,),

@@ -1,11 +1,10 @@
-"""What a viewer costs: requests/s while somebody watches the request path over requests/s while nobody does.
+"""Measure the cost of a dashboard viewer: requests/s with a viewer of the live request path over requests/s without.
 
     python benchmarks/bench_dashboard.py [--rounds 15] [--seconds 0.5] [--rounds-max 80]
 
-As `bench_metrics.py`, whose rounds these are: two brokers, both with a dashboard, driven in turn; one of them has a
-viewer that reads the live request path. The bound is a cost of 5 % at 16 connections with 16 requests in flight and at
-1 x 1, both durable. The viewer runs in this process and reads some 20 kB a second; a browser that draws them costs its
-own processor time, which is not the broker's.
+The rounds are those of `bench_metrics.py`: two brokers with a dashboard are driven in turn, and one of them has a
+viewer. The bound is a cost of 5 % at 16 connections with 16 requests in flight and at 1 x 1, both durable. The viewer
+runs in this process and reads about 20 kB per second. The processor time of a drawing browser is not included.
 """
 
 import contextlib
@@ -26,7 +25,7 @@ CONNECT_SECONDS = 5.0
 
 @contextlib.contextmanager
 def viewer(address: str) -> Iterator[None]:
-    """Reads the live request path until the body ends; it must have got something by then."""
+    """Read the live request path during the block, and check that data arrived."""
     host, _, port = address.partition(":")
     received = 0
     with socket.create_connection((host, int(port)), CONNECT_SECONDS) as client:
@@ -51,15 +50,13 @@ def viewer(address: str) -> Iterator[None]:
 
 @attrs.frozen
 class Watched(Comparison):
-    """A broker whose dashboard nobody watches, and one with a viewer."""
+    """A comparison of a broker without a viewer and one with a viewer."""
 
     def started(self, folder: Path) -> contextlib.AbstractContextManager[Broker]:
-        """One of the two."""
         return broker(folder, self.mode, self.flush, *self.observed)
 
     @contextlib.contextmanager
     def pair(self) -> Iterator[tuple[Broker, Broker]]:
-        """See Comparison."""
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self.folder)))
             off, on = (stack.enter_context(self.started(folder / name)) for name in ("off", "on"))

@@ -1,9 +1,9 @@
-"""An embedded broker: how soon it is there, how soon it is empty again, and how much memory it takes.
+"""Measure an embedded broker: startup time, reset time, and memory.
 
     python benchmarks/bench_embedded.py [--rounds 30]
 
-Bounds: a start within 30 ms once all is imported, a reset within 5 ms, 15 MB more than the import took. Each process
-measures one mode; the import is told apart, because a test run pays for it once.
+Bounds: a start within 30 ms after the import, a reset within 5 ms, and 15 MB more than the import needs. Each process
+measures one mode. The import is shown separately, because a test run pays for it once.
 """
 
 import argparse
@@ -109,8 +109,8 @@ def measure(mode: str, rounds: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=30, help="how often each is done; medians are told")
-    parser.add_argument("--processes", type=int, default=3, help="processes for each mode; their median is told")
+    parser.add_argument("--rounds", type=int, default=30, help="repetitions of each measurement; their median is shown")
+    parser.add_argument("--processes", type=int, default=3, help="processes per mode; their median is shown")
     options = parser.parse_args()
     measured = {
         mode: [measure(mode, options.rounds) for _ in range(options.processes)] for mode in ("classic", "pipelined")

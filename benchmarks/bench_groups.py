@@ -1,12 +1,12 @@
-"""How long groups take: the first record of a group of one, and a rebalance of many members, in both protocols.
+"""Measure groups: the time to the first record of a group of one, and rebalances of many members in both protocols.
 
     python benchmarks/bench_groups.py [--members 200] [--rounds 5] [--mode pipelined]
 
-Everything is durable, driven by requests of our own codec over loopback, one connection a member. A rebalance is timed
-from the first request of a member that joins a settled group until every member has its new assignment: in the classic
-protocol JoinGroup and SyncGroup of all at once, in the consumer protocol heartbeats of all until nobody has to give
-anything back or to wait, without an assignment interval. The client is one Python process and takes part of the time.
-The bounds are 0.3 s for the first record and 2 s for 200 members.
+All state is durable. Requests of our own codec are sent over loopback, one connection per member. A rebalance is timed
+from the first request of a member that joins a settled group until every member has its new assignment. In the classic
+protocol, all members send JoinGroup and SyncGroup. In the consumer protocol, all send heartbeats until no member has
+to revoke partitions or wait, without an assignment interval. The client is one Python process and takes part of the
+time. The bounds are 0.3 s for the first record and 2 s for 200 members.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from archiving_broker import HOARDING, broker
+from archiving_broker import JOURNAL_ONLY, broker
 
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import decode, encode
@@ -45,26 +45,22 @@ ROUNDS_MAX = 50
 SETTINGS = ("--set", "group.consumer.assignment.interval.ms=0", "--set", "offsets.topic.num.partitions=1")
 AT_ONCE = ("--set", "group.initial.rebalance.delay.ms=0")
 TOGETHER = ("--set", "group.initial.rebalance.delay.ms=2000")
-"""A group of one need not wait; one of many forms in one generation before it is timed."""
+"""A group of one starts without delay. One of many forms in a single generation before the measurement starts."""
 PROTOCOLS = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff")]
 
 
 class Connection:
-    """One client; `ask_all` asks many at once."""
-
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=30)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
 
     def send(self, message: Any, version: int) -> None:
-        """Send a request without waiting for its response."""
         header = RequestHeader(type(message).SCHEMA.key, version, 0, "bench")
         frame = b"".join([encode_request_header(header), *map(bytes, encode(message, version))])
         self.socket.sendall(struct.pack(">i", len(frame)) + frame)
 
     def frame(self) -> bytes | None:
-        """The next response, once it is there as a whole."""
         self.buffer += self.socket.recv(1 << 20)
         if len(self.buffer) < 4 or len(self.buffer) < 4 + int.from_bytes(self.buffer[:4]):
             return None
@@ -73,14 +69,12 @@ class Connection:
 
 
 def ask_all(connections: list[Connection], messages: list[Any], version: int) -> list[Any]:
-    """The responses of all, in their order."""
     for connection, message in zip(connections, messages, strict=True):
         connection.send(message, version)
     return receive(connections, messages, version)
 
 
 def receive(connections: list[Connection], messages: list[Any], version: int) -> list[Any]:
-    """The responses to what was sent."""
     answers: dict[int, Any] = {}
     with selectors.DefaultSelector() as selector:
         for index, connection in enumerate(connections):
@@ -100,7 +94,7 @@ def ask(connection: Connection, message: Any, version: int) -> Any:
 
 
 def first_record(port: int, group: str) -> float:
-    """Seconds from connecting until a classic group of one has fetched a record."""
+    """Return the seconds from connecting until a classic group of one has fetched a record."""
     began = time.monotonic()
     connection = Connection(port)
     joined = classic_join([connection], [""], group)
@@ -152,7 +146,10 @@ def classic_sync(connections: list[Connection], joined: list[Any], group: str) -
 
 
 def classic_rebalance(connections: list[Connection], group: str) -> float:
-    """Let all but the first in, then time how long it takes until that and everybody else is settled."""
+    """Return the seconds from the join of the first member until all members are settled.
+
+    All other members are settled before.
+    """
     settled = connections[1:]
     joined = classic_join(settled, [""] * len(settled), group)
     classic_sync(settled, joined, group)
@@ -168,15 +165,13 @@ def classic_rebalance(connections: list[Connection], group: str) -> float:
 
 
 class Members:
-    """Members of the consumer protocol and what they own."""
-
     def __init__(self, group: str) -> None:
         self.group = group
         self.epochs: list[int] = []
         self.owned: list[list[Any]] = []
 
     def beat(self, connections: list[Connection], count: int) -> bool:
-        """One heartbeat of each; whether nothing moved."""
+        """Send one heartbeat of each member; return whether nothing changed."""
         self.epochs += [0] * (count - len(self.epochs))
         self.owned += [[] for _ in range(count - len(self.owned))]
         new = {"rebalance_timeout_ms": SESSION_MS, "subscribed_topic_names": ["t"]}
@@ -203,19 +198,19 @@ class Members:
         return quiet and len(set(self.epochs)) == 1
 
     def settle(self, connections: list[Connection], count: int) -> None:
-        """Beat until nothing moves."""
         for _ in range(ROUNDS_MAX):
             if self.beat(connections, count):
                 return
-        raise AssertionError("the group does not settle")
+        raise AssertionError(f"the group did not settle in {ROUNDS_MAX} rounds of heartbeats")
 
 
 def consumer_rebalance(connections: list[Connection], group: str) -> float:
-    """The same in the consumer protocol; its last round only confirms that nothing moves any more."""
+    """Like `classic_rebalance`, in the consumer protocol."""
     members = Members(group)
     members.settle(connections, len(connections) - 1)
     began = time.monotonic()
     members.settle(connections, len(connections))
+    # The last round of heartbeats only confirms that nothing changes, and is included.
     seconds = time.monotonic() - began
     assert sum(len(each.partitions) for owned in members.owned for each in owned) == len(connections)
     return seconds
@@ -225,7 +220,7 @@ def consumer_rebalance(connections: list[Connection], group: str) -> float:
 def serving(mode: str, *settings: str) -> Iterator[int]:
     with (
         tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder,
-        broker(Path(folder) / "data", HOARDING, "--mode", mode, *SETTINGS, *settings) as port,
+        broker(Path(folder) / "data", JOURNAL_ONLY, "--mode", mode, *SETTINGS, *settings) as port,
     ):
         yield port
 

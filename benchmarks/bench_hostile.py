@@ -1,9 +1,15 @@
-"""What the largest requests cost, and what others wait for them: `python benchmarks/bench_hostile.py [--only TEXT]`.
+"""Measure the cost of the largest requests: `python benchmarks/bench_hostile.py [--only TEXT]`.
 
-For each case of tests/hostile one line: the worst wait of a client that produces every 20 ms beside it (without the
-time for which the machine had no processor for the broker, and by the clock), the processor time of the broker, what
-its memory grew by beyond the request, the bytes of the requests and of the answers. AT_LENGTH=1 in the environment
-takes all versions of all APIs. The exit code is 1 where a bound of tests/hostile/harness.py does not hold.
+For each case of tests/hostile, prints one line with:
+
+* the longest wait of a client that produces every 20 ms, without the time for which the machine gave the broker no
+  processor, and by the clock,
+* the processor time of the broker,
+* the growth of its memory beyond the request,
+* the bytes of requests and answers.
+
+AT_LENGTH=1 in the environment runs all versions of all APIs. The exit code is 1 if a bound of tests/hostile/harness.py
+is exceeded.
 """
 
 import argparse
@@ -14,7 +20,7 @@ from pathlib import Path
 
 import attrs
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # the cases are the tests'
+sys.path.insert(0, str(Path(__file__).parent.parent))  # the cases are part of the tests
 
 from tests.crashes.lengths import AT_LENGTH
 from tests.hostile import prepared
@@ -24,8 +30,8 @@ from tests.hostile.harness import HEAD, in_memory
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mode", choices=("classic", "pipelined"), action="append", help="both unless one is named")
-    parser.add_argument("--only", default="", help="cases whose API, version and name contain this")
+    parser.add_argument("--mode", choices=("classic", "pipelined"), action="append", help="default: both")
+    parser.add_argument("--only", default="", help="only cases whose API, version and name contain this")
     options = parser.parse_args()
     faults: list[str] = []
     print(HEAD, flush=True)

@@ -1,17 +1,17 @@
-"""What connections have to do with each other: `python benchmarks/bench_isolation.py [--rounds 9] [--seconds 0.4]`.
+"""Measure how connections affect each other: `python benchmarks/bench_isolation.py [--rounds 9] [--seconds 0.4]`.
 
-* 1,000 active connections, each with one request in flight: how much more often the busiest was served than the least.
+* 1,000 active connections with one request in flight: the responses of the busiest over those of the least busy one.
 * 16 connections alone and beside a disturbance, in turn, round by round: the ratio of their 99th percentiles. The
-  disturbances: a client that asks for large fetches and never reads; in pipelined mode connections of a shard whose
-  handler waits, and the same with its queue full; in classic mode a handler that waits.
+  disturbances are a client that requests large fetches and never reads; in pipelined mode, connections of a shard whose
+  handler is blocked, and the same with a full queue; in classic mode, a blocked handler.
 * Requests/s over TLS and over plaintext, in turn: the ratio.
 
-Durable produce requests of one 100-byte record, brokers in processes of their own, one client in this one. Where a
-handler has to wait, the broker's process makes it: 20 ms before each turn of the first queue (pipelined), or before
-each commit of one partition, which no other connection uses (classic).
+The load is durable produce requests of one 100-byte record. Brokers have their own processes, and this one is the
+client. The broker's process blocks a handler for 20 ms before each turn of the first queue (pipelined), or before each
+commit of one partition that no measured connection uses (classic).
 
-A line ends with its bound and whether the ratio holds it: "unclear" where it does not, but the interval (95 %) reaches
-the bound. The exit code is 1 when a line fails.
+Each line ends with its bound and a verdict. It is "unclear" if the ratio exceeds the bound, but its 95 % interval
+includes it. The exit code is 1 if a line fails.
 """
 
 import argparse
@@ -48,7 +48,7 @@ FAIRNESS_SECONDS = 6.0
 MEASURED = 16
 DISTURBING = 8
 CANDIDATES = 64
-"""Connections that are opened so that some of them come to the shard that waits: an eighth of them on average."""
+"""Connections to open so that some of them belong to the blocked shard: one in eight on average."""
 PAUSE_SECONDS = 0.02
 PARTITIONS = 4
 SLOW_PARTITION = PARTITIONS
@@ -59,13 +59,13 @@ LARGE_RECORDS = 8
 LARGE_FETCHES = 32
 LARGE_FETCH_BYTES = 1 << 24
 FETCH_VERSION = 12
-# The broker's process
+# Code of the broker's process
 
 
 def make_wait(what: str) -> None:
-    """Have the handler of the first queue wait, or that of one partition."""
+    """Block the handler of the first queue, or each commit of one partition."""
     if what == "queue":
-        turn = RequestHandlerPool._turn  # noqa: SLF001 - a fault is put in where no client could cause one
+        turn = RequestHandlerPool._turn  # noqa: SLF001 - no client can block a handler
 
         async def slow_turn(pool: RequestHandlerPool, queue: RequestQueue) -> None:
             if not queue.index:
@@ -86,7 +86,7 @@ def make_wait(what: str) -> None:
 
 @contextlib.contextmanager
 def broker(mode: str, waits: str = "", tls: Path | None = None) -> Iterator[tuple[int, int]]:
-    """A broker in its own process: its port, and that for TLS."""
+    """Run a broker in its own process; yield its port and its TLS port."""
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         tls_port = probe.getsockname()[1]
@@ -107,7 +107,6 @@ def broker(mode: str, waits: str = "", tls: Path | None = None) -> Iterator[tupl
 
 
 def key_store(folder: Path) -> Path:
-    """A key and a certificate of its own authority."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     command = [
         "openssl",
@@ -128,12 +127,11 @@ def key_store(folder: Path) -> Path:
     return store
 
 
-# What is measured
+# Measurements
 
 
 @contextlib.contextmanager
 def connected(count: int, port: int, target: Target, *, is_tls: bool = False) -> Iterator[list[Client]]:
-    """So many connections, spread over the partitions."""
     with contextlib.ExitStack() as stack:
         clients = []
         for number in range(count):
@@ -157,8 +155,6 @@ def batch_of(size_bytes: int) -> bytes:
 
 @attrs.frozen
 class Options:
-    """How long and how often."""
-
     rounds: int
     seconds: float
 
@@ -169,8 +165,6 @@ def one_each(_client: Client) -> int:
 
 @attrs.frozen
 class Bound:
-    """The largest ratio that holds, or the smallest."""
-
     value: float
     is_largest: bool = True
 
@@ -190,7 +184,7 @@ def report(mode: str, what: str, figures: str, ratio: str, bound: Bound, verdict
 
 
 def report_pairs(mode: str, what: str, figures: str, pairs: Sequence[tuple[float, float]], bound: Bound) -> bool:
-    """One line from paired rounds; in `figures` stand the places of the two medians."""
+    """Print a line for paired rounds; `figures` has placeholders for the two medians."""
     ratio = speedup(pairs)
     assert ratio is not None
     assert ratio.low is not None
@@ -219,7 +213,7 @@ def p99_ms(clients: Sequence[Client]) -> float:
 
 
 def in_turn(rounds: int, one: Callable[[], float], other: Callable[[], float]) -> list[tuple[float, float]]:
-    """What both give, round by round; which goes first alternates."""
+    """Return the results of both functions, round by round; the first one alternates."""
     pairs = []
     for number in range(rounds):
         if number % 2:
@@ -232,7 +226,7 @@ def in_turn(rounds: int, one: Callable[[], float], other: Callable[[], float]) -
 
 
 def beside(mode: str, what: str, options: Options, measured: Sequence[Client], disturbed: Callable[[], None]) -> bool:
-    """Compare the 99th percentile of the measured connections alone with that in rounds of `disturbed`."""
+    """Compare the 99th percentile of the measured connections alone with that during `disturbed`."""
 
     def alone() -> float:
         drive(measured, options.seconds, one_each)
@@ -242,13 +236,13 @@ def beside(mode: str, what: str, options: Options, measured: Sequence[Client], d
         disturbed()
         return p99_ms(measured)
 
-    alone()  # warms up
+    alone()  # warm-up
     pairs = in_turn(options.rounds, alone, together)
     return report_pairs(mode, what, "p99 {:.2f} ms alone, {:.2f} beside", pairs, P99_RATIO)
 
 
 def slow_reader(mode: str, options: Options) -> bool:
-    """A new one for each round, so that it is answered within the round."""
+    """Connect a new slow reader, which is answered within the round."""
     with broker(mode) as (port, _):
         target = ready_topic(port)
         fetch = fetch_frame(target.topic, SLOW_PARTITION, LARGE_FETCH_BYTES, FETCH_VERSION)

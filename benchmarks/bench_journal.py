@@ -1,8 +1,8 @@
-"""How fast the log appends, commits and replays. Run from the repository's root:
+"""Measure appends, commits and replays of the log. Run from the repository's root:
 
     python benchmarks/bench_journal.py [--directory DIR] [--repeats n]
 
-Every figure is the median of the repeats, the best one behind it. Files are real, in DIR (default: a temporary folder).
+Each line shows the median of the repeats and the best one. Files are on a disk, in DIR (default: a temporary folder).
 """
 
 import argparse
@@ -41,7 +41,7 @@ def batches(count: int, value_size: int, *, idempotent: bool = False) -> list[by
 
 
 def measure(name: str, unit: str, repeats: int, once: Callable[[Path], float]) -> None:
-    """`once` gets an empty directory and returns a rate."""
+    """Print the rate of `once`, which receives an empty directory and returns a rate."""
     rates = []
     for _ in range(repeats):
         with tempfile.TemporaryDirectory(dir=measure.directory) as name_of_directory:
@@ -68,7 +68,6 @@ def append(directory: Path, *, idempotent: bool, checked: bool) -> float:
 
 
 def commit(directory: Path, *, flush: str, size: int, commits: int, prepared: bool = True) -> float:
-    """Append, write, sync, and make visible."""
     journal, logs, manager = opened(directory, flush)
     if prepared:
         journal.prepare_ahead()
@@ -105,7 +104,7 @@ def replay(directory: Path, *, count: int, value_size: int, per_commit: int, in_
 
 
 def read(directory: Path, *, cached: bool) -> float:
-    """The whole log in fetches of 1 MiB, batches of one record of 100 bytes, four partitions interleaved."""
+    """Read the whole log in fetches of 1 MiB: batches of one record of 100 bytes, interleaved over four partitions."""
     journal, logs, manager = opened(directory, "os")
     (batch,) = batches(1, 100)
     header = read_header(batch)
@@ -118,7 +117,7 @@ def read(directory: Path, *, cached: bool) -> float:
     start = time.perf_counter()
     while offset < log.high_watermark:
         size = log.read(offset, 1 << 20, at_least_one=True).size_bytes
-        assert size, "the page cache holds what was just written"
+        assert size, "the page cache holds the records just written"
         offset += size // len(batch)
     seconds = time.perf_counter() - start
     journal.close()

@@ -1,8 +1,8 @@
-"""What the native load client itself costs: its CPU time per request, against a broker that this script starts.
+"""Measure the CPU time per request of the native load client, against a broker that this script starts.
 
     python benchmarks/bench_load.py [--rounds 7] [--seconds 1.0]
 
-A client that costs more than the broker would measure itself. The bound for its work is 15 us a request at depth 64.
+A client that needs more than the broker would limit the measurement. Its bound is 15 us per request at depth 64.
 """
 
 import argparse

@@ -1,11 +1,12 @@
-"""Memory and open files of a broker over an hour of everything that comes and goes. Run from the repository's root:
+"""Sample memory and open files of a broker for an hour. Run from the repository's root:
 
     python benchmarks/bench_memory.py [--seconds 3600] [--every 300]
 
-At a pace that leaves the machine idle: produce requests with keys, requests of which half read, and, one after the
-other, lives of a topic: created, written by an idempotent producer, read by a group of its own in one protocol or the
-other, deleted with the group; and five transactions beside each, of which two are aborted. The log keeps 32 MiB of a
-partition, so the archive deletes what it wrote. What is told are samples: resident memory and open descriptors.
+The pace leaves the machine idle. The load consists of keyed produce requests, of a mix with half reads, and of life
+cycles, one after the other. In each cycle a topic is created, written by an idempotent producer, read by its own group
+in one of both protocols, and deleted with the group. Five transactions accompany each cycle, and two of them are
+aborted. The log keeps 32 MiB of each partition, so the archive deletes older segments. Each line is a sample of
+resident memory and open descriptors.
 """
 
 import argparse
@@ -38,9 +39,9 @@ WAIT_SECONDS_MAX = 20.0
 PROTOCOLS = ("classic", "consumer")
 
 
-def live(address: str, number: int) -> None:
-    """One life of a topic and of a group."""
-    name = f"life-{uuid.uuid4().hex}"
+def life_cycle(address: str, number: int) -> None:
+    """Create, write, read and delete a topic and a group, and run five transactions."""
+    name = f"cycle-{uuid.uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": address})
     admin.create_topics([NewTopic(name, 3, 1)])[name].result(WAIT_SECONDS_MAX)
     producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
@@ -67,17 +68,15 @@ def live(address: str, number: int) -> None:
         end(WAIT_SECONDS_MAX)
 
 
-def live_on(address: str, until: float, lives: list[int]) -> None:
-    """One life after the other."""
+def repeat_life_cycles(address: str, until: float, cycles: list[int]) -> None:
     while time.monotonic() < until:
-        live(address, len(lives))
-        lives.append(1)
+        life_cycle(address, len(cycles))
+        cycles.append(1)
         time.sleep(0.3)
 
 
 @contextlib.contextmanager
 def loads(address: str, seconds: float) -> Iterator[None]:
-    """What runs beside the lives."""
     running = [
         subprocess.Popen(python_module("pipeline_broker", "load", address, *load, "--seconds", str(seconds)))
         for load in LOADS
@@ -89,14 +88,13 @@ def loads(address: str, seconds: float) -> Iterator[None]:
             process.wait()
 
 
-def sample(broker: RunningBroker, lives: list[int], began: float) -> None:
-    """Print a line."""
+def sample(broker: RunningBroker, cycles: list[int], began: float) -> None:
     folder = Path(f"/proc/{broker.pid}")
     resident = next(line for line in (folder / "status").read_text().splitlines() if line.startswith("VmRSS"))
     megabytes = int(resident.split()[1]) / 1000
     descriptors = len(list((folder / "fd").iterdir()))
     print(
-        f"{time.monotonic() - began:6,.0f} s  {megabytes:6.1f} MB  {descriptors} descriptors  {len(lives)} lives",
+        f"{time.monotonic() - began:6,.0f} s  {megabytes:6.1f} MB  {descriptors} descriptors  {len(cycles)} cycles",
         flush=True,
     )
 
@@ -110,17 +108,17 @@ def main() -> None:
         settings = BrokerSettings("pipelined", Path(folder) / "data", properties=tuple(SETTINGS.items()))
         with Brokers() as brokers:
             (broker,) = brokers.add([settings])
-            address, lives, began = f"{broker.host}:{broker.port}", list[int](), time.monotonic()
-            sample(broker, lives, began)
+            address, cycles, began = f"{broker.host}:{broker.port}", list[int](), time.monotonic()
+            sample(broker, cycles, began)
             until = began + options.seconds
-            living = threading.Thread(target=live_on, args=(address, until, lives))
+            living = threading.Thread(target=repeat_life_cycles, args=(address, until, cycles))
             living.start()
             with loads(address, options.seconds):
                 while (left := until - time.monotonic()) > 0:
                     time.sleep(min(options.every, left))
-                    sample(broker, lives, began)
+                    sample(broker, cycles, began)
             living.join()
-            sample(broker, lives, began)
+            sample(broker, cycles, began)
 
 
 if __name__ == "__main__":

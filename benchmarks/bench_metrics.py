@@ -1,20 +1,20 @@
-"""What measuring costs: requests/s with `--metrics` over requests/s without, in paired, interleaved rounds.
+"""Measure the cost of metrics: requests/s with `--metrics` over requests/s without, in paired, interleaved rounds.
 
     python benchmarks/bench_metrics.py [--rounds 15] [--seconds 0.5] [--rounds-max 80]
                                        [--request-log | --timelines | --faults]
 
-A round starts two brokers, one measured and one not, and drives them in turn, TURNS times each; what counts is the
-median of each. New ones every time, because two processes of the same kind differ by some percent as long as they live,
-which no number of turns would show. The bounds are a cost of 8 % at 16 connections with 16 requests in flight and of
-2 % at 1 x 1, both durable.
-Rounds are added, up to `--rounds-max`, until the interval is as narrow as the bound: by its width and not by what it
-shows, or the last look would not be worth its 95 %. Then a line says whether the bound holds, is broken, or cannot be
-told from the cost; and when the interval stayed too wide, which on a busy machine it may, that and nothing else.
-`--request-log` measures the request log instead, `--timelines` published timelines, `--faults` a fault rule about
-another API, which each request is held against, in `--rounds` rounds.
+A round starts two brokers, one with metrics and one without, and drives them in turn, TURNS times each; the median of
+each counts. Brokers are started for each round: two processes of the same kind differ by some percent for as long as
+they live, which more turns would not show. The bounds are a cost of 8 % at 16 connections with 16 requests in flight,
+and of 2 % at 1 x 1, both durable.
+Rounds are added, up to `--rounds-max`, until the interval is as narrow as the bound. Only its width decides, because a
+rule based on the ratio would invalidate the 95 %. Then a line says whether the bound holds, is broken, or cannot be
+distinguished from the cost. If the interval stayed too wide, as it may on a busy machine, the line says only that.
+`--request-log` measures the request log instead, `--timelines` published timelines. `--faults` measures a fault rule
+for another API, which is checked for each request.
 
-Behind it stands the same ratio of processor time per request, of all threads of a broker: it is what is left to look at
-on a busy machine, where requests per second say little.
+The line ends with the same ratio for processor time per request, of all threads of a broker. On a busy machine, only
+this figure is reliable.
 """
 
 import argparse
@@ -39,20 +39,19 @@ WARMUP_SECONDS = 0.2
 
 @attrs.frozen
 class Cell:
-    """One load and the cost that it may have: a share of the requests per second."""
+    """A load and its maximum cost, as a share of the requests per second."""
 
     connections: int
     in_flight: int
     cost_max: float
 
     def is_too_wide(self, ratio: Speedup) -> bool:
-        """Whether the interval of measured over unmeasured is wider than the bound."""
+        """Return whether the interval of measured over unmeasured is wider than the bound."""
         assert ratio.low is not None
         assert ratio.high is not None
         return ratio.high - ratio.low > self.cost_max
 
     def verdict(self, ratio: Speedup) -> str:
-        """What the interval says of the bound."""
         assert ratio.low is not None
         assert ratio.high is not None
         at_least = 1 - self.cost_max
@@ -70,27 +69,24 @@ CELLS = (Cell(16, 16, 0.08), Cell(1, 1, 0.02))
 
 @attrs.frozen
 class Broker:
-    """A running broker."""
-
     host: str
     port: int
     pid: int
 
     def cpu_seconds(self) -> float:
-        """Processor time of all its threads so far (proc(5): fields 14 and 15, behind the name in parentheses)."""
+        # Fields 14 and 15 of /proc/PID/stat (proc(5)), after the name in parentheses, which may contain blanks.
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
 def broker(data: Path, mode: str, flush: str, *options: str) -> Iterator[Broker]:
-    """A broker in a process of its own."""
     with running([BrokerSettings(mode, data, flush=flush, options=options)]) as (started,):
         yield Broker(started.host, started.port, started.pid)
 
 
 def drive(broker: Broker, cell: Cell, seconds: float) -> tuple[float, float]:
-    """Requests per second of one round, and requests per second of processor time, the warm-up included."""
+    """Return requests per second of one round, and requests per second of processor time including the warm-up."""
     load = LoadOptions(
         broker.host, broker.port, cell.connections, cell.in_flight, seconds=seconds, warmup_s=WARMUP_SECONDS
     )
@@ -103,8 +99,6 @@ def drive(broker: Broker, cell: Cell, seconds: float) -> tuple[float, float]:
 
 @attrs.frozen
 class Comparison:
-    """The two kinds of brokers that are compared."""
-
     folder: Path
     mode: str
     flush: str
@@ -112,7 +106,7 @@ class Comparison:
 
     @contextlib.contextmanager
     def pair(self) -> Iterator[tuple[Broker, Broker]]:
-        """A broker that is not measured and one that is, new ones each time."""
+        """Run a new broker of each kind: unmeasured, measured."""
         with contextlib.ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self.folder)))
             off = stack.enter_context(broker(folder / "off", self.mode, self.flush))
@@ -120,7 +114,7 @@ class Comparison:
 
 
 def one_round(cell: Cell, comparison: Comparison, number: int, seconds: float) -> dict[str, tuple[float, float]]:
-    """Drive a new pair in turn; the median of what each gave."""
+    """Drive a new pair in turn; return the medians of both."""
     found: dict[int, list[tuple[float, float]]] = {}
     with comparison.pair() as (off, on):
         for turn in range(number, number + TURNS):
@@ -133,7 +127,7 @@ def one_round(cell: Cell, comparison: Comparison, number: int, seconds: float) -
 
 
 def measure(cell: Cell, comparison: Comparison, *, rounds: int, rounds_max: int, seconds: float) -> None:
-    """Rounds until the interval is narrow enough, and one line."""
+    """Run rounds until the interval is narrow enough, and print a line."""
     pairs: list[tuple[float, float]] = []
     cpu_pairs: list[tuple[float, float]] = []
     while True:
@@ -158,7 +152,7 @@ def measure(cell: Cell, comparison: Comparison, *, rounds: int, rounds_max: int,
 
 
 def arguments(description: str | None) -> argparse.ArgumentParser:
-    """What every comparison of two kinds of brokers is told."""
+    """Return a parser with the common options of all comparisons of two kinds of brokers."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--rounds-max", type=int, default=80)

@@ -1,10 +1,10 @@
-"""The speed of both modes: paired, interleaved rounds in one run, with intervals.
+"""Compare both modes: paired, interleaved rounds in one run, with intervals.
 
     python benchmarks/bench_modes.py [--rounds 7] [--seconds 1.0]
 
-Every line is a ratio of two brokers that were driven in turn, round by round; requests/s are medians. 100-byte records,
-acks=all, 4 partitions, the native load client on the same machine. A ratio is worth something when its interval is
-narrow; a single figure never is. Apache Kafka is driven beside both by `pipeline-broker compare --with-kafka`.
+Each line is a ratio of two brokers that were driven in turn, round by round; requests/s are medians. The load has
+100-byte records, acks=all and 4 partitions, from the native load client on the same machine. Only a ratio with a narrow
+interval is meaningful, never a single figure. `pipeline-broker compare --with-kafka` adds Apache Kafka to both.
 """
 
 import argparse
@@ -24,8 +24,6 @@ from pipeline_broker.measure.load.statistics import figures
 
 @attrs.frozen
 class Side:
-    """One broker under one load."""
-
     name: str
     connections: int
     in_flight: int
@@ -33,7 +31,7 @@ class Side:
 
 @attrs.frozen
 class Comparison:
-    """B over A, and what is expected of it."""
+    """The ratio of B over A, and its goal."""
 
     a: Side
     b: Side
@@ -55,7 +53,7 @@ GRID = (
 
 
 def settings(folder: Path) -> dict[str, BrokerSettings]:
-    """Our brokers, by the names above."""
+    """Return the settings of our brokers, by their names in `GRID`."""
     return {
         "classic": BrokerSettings("classic", folder / "classic"),
         "pipelined": BrokerSettings("pipelined", folder / "pipelined"),
@@ -69,13 +67,11 @@ def settings(folder: Path) -> dict[str, BrokerSettings]:
 
 
 def rate(broker: BrokerProcess, side: Side, seconds: float) -> float:
-    """Requests per second of one round."""
     load = LoadOptions(broker.host, broker.port, side.connections, side.in_flight, seconds=seconds, warmup_s=0.2)
     return figures(run_load(load).rows).requests_per_s
 
 
 def compare(comparison: Comparison, brokers: dict[str, BrokerProcess], rounds: int, seconds: float) -> None:
-    """Drive both sides in turn, and print one line."""
     pairs = []
     for number in range(rounds):
         order = (comparison.a, comparison.b) if number % 2 else (comparison.b, comparison.a)

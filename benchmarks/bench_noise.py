@@ -1,13 +1,14 @@
-"""Whether the method can be trusted: how often `compare` calls a mode different from itself.
+"""Measure the error rate of the method: count how often `compare` reports a difference between a mode and itself.
 
     python benchmarks/bench_noise.py [--repeats 20] [--rounds 5] [--mode pipelined] [--out DIRECTORY]
 
-Every repeat is an experiment of its own: a sweep over 20 loads with the same mode on both sides and a seed of its own.
-The true ratio of all its rates and latencies is 1. At 95 % some 19 of 20 intervals hold it; after the correction for 20
-loads at most one experiment in 20 may call any of them different. All experiments run first, then their reports are
-made. At last one broker of mode classic with 5 and with 64 requests in flight, in turn: a connection that is muted
-until it is answered has one request in work either way, so that the ratio should be 1 too. A repeat takes two minutes
-and one for its report. With `--out` the experiments stay there, and those that are there already are not run again.
+Each repeat is an independent experiment: a sweep over 20 loads with the same mode on both sides and its own seed. The
+true ratio of all rates and latencies is 1. At 95 %, about 19 of 20 intervals contain it. After the correction for 20
+loads, at most one experiment in 20 may report any difference. All experiments run first, then their reports are
+created.
+A last measurement drives one classic broker with 5 and with 64 requests in flight, in turn. Because classic processes
+one request of a connection at a time, this ratio should be 1 too. A repeat takes two minutes, and its report one. With
+`--out` the experiments are kept, and existing ones are not repeated.
 """
 
 import argparse
@@ -60,7 +61,7 @@ def measure(folder: Path, seed: int, mode: str, rounds: int) -> None:
 
 
 def ratios_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """The ratios of each quantity of an experiment, one for each load in which it has an interval."""
+    """Return the ratios of each quantity of an experiment, one for each load with an interval."""
     summary = folder / "summary.json"
     if not summary.exists():
         command("report", str(folder))
@@ -70,7 +71,7 @@ def ratios_of(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return {name: [ratio for ratio in ratios if ratio["low"] is not None] for name, ratios in found.items()}
 
 
-def tell(experiments: list[dict[str, list[dict[str, Any]]]]) -> None:
+def report(experiments: list[dict[str, list[dict[str, Any]]]]) -> None:
     different: Counter[int] = Counter()
     for name in QUANTITIES:
         ratios = [ratio for experiment in experiments for ratio in experiment[name]]
@@ -84,9 +85,11 @@ def tell(experiments: list[dict[str, list[dict[str, Any]]]]) -> None:
         ]
         different.update(wrong)
         middle = math.exp(sum(math.log(ratio["ratio"]) for ratio in ratios) / len(ratios))
-        print(f"  {name}: {held} of {len(ratios)} intervals hold 1 ({held / len(ratios):.1%}), mean ratio {middle:.3f}")
-        print(f"    {len(experiments) - len(wrong)} of {len(experiments)} experiments call no load different")
-    print(f"  of no quantity: {len(experiments) - len(different)} of {len(experiments)}")
+        print(
+            f"  {name}: {held} of {len(ratios)} intervals contain 1 ({held / len(ratios):.1%}), mean ratio {middle:.3f}"
+        )
+        print(f"    {len(experiments) - len(wrong)} of {len(experiments)} experiments report no difference")
+    print(f"  in no quantity: {len(experiments) - len(different)} of {len(experiments)}")
 
 
 def rate(broker: RunningBroker, connections: int, in_flight: int) -> float:
@@ -95,7 +98,7 @@ def rate(broker: RunningBroker, connections: int, in_flight: int) -> float:
 
 
 def windows_of_classic(folder: Path, rounds: int) -> Speedup | None:
-    """64 requests in flight over 5, of one classic broker and one connection."""
+    """Return the ratio of 64 requests in flight over 5, on one connection of a classic broker."""
     with running([BrokerSettings("classic", folder / "classic")]) as (broker,):
         rate(broker, 1, CLASSIC_IN_FLIGHT[0])
         pairs = []
@@ -121,7 +124,7 @@ def main() -> None:
             measure(folder, number, options.mode, options.rounds)
             print(f"experiment {number + 1} of {options.repeats} measured", file=sys.stderr, flush=True)
         print(f"{options.mode} with itself, {options.repeats} experiments of 20 loads and {options.rounds} rounds:")
-        tell([ratios_of(folder) for folder in folders])
+        report([ratios_of(folder) for folder in folders])
         windows = windows_of_classic(Path(temporary), options.classic_rounds)
         if windows is not None:
             print(f"classic, 64 requests in flight over 5 on one connection: {windows.ratio:.3f}", end=" ")

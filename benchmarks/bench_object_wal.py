@@ -1,12 +1,14 @@
-"""The journal in a store of objects: both modes at a store's latency, and bulk beside raw PUTs; paired rounds.
+"""Measure the journal in an object store: both modes at a store's latency, and bulk beside raw PUTs, in paired rounds.
 
     python benchmarks/bench_object_wal.py [--rounds 5] [--seconds 2] [--delay 50ms] [--bulk-store URL]
 
-A round starts new brokers and drives them in turn. For latency the store is one in memory whose requests take `--delay`
-longer, so that what is above a PUT is the broker's: 1 x 64 of pipelined over classic, and the p50 of 1 x 1 less the
-median PUT of the same round. For bulk the store is `--bulk-store`, a new directory on this disk unless given (a bucket
-needs the usual environment): bytes of requests of 1 MiB over those of raw PUTs of 4 MiB, 8 at once, just before and
-just behind. Goals: 50 times, 6 ms, 60 %.
+A round starts new brokers and drives them in turn. For latency, requests to an in-memory store take `--delay` longer,
+so everything above the time of a PUT is the broker's share. Its figures are the rate of pipelined over classic with one
+connection and 64 requests in flight, and the p50 at 1 x 1 minus the median PUT of the same round.
+
+For bulk, the store is `--bulk-store` (default: a new directory on this disk; a bucket needs the usual environment). The
+figure is the throughput of requests of 1 MiB over that of raw PUTs of 4 MiB, 8 at a time, just before and just after.
+Goals: 50 times, 6 ms, 60 %.
 """
 
 import argparse
@@ -38,13 +40,13 @@ MODES = ("classic", "pipelined")
 PUT_BYTES, PUTS_AT_ONCE = 4 << 20, 8
 RECORD_BYTES, BATCH_RECORDS = 64 << 10, 15
 BULK_LOAD = (4, 4)
-"""Connections and requests in flight: 15 MiB are on their way."""
+"""Connections and requests in flight, together 15 MiB."""
 RATIO_GOAL, ABOVE_PUT_MS_GOAL, BULK_GOAL = 50, 6, 0.6
 
 
 @contextlib.contextmanager
 def brokers(folder: Path, store: ComparedStore, *modes: str) -> Iterator[list[RunningBroker]]:
-    """A broker of each mode, with nothing in its part of the store."""
+    """Run a broker of each mode on an empty part of the store."""
     settings = [
         BrokerSettings(
             mode,
@@ -62,14 +64,13 @@ def brokers(folder: Path, store: ComparedStore, *modes: str) -> Iterator[list[Ru
 def driven(
     broker: RunningBroker, connections: int, in_flight: int, seconds: float, **options: int
 ) -> tuple[float, float]:
-    """Requests a second, and the p50 in ms."""
     load = LoadOptions(broker.host, broker.port, connections, in_flight, seconds=seconds, warmup_s=0.4, **options)
     found = figures(run_load(load).rows)
     return found.requests / found.seconds, statistics.median(found.latencies_ns) / 1e6
 
 
 def put_ms(delay_seconds: float) -> float:
-    """The median time of a PUT to such a store, from a thread as a broker has them."""
+    """Return the median time of a PUT to such a store, from a thread as in the broker."""
     store, times = DelayedStore(MemoryStore(), delay_seconds), []
     for number in range(10):
         began = time.monotonic()
@@ -79,7 +80,6 @@ def put_ms(delay_seconds: float) -> float:
 
 
 def raw_bytes_per_s(store: ObjectStore, prefix: str, seconds: float) -> float:
-    """What PUTs alone reach."""
     content, names = os.urandom(PUT_BYTES), []
     end = time.monotonic() + seconds
 
@@ -102,7 +102,6 @@ def raw_bytes_per_s(store: ObjectStore, prefix: str, seconds: float) -> float:
 
 
 def latency(folder: Path, options: argparse.Namespace) -> None:
-    """At a store's latency."""
     delay_ms = milliseconds(options.delay)
     assert delay_ms is not None, options.delay
     store = ComparedStore("memory://", delay_ms)
@@ -113,7 +112,7 @@ def latency(folder: Path, options: argparse.Namespace) -> None:
             sides = dict(zip(MODES, found, strict=True))
             order = MODES if number % 2 else MODES[::-1]
             for mode in order:
-                driven(sides[mode], 1, 4, 0.5)  # the topic is made, code is warm
+                driven(sides[mode], 1, 4, 0.5)  # creates the topic and warms up the code
                 above[mode].append(driven(sides[mode], 1, 1, options.seconds)[1] - put)
             deep = {mode: driven(sides[mode], 1, 64, options.seconds)[0] for mode in order}
             rates.append((deep["classic"], deep["pipelined"]))
@@ -137,7 +136,6 @@ def latency(folder: Path, options: argparse.Namespace) -> None:
 
 
 def bulk(folder: Path, options: argparse.Namespace) -> None:
-    """As many bytes as go."""
     url = options.bulk_store or (folder / "store").absolute().as_uri()
     store = ComparedStore(url)
     pairs = []
@@ -154,8 +152,8 @@ def bulk(folder: Path, options: argparse.Namespace) -> None:
                     record_size=RECORD_BYTES,
                     batch_records=BATCH_RECORDS,
                 )
-            behind = raw_bytes_per_s(objects, f"{number}-behind", options.seconds / 2)
-            pairs.append(((before * behind) ** 0.5, rate * RECORD_BYTES * BATCH_RECORDS))
+            after = raw_bytes_per_s(objects, f"{number}-after", options.seconds / 2)
+            pairs.append(((before * after) ** 0.5, rate * RECORD_BYTES * BATCH_RECORDS))
     finally:
         store.clear()
     share = speedup(pairs)

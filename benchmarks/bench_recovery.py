@@ -1,13 +1,13 @@
-"""What a start costs: with many partitions and much data after a clean stop, and with a full journal after a kill.
+"""Measure startup: with many partitions and much data after a clean stop, and with a full journal after a kill.
 
     python benchmarks/bench_recovery.py [--directory DIR] [--repeats n] [--gigabytes n] [--huge-gigabytes n]
 
-The first part writes a data directory of 10,000 partitions and 20 GB, and one log of 100 GB more (see
-`large_directory.py`), stops, takes the files out of the page cache, starts `pipeline-broker serve`, waits for the
-ready line, and reads from some partitions. The second part fills the journal to its bound, with small batches and with
-large ones, and reads it back: in this process with a warm page cache, and by `pipeline-broker serve` after a SIGKILL.
-Every figure is the median of the repeats, the worst one behind it. Seconds of the processor stand beside those of the
-clock, because they depend less on what else the machine does.
+The first part writes a data directory of 10,000 partitions with 20 GB, and one partition of 100 GB (see
+`large_directory.py`). It drops the files from the page cache, starts `pipeline-broker serve`, waits for the ready line,
+and reads from some partitions. The second part fills the journal to its limit, with small and with large batches. It
+reads the journal in this process with a warm page cache, and with `pipeline-broker serve` after a SIGKILL. Each figure
+is the median of the repeats, followed by the worst one. Processor seconds are listed too, because they depend less on
+other load of the machine.
 """
 
 import argparse
@@ -45,22 +45,22 @@ READ_SECONDS_MAX = 30.0
 TOPICS, PARTITIONS = 1000, 10
 READ_PARTITIONS = 20
 SEGMENTS_MAX = sealed_segments_max(at_once=1) + 1
-"""Of a journal on a disk: those that wait for the archive, and the one that is written."""
+"""Maximum of journal segments on a disk: those that wait for the archive, and the one that is written."""
 JOURNAL_BYTES = SEGMENTS_MAX * SEGMENT_BYTES
 IDLE_SECONDS = 3.0
 
 
 @attrs.frozen
 class Load:
-    """What fills the journal.
+    """The contents of a full journal.
 
     Attributes:
-        name: says it.
-        value_bytes: of the one record of a batch.
-        per_commit: batches.
-        partitions: that they go to in turn.
-        idempotent: whether they come from an idempotent producer.
-        flush: with "os" no frame declares those before it durable, and a start writes them all once more.
+        name: label of its lines.
+        value_bytes: size of the value of a batch's only record.
+        per_commit: batches per commit.
+        partitions: partitions that receive the batches in turn.
+        idempotent: whether batches come from an idempotent producer.
+        flush: with "os", no frame declares the previous ones durable, so startup writes all of them again.
     """
 
     name: str
@@ -72,39 +72,38 @@ class Load:
 
 
 LOADS = (
-    Load("batches of 100 bytes, 1 a commit", 32, 1, 4),
-    Load("batches of 100 bytes, 16 a commit", 32, 16, 4),
+    Load("batches of 100 bytes, 1 per commit", 32, 1, 4),
+    Load("batches of 100 bytes, 16 per commit", 32, 16, 4),
     Load("the same to 10,000 partitions", 32, 16, 10_000),
-    Load("the smallest batches (70 bytes), 1 a commit", 0, 1, 4),
+    Load("the smallest batches (70 bytes), 1 per commit", 0, 1, 4),
     Load("the same, idempotent", 0, 1, 4, idempotent=True),
     Load("the same, written with --flush os", 0, 1, 4, flush="os"),
-    Load("batches of 64 KiB, 1 a commit", (64 << 10) - 80, 1, 4),
-    Load("batches of 64 KiB, 16 a commit", (64 << 10) - 80, 16, 4),
+    Load("batches of 64 KiB, 1 per commit", (64 << 10) - 80, 1, 4),
+    Load("batches of 64 KiB, 16 per commit", (64 << 10) - 80, 16, 4),
 )
 
 
 @attrs.define
 class Started:
-    """A broker that serves."""
+    """A running broker; `seconds` is the time from the start of its process to the ready line."""
 
     process: subprocess.Popen[str]
     seconds: float
     address: str
 
     def memory_mb(self, field: str) -> float:
-        """A field of the process's status that counts kilobytes."""
+        """Return a field of the process's status that counts kilobytes, as megabytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         return int(next(line.split()[1] for line in status.splitlines() if line.startswith(field))) / 1024
 
     def processor_seconds(self) -> float:
-        """What all of its threads have used."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
 def started(path: Path, end_signal: int) -> Iterator[Started]:
-    """A broker process from its start until it is ended by the signal."""
+    """Run a broker process, and end it with the given signal."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -124,7 +123,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def read_some(address: str) -> float:
-    """Read one record of some partitions, in the middle; the slowest one's seconds."""
+    """Read one record from the middle of some partitions; return the seconds of the slowest."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": address, "group.id": "reader", "enable.auto.commit": False, "check.crcs": True}
     )
@@ -134,7 +133,7 @@ def read_some(address: str) -> float:
         began = time.perf_counter()
         consumer.assign([confluent_kafka.TopicPartition(topic, 0, 1)])
         message = consumer.poll(READ_SECONDS_MAX)
-        assert message is not None, f"nothing came from {topic}"
+        assert message is not None, f"no record of {topic} arrived"
         assert message.error() is None, message.error()
         assert message.offset() == 1
         slowest = max(slowest, time.perf_counter() - began)
@@ -148,7 +147,6 @@ def line(name: str, values: list[float], unit: str, *, best: bool = False) -> No
 
 
 def large(directory: Path, repeats: int, gigabytes: int, huge_gigabytes: int) -> None:
-    """10,000 partitions after a clean stop."""
     path = directory / "large"
     began = time.perf_counter()
     build(LargeDirectory(path, TOPICS, PARTITIONS, gigabytes << 30, huge_gigabytes << 30))
@@ -168,15 +166,15 @@ def large(directory: Path, repeats: int, gigabytes: int, huge_gigabytes: int) ->
             figures["later"].append(broker.memory_mb("VmRSS"))
             figures["peak"].append(broker.memory_mb("VmHWM"))
     line("  start of the process to the ready line", figures["ready"], "s")
-    line("  seconds of the processor by then", figures["processor"], "s")
+    line("  processor seconds until then", figures["processor"], "s")
     line("  resident memory then", figures["rss"], "MB")
     line(f"  the slowest of {READ_PARTITIONS} first reads", figures["read"], "s")
-    line("  resident memory behind them", figures["later"], "MB")
+    line("  resident memory after them", figures["later"], "MB")
     line("  its peak", figures["peak"], "MB")
 
 
 def fill(path: Path, load: Load) -> int:
-    """Fill the journal as far as a broker does, without a clean stop; how many batches that takes."""
+    """Fill the journal to its limit without a clean stop; return the number of batches."""
     arguments = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0} if load.idempotent else {}
     batch = build_batch([NewRecord(bytes(load.value_bytes), timestamp=1)], **arguments)
     frame_bytes = 40 + load.per_commit * (24 + len(batch))
@@ -189,12 +187,11 @@ def fill(path: Path, load: Load) -> int:
     )
     append_commits(journal, logs, batch, commits, load.per_commit)
     journal.detach_archiver()
-    journal._directory_lock.release()  # noqa: SLF001 - as a killed process does; nothing is closed
+    journal._directory_lock.release()  # noqa: SLF001 - like a killed process, it closes nothing
     return commits * load.per_commit
 
 
 def replay(directory: Path, load: Load, repeats: int) -> None:
-    """Read a full journal back."""
     with tempfile.TemporaryDirectory(dir=directory) as folder:
         path = Path(folder) / "data"
         count = fill(path, load)
@@ -215,11 +212,11 @@ def replay(directory: Path, load: Load, repeats: int) -> None:
             memory.append(started_broker.memory_mb("VmHWM"))
     print(f"{load.name}: {count:,} batches, {size_bytes / 1e6:,.0f} MB")
     line("  in this process", [count / each for each in seconds], "batches/s", best=True)
-    line("  the same per second of the processor", [count / each for each in processor], "batches/s", best=True)
+    line("  the same per processor second", [count / each for each in processor], "batches/s", best=True)
     line("  in this process", [size_bytes / each / 1e6 for each in seconds], "MB/s", best=True)
     line("  start of the process to the ready line", ready, "s")
-    line("  seconds of the processor by then", used, "s")
-    line("  its peak of memory", memory, "MB")
+    line("  processor seconds until then", used, "s")
+    line("  its peak memory", memory, "MB")
 
 
 def main() -> None:
@@ -228,7 +225,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--gigabytes", type=int, default=20)
     parser.add_argument("--huge-gigabytes", type=int, default=100)
-    parser.add_argument("--only", default="", help='"large", or journals with this in their names')
+    parser.add_argument("--only", default="", help='"large", or a part of the names of journals')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.directory) as folder:
         if options.only in ("", "large"):

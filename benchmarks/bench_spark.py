@@ -1,14 +1,14 @@
-"""Spark's source and sink beside Spark's Kafka connector, in interleaved rounds. Run from the repository's root:
+"""Compare our Spark source and sink with Spark's Kafka connector, in interleaved rounds. Run from the root:
 
     python benchmarks/bench_spark.py [--rounds 7] [--rows 200000] [--only read|write]
 
-| measured | wanted of ours |
+| measured | goal of ours |
 |---|---|
-| read: rows a second of a topic, keys and values summed by their lengths, page cache warm | >= 0.8 of the connector |
-| write: rows a second, acks=all, from rows that the session has in memory | >= 0.8 of the connector |
+| read: rows/s of a topic, summing the lengths of keys and values, with a warm page cache | >= 0.8 of the connector |
+| write: rows/s, acks=all, from rows in the session's memory | >= 0.8 of the connector |
 
-Both have `local[1]`, records of 100 bytes and of 1 KB in four partitions, and the same running broker. The first round
-of each warms up and does not count. It needs Java and Maven.
+Both use `local[1]`, records of 100 bytes and of 1 KB in four partitions, and the same running broker. The first round
+of each is a warm-up. The benchmark needs Java and Maven.
 """
 
 import argparse
@@ -35,7 +35,6 @@ READY_SECONDS_MAX = 30.0
 
 @contextlib.contextmanager
 def broker(directory: Path) -> Iterator[str]:
-    """A broker of its own; gives its address."""
     arguments = ["--port", "0", "--data", str(directory), "--set", f"num.partitions={PARTITIONS}"]
     command = [sys.executable, "-m", "pipeline_broker", "serve", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -48,7 +47,7 @@ def broker(directory: Path) -> Iterator[str]:
 
 
 def rows(spark: SparkSession, count: int, size_bytes: int) -> DataFrame:
-    """Rows with values that compress little."""
+    """Return cached rows with values that barely compress."""
     value = f"substr(repeat(md5(CAST(id AS STRING)), {size_bytes // 32 + 1}), 1, {size_bytes})"
     made = spark.range(0, count, 1, PARTITIONS).selectExpr("CAST(id AS STRING) key", f"CAST({value} AS BINARY) value")
     made = made.cache()
@@ -76,7 +75,6 @@ def read(spark: SparkSession, side: str, servers: str, directory: Path, topic: s
 
 
 def compare(name: str, count: int, rounds: int, does: Callable[[str, int], object]) -> None:
-    """Measure both in turn and print the ratio of their rates."""
     rates: dict[str, list[float]] = {OURS: [], CONNECTOR: []}
     for number in range(rounds + 1):
         for side in sorted(rates, reverse=bool(number % 2)):

@@ -1,11 +1,11 @@
-"""From the start of the process to its first answer, and the memory of an idle broker.
+"""Measure the time from the start of the process to its first answer, and the memory of an idle broker.
 
     python benchmarks/bench_start.py [--rounds 7]
 
-The start is compared with `python -c "import trio"` of the same run: both depend on the machine in the same way.
-Its bound is 250 ms or 1.5 times that import plus 60 ms, whichever is larger; the bound of the memory is 60 MB.
-A first start, which is not counted, writes the bytecode that pip leaves behind for an installed package; without it,
-as where PYTHONDONTWRITEBYTECODE is set and the package is a folder of sources, each start compiles all modules anew.
+The start is compared with `python -c "import trio"` of the same run, because both depend on the machine in the same
+way. Its bound is 250 ms or 1.5 times that import plus 60 ms, whichever is larger. The bound of the memory is 60 MB.
+A first start, which is not measured, writes the bytecode that pip creates for an installed package. Without bytecode,
+as in a folder of sources with PYTHONDONTWRITEBYTECODE set, each start compiles all modules again.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def free_port() -> int:
 
 
 def start_seconds(data: Path, environment: dict[str, str]) -> tuple[float, float]:
-    """Seconds to the first answer, and MB of resident memory when idle."""
+    """Return the seconds to the first answer, and the MB of resident memory when idle."""
     port = free_port()
     began = time.perf_counter()
     command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", str(port), "--data", str(data)]

@@ -1,19 +1,19 @@
-"""Large batches and many partitions against what the disk and the loopback can do. Run from the repository's root:
+"""Measure large batches and many partitions against disk and loopback. Run from the repository's root:
 
     python benchmarks/bench_storage.py [--seconds 60] [--rounds 7] [--only disk|fetch|partitions]
 
 | measured | against | bound |
 |---|---|---|
 | batches of 1 MB, acks=all, flush=always, no archiver | the disk: see below | >= 60 % |
-| the same with the archiver, by which every byte is written twice | the disk | >= 40 % |
+| the same with the archiver, which writes each byte a second time | the disk | >= 40 % |
 | fetch: responses of 1 MB from the page cache, over loopback | | >= 1.5 GB/s |
 | partitions: 16 x 16 requests of 100 bytes over 1,000 partitions | the same over one | >= 85 % |
 
-The disk's own rate is that of 1 MB writes in turn, each synced, into a file that grows: into space, and into pages of
-the page cache, that nothing was written to before, as those of a growing journal and of the archive. It is measured
-beside each round, because it changes with time by more than a factor of two where the disk is a virtual one. Beside it
-stand the rates at which one segment's space is written again and again, and at which the file grows past the page cache
-(O_DIRECT). The client is threads with blocking sockets, in this script's process.
+The disk's own rate is that of sequential synced 1 MB writes to a growing file, which uses new disk space and new pages
+of the page cache, like a growing journal and the archive. It is measured in each round, because the speed of a virtual
+disk varies by more than a factor of two. For comparison, the rates of overwriting the space of one segment, and of
+growing the file without the page cache (O_DIRECT), are printed too. The clients are threads with blocking sockets, in
+this script's process.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import trio
-from archiving_broker import ARCHIVING, HOARDING, broker
+from archiving_broker import ARCHIVING, JOURNAL_ONLY, broker
 from large_exchange import MEGABYTE, Exchange, exchange
 
 from pipeline_broker.client.control import Target, prepare
@@ -46,7 +46,7 @@ DISK_SECONDS = 4.0
 ROUND_SECONDS = 10.0
 DISK_ROUNDS_MIN = 3
 FETCH_CONNECTIONS = 2
-FETCH_FILL = 64  # batches in each partition that is fetched from
+FETCH_FILL = 64  # batches in each fetched partition
 FETCH_VERSION = 12
 FETCH_SECONDS = 5.0
 PARTITIONS = 1000
@@ -55,12 +55,12 @@ WRITE_MIN, STEADY_MIN, FETCH_MIN_BYTES, PARTITIONS_MIN = 0.6, 0.4, 1.5e9, 0.85
 
 
 def disk_rate(folder: Path, *, grows: bool, is_direct: bool = False) -> float:
-    """Bytes per second of writes of a megabyte, each synced.
+    """Return the bytes per second of writes of a megabyte, each synced.
 
     Args:
-        folder: where.
-        grows: whether the file grows all the time; else the space of a segment is written again and again.
-        is_direct: whether past the page cache, in whole blocks.
+        folder: folder of the file.
+        grows: whether the file grows; otherwise the space of one segment is overwritten repeatedly.
+        is_direct: whether to bypass the page cache, in whole blocks.
     """
     size = MEGABYTE // BLOCK_BYTES * BLOCK_BYTES if is_direct else MEGABYTE
     data = mmap.mmap(-1, size)
@@ -86,17 +86,14 @@ def disk_rate(folder: Path, *, grows: bool, is_direct: bool = False) -> float:
 
 
 def batch_of(size: int) -> bytes:
-    """A batch of about this size that does not compress."""
     return build_batch([NewRecord(os.urandom(size), timestamp=time.time_ns() // 1_000_000)])
 
 
 def target_of(port: int, partitions: int) -> Target:
-    """The topic that is written to."""
     return trio.run(prepare, "127.0.0.1", port, "large", partitions)
 
 
 def write_rate(folder: Path, kind: str, seconds: float) -> float:
-    """Bytes per second that are acknowledged."""
     with broker(folder, kind, "--mode", "pipelined") as port:
         target = target_of(port, CONNECTIONS)
         frame_of = [produce_frame(target, number, batch_of(MEGABYTE - 200)) for number in range(CONNECTIONS)]
@@ -104,9 +101,9 @@ def write_rate(folder: Path, kind: str, seconds: float) -> float:
 
 
 def measure_disk(folder: Path, seconds: float) -> None:
-    """Two lines: without and with the archiver."""
+    """Print two lines: without and with the archiver."""
     rounds = max(DISK_ROUNDS_MIN, round(seconds / ROUND_SECONDS))
-    for kind, least in ((HOARDING, WRITE_MIN), (ARCHIVING, STEADY_MIN)):
+    for kind, least in ((JOURNAL_ONLY, WRITE_MIN), (ARCHIVING, STEADY_MIN)):
         pairs, used, direct = [], [], []
         for _ in range(rounds):
             limit = disk_rate(folder, grows=True)
@@ -130,7 +127,7 @@ def measure_disk(folder: Path, seconds: float) -> None:
 
 @contextlib.contextmanager
 def filled(folder: Path) -> Iterator[tuple[int, Target]]:
-    """A broker whose partitions have more than a client will ask for."""
+    """Run a broker with more records in its partitions than the clients request."""
     with broker(folder, ARCHIVING, "--mode", "pipelined") as port:
         target = target_of(port, FETCH_CONNECTIONS)
         for number in range(FETCH_CONNECTIONS):
@@ -141,7 +138,6 @@ def filled(folder: Path) -> Iterator[tuple[int, Target]]:
 
 
 def measure_fetch(folder: Path) -> None:
-    """One line."""
     with tempfile.TemporaryDirectory(dir=folder) as data, filled(Path(data)) as (port, target):
         frames = [fetch_frame(target.topic, it, MEGABYTE, FETCH_VERSION) for it in range(FETCH_CONNECTIONS)]
         exchanges = [Exchange(port, frame) for frame in frames]
@@ -155,7 +151,6 @@ def measure_fetch(folder: Path) -> None:
 
 
 def small_rate(folder: Path, partitions: int) -> float:
-    """Requests per second of small records."""
     with tempfile.TemporaryDirectory(dir=folder) as data, broker(Path(data), ARCHIVING, "--mode", "pipelined") as port:
         load = LoadOptions(
             "127.0.0.1", port, 16, 16, seconds=PARTITION_SECONDS, warmup_s=1.0, topic="small", partitions=partitions
@@ -164,7 +159,6 @@ def small_rate(folder: Path, partitions: int) -> float:
 
 
 def measure_partitions(folder: Path, rounds: int) -> None:
-    """One line."""
     pairs = []
     for number in range(rounds):
         order = (1, PARTITIONS) if number % 2 else (PARTITIONS, 1)

@@ -1,4 +1,4 @@
-"""What observing a request costs the event loop: microseconds per row, drained as in a broker.
+"""Measure the cost of observing a request on the event loop: microseconds per row, drained as in a broker.
 
 python -m benchmarks.bench_trace
 """
@@ -24,7 +24,7 @@ ENCODED_ROWS = 16_384
 
 
 class Origin:
-    """All that is read of a connection."""
+    """The only attribute of a connection that observers read."""
 
     index = 3
 

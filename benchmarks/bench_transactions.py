@@ -1,11 +1,11 @@
-"""Transactions per second, with transactions of version 2: Produce and EndTxn, one record in one partition each.
+"""Measure transactions of version 2 per second: Produce and EndTxn, one record in one partition each.
 
     python benchmarks/bench_transactions.py [--seconds 3] [--producers 1 32] [--flush always] [--rounds 3]
 
-The native load client has as many connections as there are producers and keeps one transaction of each going: a batch,
-and when that is answered its end. confluent-kafka (transactions of version 0: one more request)
-stands beside it, one producer. At last what a broker with transactions costs those who use none: Produce without and
-with a transaction open elsewhere, in turn, by the load client.
+The native load client has one connection per producer and runs one transaction at a time on each: a batch, then, after
+its answer, the end. For comparison, one producer of confluent-kafka runs transactions of version 0, which need one more
+request. The last figure is the cost of transactions for clients without them: Produce with and without an open
+transaction in the same partition, in turn, by the load client.
 
 Bounds, on 2 cores with flush=always: 500/s with one producer, 3,000/s with 32.
 """
@@ -40,7 +40,6 @@ VALUE = b"x" * 100
 
 
 def native(port: int, producers: int, seconds: float) -> float:
-    """Transactions per second of so many producers."""
     options = LoadOptions(
         HOST,
         port,
@@ -57,9 +56,9 @@ def native(port: int, producers: int, seconds: float) -> float:
 
 
 def confluent(port: int, seconds: float) -> float | None:
-    """The same of confluent-kafka, one producer; None where that is not installed."""
+    """Return the transactions per second of one confluent-kafka producer; None if it is not installed."""
     try:
-        import confluent_kafka  # noqa: PLC0415 - an extra
+        import confluent_kafka  # noqa: PLC0415 - an optional package
     except ImportError:
         return None
     producer = confluent_kafka.Producer(
@@ -76,14 +75,13 @@ def confluent(port: int, seconds: float) -> float | None:
 
 
 async def plain(port: int, seconds: float) -> float:
-    """Produce requests per second without transactions, by the load client."""
     load = LoadOptions(HOST, port, connections=16, in_flight=16, seconds=seconds, topic=TOPIC)
     return float(figures((await load_rows(load)).rows).requests_per_s or 0)
 
 
 @contextlib.asynccontextmanager
 async def open_transaction(port: int, partition: int) -> AsyncIterator[None]:
-    """A transaction that has one batch in this partition, and is committed at the end of the block."""
+    """Open a transaction with one batch in this partition, and commit it after the block."""
     target = await prepare(HOST, port, TOPIC, PARTITIONS)
     name = f"beside-{secrets.token_hex(8)}"
     options = LoadOptions(HOST, port, transaction_requests=1)
@@ -94,7 +92,7 @@ async def open_transaction(port: int, partition: int) -> AsyncIterator[None]:
         transactions.become(*await control.new_producer(name))
     async with connect(HOST, port) as connection:
         dialogue = Dialogue(connection)
-        for number in (0, 1):  # the batch, and the end
+        for number in (0, 1):  # the batch, then the end
             answer = await dialogue.ask_framed(transactions.frames(number, 1))
             error = transactions.read(number, memoryview(bytes(4) + answer))
             assert error == 0, error
@@ -103,7 +101,7 @@ async def open_transaction(port: int, partition: int) -> AsyncIterator[None]:
 
 
 async def cost(port: int, seconds: float, rounds: int) -> tuple[float, float]:
-    """Produce requests per second with no transaction open and with one open in each partition, in turn."""
+    """Return produce requests per second without open transactions, and with one in each partition, in turn."""
     without, beside = [], []
     for _ in range(rounds):
         without.append(await plain(port, seconds))
@@ -115,7 +113,6 @@ async def cost(port: int, seconds: float, rounds: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--producers", type=int, nargs="+", default=[1, 32])

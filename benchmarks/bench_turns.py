@@ -1,10 +1,10 @@
-"""What keeps the event loop, while every other client waits: turns of more than 5 ms, and the longest, by what is done.
+"""Measure turns of the event loop, during which all other clients wait: those above 5 ms, and the longest, by request.
 
     python benchmarks/bench_turns.py [--only topic] [--members 1000] [--mode pipelined]
 
-Each case has a broker of its own and is done twice: first with little, which loads what the first request of an API
-loads, then with much. For each step of both the longest turn is told, by its processor time, which other processes
-change little, and by the clock. The bound is that no turn takes more than 5 ms of processor time.
+Each case has its own broker and runs twice: first with few elements, which imports the modules of its requests, then
+with many. For each step of both, the longest turn is shown by processor time, which other processes barely affect, and
+by the clock. The bound is 5 ms of processor time per turn.
 """
 
 import argparse
@@ -60,18 +60,18 @@ BOUND_SECONDS = 0.005
 LITTLE = 3
 PARTITIONS = 10_000
 OFFSETS = 5_000
-"""What one request commits is one batch of records, which must not exceed 1 MB."""
+"""Offsets in one request. They form one batch of records, which must not exceed 1 MB."""
 DECIDED_AT_ONCE = 9_000
-"""A coordinator decides about 10,000 elements at once, of which a topic is one."""
+"""Partitions in one transaction. A coordinator decides about 10,000 elements in one request, and a topic is one too."""
 SHORT_SESSION_MS = 2_000
 QUIET_SECONDS = 0.3
-"""After a step: what is done behind its last answer has time to happen."""
+"""Pause after a step, for work that the broker does after its last answer."""
 TOGETHER = ("--set", "group.initial.rebalance.delay.ms=1000", "--set", "group.min.session.timeout.ms=1000")
 TOPIC, BROKER = 2, 4
 ONE_RECORD = build_batch([NewRecord(b"value", None, 0)])
 
 Case = Callable[[int, int], Iterator[str]]
-"""Does so much at a port; yields what the next step is called."""
+"""Runs a case, given a port and a number of elements; yields the name of each step before it."""
 
 
 def create(connection: Connection, name: str, partitions: int) -> None:
@@ -118,7 +118,7 @@ def topics(port: int, count: int) -> Iterator[str]:
 
 def auto_created(port: int, count: int) -> Iterator[str]:
     names = [MetadataRequest.MetadataRequestTopic(name=f"auto-{count}-{number}") for number in range(count)]
-    yield "Metadata that names topics which are not there"
+    yield "Metadata that names missing topics"
     ask(Connection(port), MetadataRequest(topics=names, allow_auto_topic_creation=True), 5)
 
 
@@ -183,7 +183,7 @@ def offsets(port: int, count: int) -> Iterator[str]:
     yield "OffsetFetch of each"
     topic = OffsetFetchRequest.OffsetFetchRequestTopic(name, list(range(count)))
     ask(connection, OffsetFetchRequest(group, topics=[topic]), 7)
-    yield "DeleteTopics of what was committed for"
+    yield "DeleteTopics of the topic with committed offsets"
     assert not ask(connection, DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), 4).responses[0].error_code
 
 
@@ -220,7 +220,6 @@ def transaction(port: int, count: int) -> Iterator[str]:
 
 
 def prepare_members(port: int, count: int) -> None:
-    """Have a topic with a partition for each member."""
     if count == LITTLE:
         prepare(port, count)
     else:
@@ -229,7 +228,7 @@ def prepare_members(port: int, count: int) -> None:
 
 
 def rebalanced(rebalance: Callable[[list[Connection], str], float]) -> Case:
-    """Let so many members in, and one more."""
+    """Return a case in which all members but one join, and then the last one."""
 
     def case(port: int, count: int) -> Iterator[str]:
         prepare_members(port, count)
@@ -244,7 +243,7 @@ def rebalanced(rebalance: Callable[[list[Connection], str], float]) -> Case:
 
 
 def members(port: int, count: int) -> Iterator[str]:
-    """What befalls a group of the classic protocol as a whole."""
+    """Run requests and timeouts that affect all members of a classic group."""
     prepare_members(port, count)
     connections = [Connection(port) for _ in range(count)]
     yield "a group forms"
@@ -285,7 +284,7 @@ def groups(port: int, count: int) -> Iterator[str]:
     yield "OffsetFetch of each"
     wanted = [OffsetFetchRequest.OffsetFetchRequestGroup(group, topics=None) for group in ids]
     ask(connection, OffsetFetchRequest(groups=wanted), 8)
-    yield "DeleteTopics of what each has committed for"
+    yield "DeleteTopics of the topic with offsets of each"
     create(connection, f"other-{count}", 1)
     ask(connection, DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), 4)
     yield "DeleteGroups"
@@ -298,7 +297,7 @@ def archived(port: int, count: int) -> Iterator[str]:
 
 
 def cases(member_count: int) -> Mapping[str, tuple[Case, int]]:
-    """What is done, and how much is much."""
+    """Return all cases by name, each with its large number of elements."""
     return {
         f"topics of {PARTITIONS:,} partitions together": (metadata, PARTITIONS),
         f"a topic of {PARTITIONS:,} partitions": (topics, PARTITIONS),
@@ -310,12 +309,12 @@ def cases(member_count: int) -> Mapping[str, tuple[Case, int]]:
         f"a rebalance of {member_count:,} members, consumer protocol": (rebalanced(consumer_rebalance), member_count),
         f"a group of {member_count:,} members": (members, member_count),
         "1,000 groups": (groups, 1_000),
-        "10 s of records of 1,000 bytes, archived meanwhile": (archived, 10),
+        "10 s of records of 1,000 bytes, with archiving": (archived, 10),
     }
 
 
 def steps_of(case: Case, port: int, count: int, turns: Path) -> Iterator[tuple[str, list[NotedTurn]]]:
-    """Do it; what each step is called, and the turns that were noted in it."""
+    """Run a case; yield the name of each step and its noted turns."""
     noted_turns(turns)
     name = None
     for following in case(port, count):
@@ -332,7 +331,7 @@ def steps_of(case: Case, port: int, count: int, turns: Path) -> Iterator[tuple[s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="cases with this in their names")
+    parser.add_argument("--only", default="", help="only cases with this in their names")
     parser.add_argument("--members", type=int, default=1_000)
     parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
     options = parser.parse_args()

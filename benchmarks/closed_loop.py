@@ -1,7 +1,7 @@
-"""A client in a closed loop over many connections, for the other scripts here: epoll, no threads, plaintext or TLS.
+"""A closed-loop client over many connections, used by other benchmarks: epoll, no threads, plaintext or TLS.
 
-Rules of this file: every request of a connection is the same bytes, so that every response has the same size and is
-counted by it; what a request waits for its answer is measured here and judged elsewhere.
+All requests of a connection are the same bytes, so all responses have the same size, and bytes are enough to count
+them.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ DRAIN_SECONDS = 20.0
 
 
 class Client:
-    """One connection with a window of requests in flight, all of them the same bytes."""
+    """A connection with a window of equal requests in flight."""
 
     def __init__(self, port: int, frame: bytes, *, is_tls: bool = False) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=30)
@@ -38,7 +38,7 @@ class Client:
         self.socket.setblocking(False)
 
     def _ask_once(self) -> float:
-        """The seconds of the second request; the first one makes what is made once, and tells a response's size."""
+        # The first request includes one-time work, and its response sets the size. The second one is timed.
         for _ in range(2):
             began = time.perf_counter()
             self.socket.sendall(self.frame)
@@ -49,13 +49,13 @@ class Client:
         return time.perf_counter() - began
 
     def send(self, count: int) -> None:
-        """Ask so many times; the kernel has room for a window."""
+        """Send requests without blocking. The kernel's buffer holds a window."""
         if self.socket.send(self.frame * count) != count * len(self.frame):
-            raise RuntimeError("the broker takes no more requests")
+            raise RuntimeError("the broker does not read requests: the socket buffer is full")
         self.sent_at.extend([time.perf_counter()] * count)
 
     def receive(self) -> int:
-        """Take what came; how many responses ended."""
+        """Read available bytes; return the number of completed responses."""
         size = 0
         with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
             while data := self.socket.recv(RECEIVE_BYTES):
@@ -72,7 +72,7 @@ class Client:
 
 
 def drive(clients: Sequence[Client], seconds: float, in_flight: Callable[[Client], int]) -> None:
-    """Keep windows full for so long, then wait for the answers that are missing."""
+    """Keep windows full for `seconds`, then wait for the missing answers."""
     poll = select.epoll()
     by_descriptor = {client.socket.fileno(): client for client in clients}
     for descriptor in by_descriptor:

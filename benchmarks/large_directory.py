@@ -1,8 +1,7 @@
-"""A data directory with many partitions and much data, made in seconds, for `bench_recovery.py`.
+"""Builds a data directory with many partitions and much data in seconds, for `bench_recovery.py`.
 
-Rules of this file: topics come by the broker's own records and the journal by its own writer; segments of the archive
-are written as what they are, batches with right checksums and their indexes, but sparsely: the value of every record is
-zeros, which the file system need not keep.
+Topics are created with the broker's own records, and the journal with its own writer. Archive segments have valid
+checksums and indexes, but are sparse files: record values are zeros, which occupy no disk space.
 """
 
 import os
@@ -39,13 +38,13 @@ _BASE_OFFSET = struct.Struct(">q")
 
 @attrs.frozen
 class LargeDirectory:
-    """What is built.
+    """The size of a data directory.
 
     Attributes:
-        path: where.
-        topics, partitions: of each topic so many.
-        size_bytes: of all partitions together.
-        huge_bytes: of one more partition, alone in its topic.
+        path: its location.
+        topics, partitions: number of topics, and of partitions per topic.
+        size_bytes: size of all these partitions together.
+        huge_bytes: size of one more partition, which has its own topic.
     """
 
     path: Path
@@ -56,7 +55,6 @@ class LargeDirectory:
 
 
 def opened(path: Path, flush: Flush = "always", files: FileSystem | None = None) -> tuple[Journal, Broker]:
-    """The directory, in this process."""
     config, _ = load_settings((), ())
     return open_broker(path, config, flush=flush, files=files)
 
@@ -67,20 +65,17 @@ class _UnsyncedFile(_SystemFile):
 
 
 class UnsyncedFileSystem(SystemFileSystem):
-    """Syncs nothing: to write in seconds what a broker that syncs every commit writes in hours."""
+    """A file system without syncs, which writes in seconds the commits that a syncing broker writes in hours."""
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """See FileSystem."""
         return _UnsyncedFile(os.open(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0), 0o644))
 
 
 def topic_names(count: int) -> list[str]:
-    """What the topics are called."""
     return [f"topic-{number}" for number in range(count)]
 
 
 def build(wanted: LargeDirectory) -> None:
-    """Make it; the broker was stopped in order when this returns."""
     journal, broker = opened(wanted.path, files=UnsyncedFileSystem())
     try:
         create_topics(journal, broker, dict.fromkeys(topic_names(wanted.topics), wanted.partitions))
@@ -104,7 +99,6 @@ def build(wanted: LargeDirectory) -> None:
 
 
 def create_topics(journal: Journal, broker: Broker, topics: dict[str, int]) -> None:
-    """Create topics as a client would."""
     names = list(topics)
     for start in range(0, len(names), COMMIT_TOPICS):
         writes, entries = [], []
@@ -118,7 +112,6 @@ def create_topics(journal: Journal, broker: Broker, topics: dict[str, int]) -> N
 
 
 def archive_journal(journal: Journal, broker: Broker) -> None:
-    """Take all that is in the journal over."""
     journal.seal()
     archive = broker.logs.archive
     assert archive is not None
@@ -130,7 +123,7 @@ def archive_journal(journal: Journal, broker: Broker) -> None:
 
 
 def append_commits(journal: Journal, logs: list[PartitionLog], batch: bytes, commits: int, per_commit: int) -> None:
-    """Commits of so many batches each, to the partitions in turn."""
+    """Append commits of `per_commit` batches each, to the partitions in turn."""
     header, number = read_header(batch), 0
     for _ in range(commits):
         entries = []
@@ -140,13 +133,13 @@ def append_commits(journal: Journal, logs: list[PartitionLog], batch: bytes, com
             assert entry is not None
             entries.append(entry)
             if header.producer_id >= 0:
-                log.producers = ProducerStates()  # the same batch again is a new one
+                log.producers = ProducerStates()  # otherwise the repeated batch would be a duplicate
             number += 1
         journal.sync(journal.write(entries))
 
 
 class SparseBatch:
-    """A batch of one record whose value is zeros; of its bytes only the first ones are not zeros."""
+    """A batch of one record with a value of zeros; only `head`, its first bytes, is written."""
 
     def __init__(self) -> None:
         overhead = len(build_batch([NewRecord(bytes(BATCH_BYTES // 2), timestamp=0)])) - BATCH_BYTES // 2
@@ -156,7 +149,7 @@ class SparseBatch:
         self.head = batch.rstrip(b"\0")
 
     def segments(self, archive: Path, folder: str, count: int) -> Iterator[SegmentInfo]:
-        """Write the segments of a partition with so many batches; the last one may still grow."""
+        """Write the segments of a partition with `count` batches; all but the last one are sealed."""
         per_segment = SEGMENT_BYTES // self.size_bytes
         (archive / folder).mkdir()
         for base_offset in range(0, count, per_segment):
@@ -181,7 +174,7 @@ class SparseBatch:
 
 
 def forget_pages(paths: Iterable[Path]) -> None:
-    """Take files out of the page cache."""
+    """Drop files from the page cache."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         os.fdatasync(descriptor)
@@ -190,5 +183,4 @@ def forget_pages(paths: Iterable[Path]) -> None:
 
 
 def now_ms() -> int:
-    """Wall clock."""
     return time.time_ns() // 1_000_000

@@ -1,7 +1,7 @@
-"""Large requests or responses in a closed loop, for the other scripts here: threads with blocking sockets.
+"""A closed-loop client for large requests or responses, used by other benchmarks: threads with blocking sockets.
 
-Rules of this file: every request of a connection is the same bytes; an answer is taken whole and not looked at, but for
-its size. A thread waits in the kernel, without Python's lock, for nearly all of its time.
+All requests of a connection are the same bytes, and only the size of responses is read. A thread waits in the kernel,
+without the GIL, for nearly all of its time.
 """
 
 import socket
@@ -18,7 +18,7 @@ MEGABYTE = 1_000_000
 
 @attrs.define
 class Exchange:
-    """One connection that keeps a window of the same requests in flight."""
+    """A connection that keeps a window of equal requests in flight."""
 
     port: int
     frame: bytes
@@ -27,10 +27,10 @@ class Exchange:
     response_bytes: int = 0
 
     def run(self, in_flight: int, until: Callable[[], bool]) -> None:
-        """Ask until it is over, and take every answer."""
+        """Send requests until `until` returns True, and receive all responses."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.settimeout(None)  # else the kernel would not wait for all
+            connection.settimeout(None)  # MSG_WAITALL needs a blocking socket
             for _ in range(in_flight):
                 connection.sendall(self.frame)
             missing = in_flight
@@ -52,7 +52,6 @@ class Exchange:
 
 
 def exchange(exchanges: Sequence[Exchange], in_flight: int, seconds: float) -> float:
-    """Requests per second of all connections together."""
     until = time.perf_counter() + seconds
     threads = [
         threading.Thread(target=one.run, args=(in_flight, lambda: time.perf_counter() >= until)) for one in exchanges

@@ -1,4 +1,4 @@
-"""The processor time of a process, for the other scripts here."""
+"""The processor time of a process, used by other benchmarks."""
 
 from pathlib import Path
 
@@ -6,6 +6,6 @@ __all__ = ["processor_ns"]
 
 
 def processor_ns(pid: int) -> int:
-    """Nanoseconds that all its threads have had so far (proc(5), schedstat: the first of three figures)."""
+    """Return the processor time of all threads in ns: the first field of their schedstat (proc(5))."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)

@@ -1,8 +1,9 @@
-"""A broker that writes down what kept its event loop: one line for each turn of more than 1 ms.
+"""A broker that records turns of its event loop: a line for each turn of more than 1 ms.
 
-Run as `turn_noting_broker.py FILE serve ...` it is that broker. A line has the turn's name, its seconds by the clock
-and its seconds of processor time, between tabs; the name is that of the task, with the APIs that took long in it.
-Processor time is what the turn costs: other processes, and threads that hold Python's lock, take part of the other.
+`turn_noting_broker.py FILE serve ...` runs such a broker. A line contains the name of the turn, its seconds by the
+clock and its processor seconds, separated by tabs. The name is that of the task, followed by APIs that took long in it.
+Processor time is the cost of the turn itself. Seconds by the clock also include other processes, and threads that hold
+the GIL.
 """
 
 import contextlib
@@ -30,15 +31,13 @@ NOTED_TURN_NS = int(NOTED_TURN_SECONDS * 1e9)
 
 
 class NotedTurn(NamedTuple):
-    """One turn that took more than 1 ms."""
-
     name: str
     clock_seconds: float
     processor_seconds: float
 
 
 class TurnNotes(trio.abc.Instrument):
-    """Writes the lines."""
+    """An instrument that writes a line for each long turn."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -46,7 +45,7 @@ class TurnNotes(trio.abc.Instrument):
         self._began = self._began_processor = 0
 
     def note_of(self, name: int | str, seconds: float) -> None:
-        """Something in the turn at hand took long; in place of `LoopTurns.note`."""
+        """Record that a part of the current turn took long; replaces `LoopTurns.note`."""
         del seconds
         api = API_KEYS.get(name) if isinstance(name, int) else None
         self._names.append(str(name) if api is None else api.name)
@@ -63,7 +62,11 @@ class TurnNotes(trio.abc.Instrument):
 
 
 def environment_with_bytecode(folder: Path) -> dict[str, str]:
-    """An environment with the bytecode that pip leaves behind for an installed package, for all of our modules."""
+    """Compile all of our modules, as pip does for an installed package.
+
+    Returns:
+        an environment with this bytecode.
+    """
     environment = {**python_environment(), "PYTHONPYCACHEPREFIX": str(folder)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     packages = [str(Path(package.__file__ or "").parent) for package in (pipeline_broker, stages)]
@@ -73,7 +76,7 @@ def environment_with_bytecode(folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def turn_noting_broker(folder: Path, environment: Mapping[str, str], *options: str) -> Iterator[tuple[int, Path]]:
-    """A broker that serves: its port, and the file of its turns."""
+    """Run a broker; yield its port and the file of its turns."""
     file = folder / "turns"
     arguments = (str(file), "serve", "--data", str(folder / "data"), *options)
     with broker_process(__file__, *arguments, environment=environment) as port:
@@ -81,7 +84,7 @@ def turn_noting_broker(folder: Path, environment: Mapping[str, str], *options: s
 
 
 def noted_turns(file: Path) -> list[NotedTurn]:
-    """What was written down since the last call, which empties the file."""
+    """Return the turns since the last call, and empty the file."""
     lines = file.read_text(encoding="utf-8").splitlines()
     file.write_text("", encoding="utf-8")
     return [NotedTurn(name, float(clock), float(spent)) for name, clock, spent in (line.split("\t") for line in lines)]
@@ -90,7 +93,7 @@ def noted_turns(file: Path) -> list[NotedTurn]:
 def main() -> None:
     with Path(sys.argv[1]).open("a", encoding="utf-8") as file:
         notes = TurnNotes(file)
-        LoopTurns.note = notes.note_of  # type: ignore[method-assign]  # in this process alone
+        LoopTurns.note = notes.note_of  # type: ignore[method-assign]  # affects only this process
         trio.run = functools.partial(trio.run, instruments=[notes])
         command_line(sys.argv[2:])
 

@@ -1,7 +1,8 @@
-"""How to property-test the ordering guarantees of a handler of your own: a small key-value store with watches.
+"""Property-test the ordering guarantees of your own handler: a small key-value store with watches.
 
-`set` is durable before it is answered, `get` answers at once, `watch` is parked until the next `set` of its key. Run it
-with pytest; docs/concepts/pipeline.md explains the parts.
+`set` is durable before it is answered, `get` is answered at once, and `watch` is parked until the next `set` of its
+key.
+Run it with pytest. docs/concepts/pipeline.md explains the parts.
 """
 
 import trio
@@ -19,8 +20,6 @@ from stages.testing.scripted_commits import ScriptedCommits
 
 
 class KeyValueStore:
-    """The handler under test."""
-
     def __init__(self) -> None:
         self.values: dict[bytes, bytes] = {}
         self.watches: dict[bytes, list[Request]] = {}
@@ -32,10 +31,10 @@ class KeyValueStore:
         if verb == b"watch":
             self.watches.setdefault(key, []).append(request)
             return PARKED
-        self.values[key] = value[0]  # what the next request of any client sees
-        return Pending([(key, value[0])], Send(b"stored"), on_durable=lambda: self.tell(key, value[0]))
+        self.values[key] = value[0]  # visible to the next request of any client
+        return Pending([(key, value[0])], Send(b"stored"), on_durable=lambda: self.answer_watches(key, value[0]))
 
-    def tell(self, key: bytes, value: bytes) -> None:
+    def answer_watches(self, key: bytes, value: bytes) -> None:
         for request in self.watches.pop(key, []):
             request.complete(Send(value))
 
@@ -66,10 +65,10 @@ async def run_example(
         writer.half_close()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(writer.receive_all)
-            with trio.move_on_after(1):  # a watch that came after the last set of its key waits for ever
+            with trio.move_on_after(1):  # a watch that arrived after the last set of its key is never answered
                 await watcher.receive_all()
             watcher.reset()
-    # the writer's own responses come in the order of its requests, and it reads its own writes
+    # the writer receives responses in the order of its requests, and reads its own writes
     expected = [response for place, _ in enumerate(keys) for response in (b"stored", b"%d" % place)]
     check_response_order(expected, writer.received)
     store.check_start_order()
@@ -79,19 +78,19 @@ async def run_example(
 def test_the_order_of_responses_holds_for_every_schedule() -> None:
     count = ScheduleCount("own handler")
 
-    @settings(deadline=None)  # a slow machine is no failure
+    @settings(deadline=None)  # a slow machine is not a failure
     @given(
         mode=st.sampled_from([CLASSIC, PIPELINED]),
         keys=st.lists(st.sampled_from([b"a", b"b", b"c"]), min_size=3, max_size=12),
         commit_delays=st.lists(st.floats(0, 0.01), min_size=1, max_size=4),
         receive_sizes=st.lists(st.integers(1, 30), max_size=3),
-        _randomness=st.random_module(),  # without it every example would run the same schedule
+        _randomness=st.random_module(),  # seeds Trio's scheduling, which would otherwise be equal in all examples
     )
     def example(
         mode: Mode, keys: list[bytes], commit_delays: list[float], receive_sizes: list[int], _randomness: object
     ) -> None:
         schedule = Schedule()
-        clock = MockClock(autojump_threshold=0)  # built here: a new clock, and a new loop, for each example
+        clock = MockClock(autojump_threshold=0)  # each example needs its own clock and event loop
         trio.run(run_example, mode, keys, commit_delays, receive_sizes, schedule, clock=clock)
         count.add(schedule)
 

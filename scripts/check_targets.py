@@ -1,7 +1,7 @@
-"""Run every target that measures or campaigns, and every benchmark, at its smallest size.
+"""Run all targets that measure or test for long, and all benchmarks, at their smallest size.
 
-Run from the repository's root: `python scripts/check_targets.py [NAME ...]`. A target that runs once in months breaks
-unnoticed. A test compares the rows below with the Makefile and with `benchmarks/`.
+Run from the repository's root: `python scripts/check_targets.py [NAME ...]`. Without this, a rarely run target breaks
+unnoticed. A test compares the tables below with the Makefile and with `benchmarks/`.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SECONDS_MAX = 240
-"""Of one target."""
+"""Time limit of one target."""
 TARGETS: dict[str, dict[str, str]] = {
     "cluster": {"PYTEST": "-k session_of_ours"},
     "compare": {"COMPARE": "--rounds 1 --in-flight 1 --connections 1 --commit-delay 0"},
@@ -37,12 +37,12 @@ TARGETS: dict[str, dict[str, str]] = {
 }
 """The variables of each target."""
 NOT_RUN = {
-    "bench": "runs the benchmarks, which are below one by one",
+    "bench": "runs the benchmarks, which are listed below",
     "bench_compiled.py": "needs `make compiled`",
-    "results": "takes half an hour; it is `compare` with more runs",
+    "results": "takes half an hour, and is `compare` with more runs",
     "suites": "needs the test suites of other projects",
 }
-"""The reasons why the others are left out."""
+"""The targets and benchmarks that are not run, with the reason."""
 BENCHMARKS = {
     "bench_analysis.py": "3000",
     "bench_archive.py": "--rounds 2 --seconds 3",
@@ -74,7 +74,7 @@ BENCHMARKS = {
 }
 """The arguments of each benchmark."""
 JUDGING = frozenset({"bench_isolation.py"})
-"""Benchmarks that exit with 1 when a figure is missed. At the smallest size that says nothing."""
+"""Benchmarks that exit with 1 if a figure misses its goal, which means nothing at the smallest size."""
 AT_ONCE = 2
 
 
@@ -89,7 +89,7 @@ def commands() -> dict[str, list[str]]:
 
 
 def run(name: str, command: list[str]) -> bool:
-    """Run a command and print how it ended; return whether it ended well."""
+    """Run a command and print its result; return whether it succeeded."""
     started = time.monotonic()
     with subprocess.Popen(
         command,
@@ -104,7 +104,7 @@ def run(name: str, command: list[str]) -> bool:
             output, _ = process.communicate(timeout=SECONDS_MAX)
             failed = process.returncode != 0 and not (name in JUDGING and "Traceback" not in output)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # with all that it has started
+            os.killpg(process.pid, signal.SIGKILL)  # includes its children
             failed, output = True, f"it took longer than {SECONDS_MAX} s"
     lines = [f"{name:24} {'FAILED' if failed else 'ok':6} {time.monotonic() - started:5.0f} s"]
     print("\n".join([*lines, *(output.splitlines()[-15:] if failed else [])]), flush=True)
@@ -112,9 +112,8 @@ def run(name: str, command: list[str]) -> bool:
 
 
 def main() -> None:
-    """Run what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[*commands(), []], help="which; all of them unless given")
+    parser.add_argument("names", nargs="*", choices=[*commands(), []], help="targets and benchmarks; default: all")
     wanted = parser.parse_args().names or list(commands())
     with ThreadPoolExecutor(AT_ONCE) as executor:
         results = list(executor.map(lambda name: run(name, commands()[name]), wanted))

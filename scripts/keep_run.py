@@ -1,10 +1,10 @@
-"""Copy the part of an experiment that its numbers can be recomputed from, small enough for git.
+"""Copy the part of an experiment that is needed to recompute its numbers, small enough for Git.
 
     python scripts/keep_run.py OUT FOLDER [--without-rows]
 
-FOLDER gets `summary.json`, `derived/latency_by_round` and the traces `runs`, `client` and `requests`, each as
-one file with the columns that `examples/kept_run/recompute.py` reads. Without rows (a long run has ten million) it gets
-`runs` alone: ratios and intervals can still be recomputed, percentiles over all runs of a cell cannot.
+FOLDER receives `summary.json`, `derived/latency_by_round`, and the traces `runs`, `client` and `requests`. Each is one
+file with the columns that `examples/kept_run/recompute.py` reads. Without rows (a long run has ten million), `runs` is
+the only trace. It still gives ratios and intervals, but no percentiles over all runs of a cell.
 """
 
 import argparse
@@ -23,7 +23,6 @@ ROWS = {
 
 
 def keep(out: Path, folder: Path, *, with_rows: bool) -> None:
-    """Copy the summary and the tables."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     shutil.copy(out / "summary.json", folder)
@@ -31,7 +30,7 @@ def keep(out: Path, folder: Path, *, with_rows: bool) -> None:
     if with_rows:
         wanted |= {f"traces/{name}": columns for name, columns in ROWS.items()}
     for name, columns in wanted.items():
-        # Spark would read the columns that its own metadata names, not those that are left.
+        # Without this, Spark would look for the columns that its metadata names, some of which are removed.
         table = pq.read_table(out / name, columns=columns).replace_schema_metadata(None)
         (folder / name).mkdir(parents=True)
         encoded = [column for column in table.column_names if column.endswith("_ns")]
@@ -46,7 +45,6 @@ def keep(out: Path, folder: Path, *, with_rows: bool) -> None:
 
 
 def main() -> None:
-    """Keep the run that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("folder", type=Path)

@@ -1,10 +1,10 @@
-"""Show the stages of a broker under load as they come: a broker, a load, and Spark's Structured Streaming over both.
+"""Show the stages of a broker under load while it runs: a broker, a load, and Spark's Structured Streaming.
 
     scripts/live.py [--mode MODE] [--rate N] [--seconds N] [--out DIR]
 
-The broker publishes the timelines of its requests; the job of spark_analysis.live reads them from it, like any
-consumer, and keeps stage percentiles of windows of ten seconds, which are shown. Everything ends after the time, or
-with Ctrl-C; the windows stay in out/live/windows.
+The broker publishes the timelines of its requests. The job of spark_analysis.live consumes them, and shows stage
+percentiles for windows of ten seconds. Everything stops after the given time or with Ctrl-C. The windows remain in
+out/live/windows.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 READY_LINE = re.compile(rb"listening on (\S+) ")
 STOP_SECONDS_MAX = 20.0
+# The duration counts from the first window, so the load runs longer. It is stopped with the job.
 LOAD_SECONDS_MORE = 200.0
-"""The load outlives the time, which counts from the first window on; it ends when the job has ended."""
 
 
 @contextlib.contextmanager
 def running(command: list[str], **arguments: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a session of its own, so that Ctrl-C does not reach it before its turn; ended with the block."""
+    # In its own session, so that Ctrl-C reaches it only through this script, in order.
     process = subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, start_new_session=True, **arguments)
     try:
         yield process
@@ -43,7 +43,7 @@ def running(command: list[str], **arguments: int) -> Iterator[subprocess.Popen[b
 
 
 def show(mode: str, rate: int, seconds: float, out: Path, data: Path) -> int:
-    """The exit code of the job."""
+    """Run broker, load and job; return the exit code of the job."""
     serve = ["pipeline_broker", "serve", "--mode", mode, "--port", "0", "--data", str(data)]
     with running([*serve, "--set", "pipeline.timelines=true"], stdout=subprocess.PIPE) as broker:
         assert broker.stdout is not None
@@ -51,7 +51,7 @@ def show(mode: str, rate: int, seconds: float, out: Path, data: Path) -> int:
         if ready is None:
             return 1
         address = ready[1].decode()
-        print(f"a broker ({mode}) on {address}, {rate:,} requests/s for it; Spark starts", flush=True)
+        print(f"broker ({mode}) on {address}, load of {rate:,} requests/s; starting Spark", flush=True)
         load = ["load", address, "--connections", "4", "--rate", str(rate), "--arrivals", "poisson"]
         load += ["--seconds", str(seconds + LOAD_SECONDS_MORE)]
         job = [sys.executable, "-m", "spark_analysis.live", address, str(out), "--seconds", str(seconds)]
@@ -60,16 +60,15 @@ def show(mode: str, rate: int, seconds: float, out: Path, data: Path) -> int:
 
 
 def main() -> int:
-    """See above."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mode", choices=["classic", "pipelined"], default="pipelined")
-    parser.add_argument("--rate", type=int, default=2000, help="requests a second")
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long the job runs from its first window on")
+    parser.add_argument("--rate", type=int, default=2000, help="requests per second")
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration from the first window")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "live")
     options = parser.parse_args()
-    shutil.rmtree(options.out, ignore_errors=True)  # of another broker, whose records are gone
+    shutil.rmtree(options.out, ignore_errors=True)  # its checkpoints refer to the records of an earlier broker
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGINT, lambda *_: None)  # the job hears it too, and ends; then everything does
+    signal.signal(signal.SIGINT, lambda *_: None)  # the job receives it too and ends, which ends this script
     with tempfile.TemporaryDirectory(prefix="live-") as data:
         code = show(options.mode, options.rate, options.seconds, options.out.resolve(), Path(data))
     if code == 0:

@@ -1,7 +1,7 @@
-"""Name in docs/evidence/behaviours.md the tests that say which behaviour they check, and follow those that moved.
+"""Update the tests named in docs/evidence/behaviours.md.
 
-A docstring with "Behaviour 7: ..." or "Behaviours 7, 12-15 and testMute: ..." puts its test into those rows; tests that
-were named there by hand stay. Run it after such a test was added or moved:
+A docstring with "Behaviour 7: ..." or "Behaviours 7, 12-15 and testMute: ..." adds its test to those rows. Tests that
+were added by hand stay, and moved ones are followed. Run it after adding or moving such a test:
 `python scripts/name_behaviour_tests.py`.
 """
 
@@ -15,14 +15,14 @@ import attrs
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs/evidence/behaviours.md"
 REASON = "none: "
-"""What the last column begins with where no test can be named."""
+"""Prefix of the last column for a behaviour without a test."""
 ROW = re.compile(r"\| (\d+|test\w+|case \d+) \| (.+) \| (.+) \| (.+) \|")
 CLAIM = re.compile(r"(?:^|(?<=\s))Behaviours? ((?:(?:\d+(?:-\d+)?|test[A-Z]\w*)(?:, | and )?)+):")
 
 
 @attrs.define
 class Row:
-    """One line of the table: the fact, where the pipelined mode differs, and the tests or why there are none."""
+    """A row of the table: the fact, the difference of the pipelined mode, and the tests or the reason for none."""
 
     key: str
     fact: str
@@ -31,7 +31,6 @@ class Row:
 
     @property
     def named(self) -> list[str]:
-        """The tests, each as path::name."""
         return re.findall(r"`(tests/[^`]+)`", self.tests)
 
     def __str__(self) -> str:
@@ -39,13 +38,12 @@ class Row:
 
 
 def rows(text: str) -> list[Row]:
-    """The rows of the document's tables, in its order."""
     return [Row(*found.groups()) for line in text.splitlines() if (found := ROW.fullmatch(line))]
 
 
 @functools.cache
 def every_test(root: Path = ROOT) -> dict[str, str]:
-    """Each test of the tree, as path::name or path::Class::name, with its docstring; nothing is imported."""
+    """Return the docstring of each test, by path::name or path::Class::name, without importing anything."""
     found: dict[str, str] = {}
     for path in sorted((root / "tests").rglob("test_*.py")):
         name = path.relative_to(root).as_posix()
@@ -59,7 +57,7 @@ def every_test(root: Path = ROOT) -> dict[str, str]:
 
 
 def claims(docstring: str) -> list[str]:
-    """The keys of the rows that a test says it checks."""
+    """Return the keys of the rows that a docstring claims."""
     keys: list[str] = []
     for claim in CLAIM.findall(docstring):
         for part in re.split(r", | and ", claim):
@@ -69,7 +67,7 @@ def claims(docstring: str) -> list[str]:
 
 
 def with_tests(text: str, tests: dict[str, str]) -> str:
-    """The document with every row naming its tests where they are now."""
+    """Return the document with the current tests of every row."""
     claimed: dict[str, list[str]] = {}
     for test, docstring in tests.items():
         for key in claims(docstring):
@@ -79,7 +77,7 @@ def with_tests(text: str, tests: dict[str, str]) -> str:
         places.setdefault(test.rpartition("::")[2], []).append(test)
 
     def current(test: str) -> list[str]:
-        """Where it is; nothing for a test that is gone or whose name does not tell."""
+        # A test is dropped if its name no longer exists, or exists more than once.
         if test in tests:
             return [test]
         moved = places.get(test.rpartition("::")[2], [])

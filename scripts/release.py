@@ -1,8 +1,8 @@
-"""Make a release: `make release VERSION=0.2.0`.
+"""Create a release: `make release VERSION=0.2.0`.
 
-The changelog is made from changelog.d, the version is set, both are committed, the sdist and the wheel are built into
-dist/, and checked in an empty environment of every Python of this machine. Only then the commit is tagged; where
-anything fails, the commit is taken back. Nothing is pushed or uploaded.
+Builds the changelog from changelog.d, sets the version, and commits both. Then it builds sdist and wheel into dist/,
+and tests them in an empty environment of every Python on this machine. The commit is tagged only after that. If any
+step fails, the commit is undone. Nothing is pushed or uploaded.
 """
 
 import re
@@ -39,7 +39,7 @@ def test_the_commands_reach_a_broker(kafka_broker, kafka_topic):
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    """Standard output of a command; one that fails ends the release."""
+    """Return the standard output of a command; exit if it fails."""
     result = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
     if result.returncode:
         raise SystemExit(f"{' '.join(map(str, command))} failed:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
@@ -47,28 +47,28 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 def reasons_against(version: str, now: str, changes: str, fragments: list[Path]) -> list[str]:
-    """Why a release cannot be made.
+    """Return the reasons why a release is impossible.
 
     Args:
-        version: wanted.
-        now: the version that pyproject.toml has.
-        changes: what `git status --porcelain` prints.
-        fragments: of the changelog.
+        version: the requested version.
+        now: the version in pyproject.toml.
+        changes: the output of `git status --porcelain`.
+        fragments: files of changelog.d.
     """
     found = []
     if not VERSION.fullmatch(version):
-        found.append(f"VERSION={version} is none: three numbers, such as 0.2.0")
+        found.append(f"VERSION={version} is not a version: give three numbers, such as 0.2.0")
     elif tuple(map(int, version.split("."))) <= tuple(map(int, now.split("."))):
-        found.append(f"{version} is not above {now}, which pyproject.toml has")
+        found.append(f"{version} is not above {now}, the version in pyproject.toml: give a higher one")
     if changes:
-        found.append("there are changes that are not committed")
+        found.append("the working tree has changes that are not committed: commit or stash them")
     if not fragments:
-        found.append("changelog.d has no changes")
+        found.append("changelog.d contains no changes: add a fragment")
     return found
 
 
 def pythons() -> list[Path]:
-    """Every Python of this machine that the package may run on, one of each minor version."""
+    """Return the Pythons of this machine that the package supports, one for each minor version."""
     found = {}
     candidates = [Path(sys.executable), *(Path.home() / ".pyenv" / "versions").glob("*/bin/python")]
     candidates += [Path(path) for minor in range(11, 20) if (path := shutil.which(f"python3.{minor}"))]
@@ -81,7 +81,7 @@ def pythons() -> list[Path]:
 
 
 def check(python: Path, package: Path) -> str:
-    """Install a wheel or an sdist into an empty environment and try it; what its `--version` says."""
+    """Install a wheel or an sdist into an empty environment and test it; return the output of its `--version`."""
     with tempfile.TemporaryDirectory(prefix="release-") as name:
         folder = Path(name)
         run(python, "-m", "venv", folder / "environment")
@@ -93,14 +93,12 @@ def check(python: Path, package: Path) -> str:
 
 
 def build(version: str) -> list[Path]:
-    """The sdist and the wheel in dist/."""
     shutil.rmtree(DIST, ignore_errors=True)
     run(sys.executable, "-m", "hatchling", "build")
     return [DIST / f"pipeline_broker-{version}.tar.gz", DIST / f"pipeline_broker-{version}-py3-none-any.whl"]
 
 
 def write(version: str) -> None:
-    """Set the version and make the changelog, as one commit."""
     PYPROJECT.write_text(
         LINE.sub(f'version = "{version}"', PYPROJECT.read_text(encoding="utf-8"), count=1), encoding="utf-8"
     )
@@ -110,7 +108,6 @@ def write(version: str) -> None:
 
 
 def release(version: str) -> None:
-    """See the top of the file."""
     (now,) = LINE.findall(PYPROJECT.read_text(encoding="utf-8"))
     fragments = [path for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md"]
     if reasons := reasons_against(version, now, run("git", "status", "--porcelain"), fragments):
@@ -126,7 +123,7 @@ def release(version: str) -> None:
         run("git", "reset", "--quiet", "--keep", "HEAD~1")
         raise
     run("git", "tag", f"v{version}")
-    print(f"{version} is committed and tagged; dist/ has what is to be uploaded")
+    print(f"{version} is committed and tagged; dist/ contains the files to upload")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Run third-party client suites against the broker, each with a fresh one, and compare with Apache Kafka.
+"""Run third-party client suites, each against a fresh broker, and compare them with Apache Kafka.
 
     scripts/run_suites.py --suites-dir DIR [--modes "classic pipelined"] [--store URL] [--out DIR]
                           ["SUITE [ARGUMENT]"...]
 
-A suite is one of those below, or a part of it: what its program takes as an argument after the file of results, such as
-a pattern of names. Results go to out/suites/MODE-SUITE.json, what a suite and its broker say beside them. A suite that
-fails does not end the others; one table ends them all. The exit status is 1 where something failed that passes on
-Apache Kafka. With a store, which has to run already, each broker keeps everything there, below a prefix of its own.
+A suite is one of `SUITES`, or a part of it: ARGUMENT is passed to its program after the file of results, such as a
+pattern of names. Results are written to out/suites/MODE-SUITE.json, with the output of suite and broker beside them. A
+failing suite does not stop the others, and one table summarizes all of them. The exit code is 1 if a test fails that
+passes on Apache Kafka. With a store, which must already run, each broker keeps all data there, below its own prefix.
 """
 
 import argparse
@@ -31,7 +31,7 @@ SUITES = {
     "java_tools": ("java_tools.sh", ""),
     "spark_connector": ("spark_connector.py", ""),
 }
-"""Name of a suite, which is that of Kafka's results too: its program and what that takes for all of it."""
+"""Suites by name, which is also that of Kafka's results: the program, and its argument for the whole suite."""
 DEFAULT = ("python_clients", "kafka_python", "librdkafka-smoke", "librdkafka-quick", "java_tools", "spark_connector")
 SETTINGS = {
     "num.partitions": "4",
@@ -42,14 +42,12 @@ SETTINGS = {
     "allow.everyone.if.no.acl.found": "true",
     "super.users": "User:ANONYMOUS",
 }
-"""The broker that the suites expect; see their README."""
+"""Settings of the broker that the suites expect; see their README."""
 STORE_SETTINGS = {"wal.puts.per.second": "0"}
-"""With a store: librdkafka's 0174 sends 5,000 records one after the other, for which it has 120 s."""
+"""Settings with a store: librdkafka's test 0174 sends 5,000 records one at a time, within 120 s."""
 
 
 class Row(NamedTuple):
-    """One line of the table."""
-
     suite: str
     mode: str
     reached: str
@@ -58,14 +56,13 @@ class Row(NamedTuple):
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def broker_command(mode: str, port: int, data: Path, store: str | None) -> str:
-    """The broker as the suites expect it."""
+    """Return the command of a broker for the suites."""
     place = f"--data {data}" if store is None else f"--data {data} --store {store}/{data.name} --wal objects"
     settings = {**SETTINGS, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     if store is not None:
@@ -75,10 +72,9 @@ def broker_command(mode: str, port: int, data: Path, store: str | None) -> str:
 
 
 def run(suites_dir: Path, out: Path, mode: str, suite: str, argument: str, store: str | None = None) -> Row:
-    """Run one suite, and compare it."""
     program, everything = SUITES[suite]
     stem = f"{mode}-{suite}"
-    results, said = out / f"{stem}.json", out / f"{stem}.out"
+    results, log = out / f"{stem}.json", out / f"{stem}.out"
     results.unlink(missing_ok=True)
     data, port = Path(tempfile.mkdtemp(prefix="suites-")), free_port()
     command = [suites_dir / "with_broker.sh", str(port), broker_command(mode, port, data, store)]
@@ -87,17 +83,25 @@ def run(suites_dir: Path, out: Path, mode: str, suite: str, argument: str, store
     environment = {**os.environ, "BROKER_LOG": str(out / f"{stem}.log"), "PATH": path}
     print(f"{suite} {argument}".rstrip() + f", {mode}", flush=True)
     try:
-        with said.open("wb") as output:
+        with log.open("wb") as output:
             subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False)
     finally:
         shutil.rmtree(data, ignore_errors=True)
     if not results.is_file():
-        return Row(suite, mode, "-", "-", f"did not run: see {said}")
+        return Row(suite, mode, "-", "-", f"did not run: see {log}")
     return compared(suites_dir, suite, mode, results, is_part=bool(argument))
 
 
 def compared(suites_dir: Path, suite: str, mode: str, results: Path, *, is_part: bool) -> Row:
-    """What a suite reached of what Apache Kafka reaches; of a part only what it has run counts."""
+    """Return the results of a suite, compared with those of Apache Kafka.
+
+    Args:
+        suites_dir: folder of the suites.
+        suite: name of the suite.
+        mode: mode of the broker.
+        results: file of the results.
+        is_part: count only the tests that ran.
+    """
     baseline = suites_dir / "baseline" / f"{suite}.json"
     listing = subprocess.run(
         [sys.executable, suites_dir / "compare.py", results, baseline], capture_output=True, text=True, check=False
@@ -112,8 +116,7 @@ def compared(suites_dir: Path, suite: str, mode: str, results: Path, *, is_part:
 
 
 def table(rows: list[Row]) -> str:
-    """All suites, one line each."""
-    head = Row("suite", "mode", "reached", "missed", "what passes on Apache Kafka only")
+    head = Row("suite", "mode", "reached", "missed", "passes only on Apache Kafka")
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(4)]
     lines = []
     for row in [head, *rows]:
@@ -123,29 +126,27 @@ def table(rows: list[Row]) -> str:
 
 
 def wanted_suites(texts: list[str]) -> list[tuple[str, str]]:
-    """Name and argument of each suite."""
     wanted = []
     for text in texts or DEFAULT:
         name, _, argument = text.partition(" ")
         if name not in SUITES:
-            sys.exit(f"there is no suite {name!r}; there are {', '.join(SUITES)}")
+            sys.exit(f"unknown suite {name!r}: choose from {', '.join(SUITES)}")
         wanted.append((name, argument))
     return wanted
 
 
 def main() -> int:
-    """See above."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--suites-dir", type=Path, required=True)
     parser.add_argument("--modes", default="classic pipelined")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "suites")
-    parser.add_argument("--store", help="s3://BUCKET/PREFIX or file:///DIR, with the environment that it needs")
+    parser.add_argument("--store", help="s3://BUCKET/PREFIX or file:///DIR; credentials come from the environment")
     parser.add_argument("suites", nargs="*", metavar="SUITE")
     options = parser.parse_args()
     wanted = wanted_suites(options.suites)
     suites_dir = options.suites_dir.resolve()
     if not (suites_dir / "with_broker.sh").is_file():
-        print(f"no client suites in {options.suites_dir}: skipped; name their folder with SUITES_DIR=...")
+        print(f"skipped: no client suites in {options.suites_dir}. Give their folder with SUITES_DIR=...")
         return 0
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)

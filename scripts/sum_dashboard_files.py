@@ -1,8 +1,8 @@
-"""Write the checksums of the dashboard's files: after a change of one of them.
+"""Write the checksums of the dashboard's files, after one of them has changed.
 
     python scripts/sum_dashboard_files.py
 
-What the list does not name is not served. The files of `pipeline_charts` are in it too.
+The dashboard serves only files in this list, which also contains those of `pipeline_charts`.
 """
 
 import hashlib
@@ -16,7 +16,6 @@ LIST = FOLDER / "checksums.json"
 
 
 def main() -> None:
-    """Write the list."""
     files = [*(path for path in FOLDER.iterdir() if path != LIST), *CHARTS.glob("uPlot.*")]
     sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(files, key=lambda it: it.name)}
     LIST.write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")

@@ -1,10 +1,10 @@
-"""Recompute the numbers of a report from its Parquet files, with pandas and without any code of this project.
+"""Recompute the numbers of a report from its Parquet files, with pandas and without code of this project.
 
-    python recompute.py [FOLDER]        (the run beside this file unless given)
+    python recompute.py [FOLDER]        (default: the run beside this file)
 
-FOLDER has `summary.json`, `traces/runs`, and `traces/client` or, without it, `derived/latency_by_round`. The rules are
-those of docs/reference/trace-format.md, "What is computed, to the letter". Prints the number of those that agree, and
-each that differs; ends with 1 if one differs.
+FOLDER contains `summary.json`, `traces/runs`, and `traces/client` or `derived/latency_by_round`. The rules are those of
+"What is computed, to the letter" in docs/reference/trace-format.md. Prints the number of equal values, and each
+difference; exits with 1 if there are any.
 """
 
 import json
@@ -29,11 +29,11 @@ LOAD = [
 ]
 ABLATION = ("mute-off", "group-commit", "own-queues", "both")
 NOT_COMPARED = ("ablation", "self")
-"""The experiments that speed-ups and latencies at equal load leave out."""
+"""Experiments without speed-ups and latencies at equal load."""
 
 
 def read(folder: Path) -> pd.DataFrame:
-    """Return one row a run: its columns of `runs`, its totals, and its percentiles."""
+    """Return one row per run: its columns of `runs`, its totals, and its percentiles."""
     runs = pd.read_parquet(folder / "traces/runs")
     runs["experiment"] = [json.loads(settings).get("experiment") for settings in runs.settings]
     runs["offered_of"] = runs.offered_of.fillna("")
@@ -51,7 +51,9 @@ def read(folder: Path) -> pd.DataFrame:
 
 
 def short_variants(runs: pd.DataFrame) -> list[str]:
-    """Return each variant without the words that all variants have, and without the pace, which has columns."""
+    """Return each variant without the words that all variants share, and without the pace, which has its own
+    columns.
+    """
     words = [set(variant.split()) for variant in runs.variant]
     common = set.intersection(*words)
     kept = []
@@ -62,7 +64,7 @@ def short_variants(runs: pd.DataFrame) -> list[str]:
 
 
 def of_run(run, rows: pd.DataFrame) -> dict:
-    """Return the totals of a run over its measured rows, latencies in whole microseconds."""
+    """Return the totals of a run over its measured rows; latencies are whole microseconds."""
     rows = rows[rows.measured]
     answered = rows[rows.answered_ns.notna()]
     from_sent = latencies(answered, "sent_ns")
@@ -83,7 +85,7 @@ def latencies(rows: pd.DataFrame, began: str) -> np.ndarray:
 
 
 def slope(due_ns: pd.Series, latency_us: np.ndarray) -> float:
-    """Return the seconds by which the wait grows in a second: least squares of latency over the due time."""
+    """Return the seconds by which latency grows per second: the least-squares slope over the due time."""
     due_us = (due_ns.to_numpy(dtype=float) - due_ns.min()) / 1000
     spread = due_us - due_us.mean()
     return float(spread @ latency_us / (spread @ spread)) if spread.any() else 0.0
@@ -109,7 +111,7 @@ def t_quantile(freedom: int) -> float:
 
 
 def mean(values) -> dict:
-    """Return the mean of rounds with its 95 % interval, and the p-value of a mean of 0."""
+    """Return the mean over rounds with its 95 % interval, and the p-value of a mean of 0."""
     values = np.array(list(values), dtype=float)
     found = {"value": values.mean(), "low": None, "high": None, "p": None, "rounds": len(values)}
     if len(values) >= 3:
@@ -121,7 +123,6 @@ def mean(values) -> dict:
 
 
 def geometric(values) -> dict:
-    """Return the geometric mean with its interval."""
     found = mean(np.log(list(values)))
     return {
         name: math.exp(it) if name in ("value", "low", "high") and it is not None else it for name, it in found.items()
@@ -133,7 +134,7 @@ def enough(samples: float, quantile: float, beyond: int) -> bool:
 
 
 def quantity(runs: pd.DataFrame, name: str, prefix: str = "") -> float | None:
-    """Return the rate of some runs, or the geometric mean of a percentile of theirs; None with too few samples."""
+    """Return the rate of some runs, or the geometric mean of their percentiles; None with too few samples."""
     if name == "rate":
         return runs.requests.sum() / runs.seconds.sum() if runs.seconds.sum() > 0 else None
     values = runs[f"{prefix}{name}_us"]
@@ -153,7 +154,7 @@ def ratio(zeros: pd.DataFrame, ones: pd.DataFrame, name: str, prefix: str = "") 
 
 
 def holm(ratios: dict) -> None:
-    """Give each ratio of a family its corrected p-value."""
+    """Add the p-value with Holm's correction to each ratio of a family."""
     asked = sorted((it for it in ratios.values() if it is not None and it["p"] is not None), key=lambda it: it["p"])
     least = 0.0
     for place, found in enumerate(asked):
@@ -162,7 +163,7 @@ def holm(ratios: dict) -> None:
 
 
 def ratios_by_load(runs: pd.DataFrame, base: int, name: str, prefix: str = "", side: int = 1) -> dict:
-    """Return the ratio of a side over another one under each load, corrected for its experiment."""
+    """Return the ratio of `side` over `base` for each load, corrected within its experiment."""
     found: dict = {}
     for _, family in runs[runs.side.isin([base, side])].groupby("experiment"):
         own = {
@@ -175,7 +176,7 @@ def ratios_by_load(runs: pd.DataFrame, base: int, name: str, prefix: str = "", s
 
 
 class Check:
-    """The numbers that were compared, and those that differ."""
+    """The number of equal values, and the differing ones."""
 
     def __init__(self) -> None:
         self.agreeing, self.differing = 0, []
@@ -205,7 +206,7 @@ def load_of(entry: dict) -> tuple:
 
 
 def find(found: dict, load: tuple):
-    """Look up a load; its pace is published with nine digits."""
+    """Look up a load. Its pace is published with nine digits, so it is compared with a tolerance."""
     return next(
         (it for key, it in found.items() if key[:7] == load[:7] and math.isclose(key[7], load[7], rel_tol=1e-6)), None
     )
@@ -213,14 +214,14 @@ def find(found: dict, load: tuple):
 
 def check_cells(check: Check, summary: dict, runs: pd.DataFrame) -> None:
     counted = runs[~runs.traced & (runs.experiment != "self")]
-    behind = behind_sides(summary)
+    unquoted = unquoted_sides(summary)
     for entry in [*summary["cells"], *summary["ablation"]]:
         load = load_of(entry)
         mine = counted[(counted["mode"] == entry["mode"]) & of_load(counted, load)]
         where = f"{entry['mode']} {load}"
         check.number(f"{where} requests", entry["requests"], mine.requests.sum())
         check.number(f"{where} requests_per_s", entry["requests_per_s"], quantity(mine, "rate"))
-        is_quoted = (entry["mode"], load) not in behind
+        is_quoted = (entry["mode"], load) not in unquoted
         if "latencies" in mine:
             waits = np.concatenate([*mine.latencies, np.array([])])
             for name, quantile in QUANTILES.items():
@@ -243,7 +244,7 @@ def of_load(runs: pd.DataFrame, load: tuple) -> pd.Series:
     return pd.Series(same, index=runs.index)
 
 
-def behind_sides(summary: dict) -> set:
+def unquoted_sides(summary: dict) -> set:
     return {
         (side["mode"], load_of(entry))
         for entry in summary["equal_load"]
@@ -253,7 +254,6 @@ def behind_sides(summary: dict) -> set:
 
 
 def closed(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs that count in speed-ups."""
     return runs[~runs.traced & ~runs.is_open & ~runs.experiment.isin(NOT_COMPARED)]
 
 
@@ -321,7 +321,7 @@ def check_side(check: Check, where: str, side: dict, mine: pd.DataFrame) -> None
 
 
 def spanning(one: dict, other: dict) -> dict:
-    """Return the first ratio with an interval that has both intervals."""
+    """Return the first ratio with an interval that contains both intervals."""
     if one["low"] is None or other["low"] is None:
         return {**one, "low": None, "high": None}
     corrected = max(one["corrected_p"], other["corrected_p"])
@@ -371,7 +371,7 @@ def check_ablation(check: Check, summary: dict, runs: pd.DataFrame) -> None:
 
 
 def stages_of(folder: Path, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the parts of the mean Produce request of each traced run, microseconds."""
+    """Return the parts of the mean Produce request of each traced run, in microseconds."""
     rows = pd.read_parquet(folder / "traces/requests")
     rows["run"] = rows.run.astype(int)
     rows = rows[rows.api == 0]
@@ -418,7 +418,6 @@ def check_stages(check: Check, summary: dict, runs: pd.DataFrame, parts: pd.Data
 
 
 def recompute(folder: Path) -> Check:
-    """Compare all numbers of a folder."""
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     runs, check = read(folder), Check()
     for part in (check_cells, check_speedups, check_equal_load, check_self, check_ablation):
@@ -429,7 +428,6 @@ def recompute(folder: Path) -> Check:
 
 
 def main() -> None:
-    """Recompute the folder that the command line names."""
     check = recompute(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "run")
     print("\n".join(check.differing) or f"{check.agreeing:,} numbers of summary.json agree with the Parquet files")
     sys.exit(bool(check.differing))

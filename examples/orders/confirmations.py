@@ -1,4 +1,4 @@
-"""A small service: it reads orders and confirms each of them once, by its key."""
+"""A small service that reads orders and confirms each of them once, by its key."""
 
 import json
 
@@ -6,9 +6,10 @@ from confluent_kafka import Consumer, Producer
 
 
 class Confirmations:
-    """Reads `orders`, writes `confirmations`.
+    """Reads `orders` and writes `confirmations`.
 
-    An offset is committed when the confirmation is acknowledged, so none is lost; one may be written twice.
+    An offset is committed after the confirmation is acknowledged. No confirmation is lost, but one may be written
+    twice.
     """
 
     def __init__(self, bootstrap_servers, group="confirmations"):
@@ -24,11 +25,15 @@ class Confirmations:
         self._consumer.subscribe(["orders"])
 
     def run(self, orders, seconds=10.0):
-        """Confirm so many orders; raises TimeoutError when one does not come."""
+        """Confirm a number of orders.
+
+        Raises:
+            TimeoutError: no order arrived, or a confirmation was not acknowledged, within `seconds`.
+        """
         for _ in range(orders):
             message = self._consumer.poll(seconds)
             if message is None:
-                raise TimeoutError("no order came")
+                raise TimeoutError("no order arrived")
             order = json.loads(message.value())
             confirmation = {"order": order["id"], "total": sum(line["price"] for line in order["lines"])}
             self._producer.produce("confirmations", json.dumps(confirmation), key=message.key())

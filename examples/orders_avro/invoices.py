@@ -1,4 +1,4 @@
-"""A small service on FastStream: it reads orders in Avro, and writes an invoice in Avro for each."""
+"""A small service on FastStream that reads orders in Avro and writes an invoice in Avro for each."""
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
@@ -11,7 +11,7 @@ INVOICE = """{"type": "record", "name": "Invoice", "fields": [
 
 
 def application(bootstrap_servers, registry_url, orders="orders", invoices="invoices"):
-    """The service; it runs once it is started."""
+    """Return the service, which runs once it is started."""
     registry = SchemaRegistryClient({"url": registry_url})
     read, write = AvroDeserializer(registry), AvroSerializer(registry, INVOICE)
     broker = KafkaBroker(bootstrap_servers)

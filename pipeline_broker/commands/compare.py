@@ -21,7 +21,7 @@ from pipeline_broker.measure.experiment.runs import BOOTSTRAP
 
 if TYPE_CHECKING:
     from pipeline_broker.measure.experiment.compared_store import ComparedStore
-    from pipeline_broker.measure.experiment.fleet import HowBrokersStart
+    from pipeline_broker.measure.experiment.fleet import BrokerDefaults
 
 __all__ = ["compare", "report"]
 
@@ -281,14 +281,14 @@ def _rounds(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "budget_s": None}
 
 
-def _how(given: dict[str, Any], *, with_kafka: bool) -> "HowBrokersStart":
+def _how(given: dict[str, Any], *, with_kafka: bool) -> "BrokerDefaults":
     """Remove the options about the start of brokers from `given`, and return them as one value."""
-    from pipeline_broker.measure.experiment.fleet import HowBrokersStart  # noqa: PLC0415 - Trio
+    from pipeline_broker.measure.experiment.fleet import BrokerDefaults  # noqa: PLC0415 - Trio
 
     flush, commits, against = (given.pop(name) for name in ("flush", "commits_in_flight", "against"))
     url, delay_seconds = given.pop("store_url"), given.pop("store_delay_seconds")
     store = _store(url, delay_seconds, beside=with_kafka or against is not None)
-    return HowBrokersStart(flush, commits, against, store)
+    return BrokerDefaults(flush, commits, against, store)
 
 
 def _store(url: str | None, delay_seconds: float, *, beside: bool) -> "ComparedStore | None":
@@ -303,7 +303,7 @@ def _store(url: str | None, delay_seconds: float, *, beside: bool) -> "ComparedS
     return ComparedStore(url, delay_seconds * 1000)
 
 
-def _run_sweep(path: Path, out: Path, how: "HowBrokersStart") -> None:
+def _run_sweep(path: Path, out: Path, how: "BrokerDefaults") -> None:
     from pipeline_broker.measure.experiment.sweep import read_sweep  # noqa: PLC0415 - imported only when used
     from pipeline_broker.measure.experiment.sweep_run import SweepOptions, run_sweep  # noqa: PLC0415 - Trio
 

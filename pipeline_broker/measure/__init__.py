@@ -1,1 +1,1 @@
-"""Measurement: the load generator, and the comparison of the modes."""
+"""Measurement: the load generator (`load`) and the experiment that compares modes (`experiment`)."""

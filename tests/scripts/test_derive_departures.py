@@ -22,7 +22,7 @@ def script():
     return module
 
 
-def test_the_file_is_what_its_description_says():
+def test_the_file_matches_its_description():
     text = gzip.decompress(DATA.read_bytes())
     assert re.search(r"`([0-9a-f]{64})`", (ROOT / "data/README.md").read_text())[1] == hashlib.sha256(text).hexdigest()
     rows = list(csv.DictReader(io.StringIO(text.decode())))

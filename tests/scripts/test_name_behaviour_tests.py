@@ -1,4 +1,4 @@
-"""Tests are found by what their docstrings say and followed where they moved."""
+"""Tests are found by the claims in their docstrings, and followed if they move."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from scripts.name_behaviour_tests import REASON, Row, claims, rows, with_tests
         ("Behaviour 7: ten requests.", ["7"]),
         ("Behaviours 7, 12-14 and testMute: and so on.", ["7", "12", "13", "14", "testMute"]),
         ("A fact.\n\nBehaviour 9: more of it.", ["9"]),
-        ("The behaviour 9 of somebody else.", []),
+        ("The behaviour 9 of another test.", []),
         ("", []),
     ],
 )
@@ -19,14 +19,14 @@ def test_claims_are_read_from_docstrings(docstring, keys):
     assert claims(docstring) == keys
 
 
-def test_a_test_that_moved_is_followed_and_one_that_is_gone_is_left_out():
+def test_moved_tests_are_followed_and_deleted_ones_are_dropped():
     named = "<br>".join(f"`tests/old.py::test_{name}`" for name in ("moved", "gone", "twice"))
     tests = {"tests/new.py::test_moved": "", "tests/a.py::test_twice": "", "tests/b.py::test_twice": "Behaviour 1: it."}
     (row,) = rows(with_tests(str(Row("1", "fact", "same", named)), tests))
     assert row.named == ["tests/b.py::test_twice", "tests/new.py::test_moved"]
 
 
-def test_a_reason_stays_until_there_is_a_test():
+def test_a_reason_stays_until_a_test_exists():
     text = f"{Row('testMute', 'fact', 'same', REASON + 'nothing to test')}\n"
     assert with_tests(text, {}) == text
     assert rows(with_tests(text, {"tests/a.py::test_it": "Behaviour testMute: it."}))[0].named == [

@@ -1,4 +1,4 @@
-"""When a release is refused, and which Pythons it is tried on."""
+"""Refused releases, and the Pythons that a release is tested on."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ def test_a_release_of_a_later_version_from_a_clean_tree_is_made():
 @pytest.mark.parametrize(
     ("version", "changes", "fragments", "reason"),
     [
-        ("", "", FRAGMENTS, "VERSION= is none"),
+        ("", "", FRAGMENTS, "VERSION= is not a version"),
         ("0.2", "", FRAGMENTS, "three numbers"),
         ("0.1.0", "", FRAGMENTS, "not above 0.1.0"),
         ("0.0.9", "", FRAGMENTS, "not above 0.1.0"),
@@ -32,11 +32,11 @@ def test_a_release_is_refused(version, changes, fragments, reason):
     assert reason in text
 
 
-def test_the_version_stands_once_in_the_project_file():
+def test_the_project_file_has_one_version():
     assert len(LINE.findall(PYPROJECT.read_text(encoding="utf-8"))) == 1
 
 
-def test_a_release_is_tried_on_each_python_from_3_11_on():
+def test_a_release_is_tested_on_each_python_since_3_11():
     found = pythons()
     minors = []
     for python in found:

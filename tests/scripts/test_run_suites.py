@@ -1,4 +1,4 @@
-"""Suites are compared with Apache Kafka's results, one line each, and none of them ends the others."""
+"""Each suite is compared with Apache Kafka's results in one line, and a failing one does not stop the others."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ exit 1
 
 @pytest.fixture
 def suites_dir(tmp_path):
-    """A folder of suites of which one runs, without a broker."""
+    """A folder of suites, one of which runs without a broker."""
     folder = tmp_path / "suites"
     (folder / "baseline").mkdir(parents=True)
     (folder / "compare.py").write_text(COMPARE)
@@ -39,7 +39,7 @@ def run(tmp_path, *arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_every_suite_runs_in_every_mode_and_the_table_says_what_is_missed(tmp_path, suites_dir):
+def test_every_suite_runs_in_every_mode_and_the_table_lists_missed_tests(tmp_path, suites_dir):
     found = run(tmp_path, "--suites-dir", suites_dir, "kafka_python broken", "kafka_python")
     assert found.returncode == 1
     lines = found.stdout.splitlines()
@@ -49,25 +49,25 @@ def test_every_suite_runs_in_every_mode_and_the_table_says_what_is_missed(tmp_pa
         assert (tmp_path / "out" / f"{mode}-kafka_python.compared").read_text() == "compared\n"
 
 
-def test_of_a_part_only_what_was_tried_counts(tmp_path, suites_dir):
+def test_a_part_of_a_suite_counts_only_its_own_tests(tmp_path, suites_dir):
     results = tmp_path / "results.json"
     results.write_text(json.dumps({"passed": ["a"], "failed": [], "skipped": []}))
     row = compared(suites_dir, "kafka_python", "classic", results, is_part=True)
     assert row == Row("kafka_python", "classic", "1 of 1", "0", "")
 
 
-def test_without_suites_nothing_is_run(tmp_path):
+def test_missing_suites_are_skipped(tmp_path):
     found = run(tmp_path, "--suites-dir", tmp_path)
     assert (found.returncode, "skipped" in found.stdout) == (0, True)
 
 
-def test_a_suite_that_is_not_known_is_said_in_one_line(tmp_path, suites_dir):
+def test_an_unknown_suite_gives_a_one_line_error(tmp_path, suites_dir):
     found = run(tmp_path, "--suites-dir", suites_dir, "no_such_suite")
     assert found.returncode == 1
-    assert found.stderr.startswith("there is no suite 'no_such_suite'; there are python_clients")
+    assert found.stderr.startswith("unknown suite 'no_such_suite': choose from python_clients")
 
 
-def test_all_but_the_longest_suites_are_run_unless_some_are_named():
+def test_the_shorter_suites_are_the_default():
     assert [name for name, _ in wanted_suites([])] == list(DEFAULT)
     assert set(DEFAULT) <= set(SUITES)
     assert wanted_suites(["librdkafka-quick 0011,0012"]) == [("librdkafka-quick", "0011,0012")]
@@ -81,7 +81,7 @@ def test_columns_of_the_table_are_aligned():
     assert (first[column:], second[column:].split()) == ("0", ["2", "x,", "y"])
 
 
-def test_with_a_store_each_broker_keeps_everything_below_a_prefix_of_its_own():
+def test_with_a_store_each_broker_has_its_own_prefix():
     on_disk = broker_command("classic", 9092, Path("/tmp/suites-x"), None)
     on_objects = broker_command("classic", 9092, Path("/tmp/suites-x"), "s3://bucket/suites")
     assert "--store" not in on_disk

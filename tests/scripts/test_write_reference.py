@@ -10,7 +10,7 @@ PAGES = sorted(REFERENCE.glob("*.md"))
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_generated_tables_are_current(page):
-    """Where they are not: python scripts/write_reference.py."""
+    """To update them: python scripts/write_reference.py."""
     text = page.read_text(encoding="utf-8")
     assert text == current(text)
 

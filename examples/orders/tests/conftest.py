@@ -4,7 +4,7 @@ from confirmations import Confirmations
 
 @pytest.fixture
 def broker(kafka_broker):
-    """A broker with nothing in it; it takes milliseconds."""
+    """An empty broker; a reset takes milliseconds."""
     kafka_broker.reset()
     kafka_broker.create_topic("orders", partitions=2)
     return kafka_broker

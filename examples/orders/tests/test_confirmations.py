@@ -19,7 +19,7 @@ def test_an_order_is_confirmed_with_its_total(broker, service):
     assert (confirmation.key, json.loads(confirmation.value)) == (b"alice", {"order": 1, "total": 23})
 
 
-def test_what_is_confirmed_is_committed(broker, service):
+def test_offsets_of_confirmed_orders_are_committed(broker, service):
     for number in range(3):
         broker.produce("orders", order(number, number), partition=0)
     service.run(2)
@@ -27,7 +27,7 @@ def test_what_is_confirmed_is_committed(broker, service):
     assert broker.lag("confirmations")["orders", 0] == 1
 
 
-def test_a_service_that_comes_back_goes_on_where_the_other_ended(broker, service):
+def test_a_restarted_service_continues_at_the_committed_offset(broker, service):
     broker.produce("orders", order(1, 1))
     service.run(1)
     service.close()
@@ -38,7 +38,7 @@ def test_a_service_that_comes_back_goes_on_where_the_other_ended(broker, service
     assert totals(broker) == [1, 2]
 
 
-def test_a_service_whose_session_is_over_does_not_commit(broker, service):
+def test_a_service_with_an_expired_session_leaves_the_group(broker, service):
     broker.produce("orders", order(1, 1))
     service.run(1)
     broker.expire_member("confirmations")

@@ -33,7 +33,7 @@ def produce(broker, registry, topic, text, order):
 
 
 def invoices_of(broker, url, registry, topics, count):
-    """What the service writes until there are so many."""
+    """Run the service until it has written `count` invoices, and return them."""
     orders, invoices = topics
 
     async def run():
@@ -53,7 +53,7 @@ def test_an_order_becomes_an_invoice(kafka_broker, kafka_schema_registry, regist
     assert found == [{"customer": "ada", "total": 15}]
 
 
-def test_an_order_of_a_later_schema_is_read_too(kafka_broker, kafka_schema_registry, registry, topics):
+def test_an_order_with_a_newer_schema_is_read(kafka_broker, kafka_schema_registry, registry, topics):
     order = {"customer": "ada", "count": 3, "price": 5}
     produce(kafka_broker, registry, topics[0], schema(*FIELDS), order)
     produce(kafka_broker, registry, topics[0], schema(*FIELDS, NOTE), {**order, "count": 4, "note": "soon"})
@@ -62,7 +62,7 @@ def test_an_order_of_a_later_schema_is_read_too(kafka_broker, kafka_schema_regis
     assert [invoice["total"] for invoice in found] == [15, 20]
 
 
-def test_a_schema_that_would_break_the_service_is_refused(registry, topics):
+def test_an_incompatible_schema_is_refused(registry, topics):
     subject = f"{topics[0]}-value"
     registry.register_schema(subject, Schema(schema(*FIELDS), "AVRO"))
     with pytest.raises(SchemaRegistryError) as refused:

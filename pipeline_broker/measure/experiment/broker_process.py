@@ -1,9 +1,4 @@
-"""Brokers as child processes.
-
-Rules of this file: a broker is started by this interpreter and listens on a free port of 127.0.0.1; it is ready when it
-says so; it is always stopped, by SIGTERM to this very child, and by SIGKILL only when it does not drain in time. What
-it wrote on stderr is shown when it fails.
-"""
+"""Brokers as child processes: started on a free port of 127.0.0.1, awaited, and stopped in any case."""
 
 import contextlib
 import os
@@ -29,24 +24,24 @@ _PACKAGES = str(Path(__file__).resolve().parents[3])
 
 
 class ExperimentError(Exception):
-    """The experiment cannot go on; the message is for a person."""
+    pass
 
 
 @attrs.frozen(slots=True)
 class BrokerSettings:
-    """How a broker is started.
+    """The settings of one broker process.
 
     Attributes:
-        mode: its name in the results; see `modes`.
-        data: its data directory, which does not exist yet.
-        commit_delay_ms: injected into every commit.
-        commits_in_flight: group commits that may run at once.
+        mode: name of its mode in the results; see `modes`.
+        data: its data directory, which must not exist yet.
+        commit_delay_ms: delay added to each commit.
+        commits_in_flight: group commits that may run at the same time.
         flush: `always` or `os`.
-        store: the address of the store that its journal and archive are in; empty: they are in its data directory.
-        store_delay_ms: injected into every request to it.
-        trace: the folder of its trace files; None: it writes none.
-        properties: that go over those of the mode.
-        options: further ones of `serve`.
+        store: address of the object store with its journal and archive; empty if both are in the data directory.
+        store_delay_ms: delay added to each request to the store.
+        trace: folder for its trace files; None for no trace.
+        properties: broker properties, which override those of the mode.
+        options: further options of `serve`.
     """
 
     mode: str
@@ -61,11 +56,9 @@ class BrokerSettings:
     options: tuple[str, ...] = ()
 
     def start(self) -> "BrokerProcess":
-        """Begin to start one."""
         return BrokerProcess(self)
 
     def command(self) -> list[str]:
-        """The arguments of `serve`."""
         preset, overrides = MODES[self.mode]
         arguments = ["--mode", preset, "--flush", self.flush, "--host", "127.0.0.1", "--port", "0"]
         arguments += ["--data", str(self.data)]
@@ -83,18 +76,19 @@ class BrokerSettings:
 
 
 def python_module(*arguments: str) -> list[str]:
-    """A command that runs a module of ours, whatever folder we are in (-P: its files do not shadow ours)."""
+    """Return a command that runs a module of this project in any working directory."""
+    # With -P, modules in the working directory do not shadow ours.
     return [sys.executable, "-P", "-m", *arguments]
 
 
 def python_environment() -> Mapping[str, str]:
-    """The environment in which our packages are found, installed or not."""
+    # The folder of our packages comes first, so that a child finds them whether or not they are installed.
     paths = [_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 class BrokerProcess:
-    """A broker that has been started; `host` and `port` are known once it is ready."""
+    """A started broker; `host` and `port` are known once it is ready."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
@@ -103,7 +97,7 @@ class BrokerProcess:
         settings.data.mkdir(parents=True)
         self._errors_path = settings.data.with_suffix(".stderr")
         with self._errors_path.open("wb") as errors:
-            # A session of its own: Ctrl-C reaches the experiment, which stops its brokers in order.
+            # In its own session, so that Ctrl-C reaches the experiment only, which then stops its brokers in order.
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 settings.command(),
                 stdin=subprocess.DEVNULL,
@@ -122,22 +116,31 @@ class BrokerProcess:
         return self.settings.trace
 
     def wait_ready(self) -> None:
-        """Wait for the line that says where the broker listens."""
+        """Wait until the broker prints its address.
+
+        Raises:
+            ExperimentError: the broker exits, or prints something else, or nothing in `READY_S_MAX` seconds.
+        """
         assert self._process.stdout is not None
         line = read_line(self._process.stdout, READY_S_MAX)
         match = _READY.match(line)
         if match is None:
-            raise ExperimentError(f"the {self.settings.mode} broker did not start: {self._complaint() or line.strip()}")
+            error = self._last_error() or line.strip()
+            raise ExperimentError(f"the {self.settings.mode} broker did not start: {error}")
         self.host, self.port = match["host"], int(match["port"])
 
     def terminate(self) -> None:
-        """Ask the broker, once, to drain and end: a second SIGTERM would not wait for that."""
+        """Send SIGTERM once; a second one makes the broker skip draining."""
         if not self._terminated and self._process.poll() is None:
             self._terminated = True
             self._process.send_signal(signal.SIGTERM)
 
     def stop(self) -> None:
-        """Wait until the broker has drained and ended; an error if it did not do so cleanly."""
+        """Wait until the broker has drained and exited.
+
+        Raises:
+            ExperimentError: it did not drain in `DRAIN_S_MAX` seconds, or its exit code is not 0.
+        """
         self.terminate()
         try:
             code = self._process.wait(DRAIN_S_MAX)
@@ -149,21 +152,24 @@ class BrokerProcess:
             if self._process.stdout is not None:
                 self._process.stdout.close()
         if code != 0:
-            complaint = self._complaint()
-            raise ExperimentError(f"the {self.settings.mode} broker ended with exit code {code}: {complaint}")
+            error = self._last_error()
+            raise ExperimentError(f"the {self.settings.mode} broker ended with exit code {code}: {error}")
 
-    def _complaint(self) -> str:
+    def _last_error(self) -> str:
         return last_line(self._errors_path)
 
 
 def last_line(path: Path) -> str:
-    """What a process wrote last; empty when it wrote nothing."""
     lines = path.read_text(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
 
 
 def read_line(stream: IO[bytes], seconds: float) -> str:
-    """One line of a child's output; empty when it ends, an error when it does not come in time."""
+    """Read a line of a child's output; empty at its end.
+
+    Raises:
+        ExperimentError: no line arrived within `seconds`.
+    """
     deadline = time.monotonic() + seconds
     line = b""
     with selectors.DefaultSelector() as selector:
@@ -179,11 +185,11 @@ def read_line(stream: IO[bytes], seconds: float) -> str:
 
 
 class RunningBroker(Protocol):
-    """A broker that can be driven: ours, or another.
+    """A broker that can be driven: one of this project, or another one.
 
     Attributes:
-        host, port: where it listens, once it is ready.
-        trace: the folder of its trace files; None: it writes none.
+        host, port: its address, once it is ready.
+        trace: folder of its trace files; None for no trace.
     """
 
     host: str
@@ -192,33 +198,28 @@ class RunningBroker(Protocol):
     @property
     def trace(self) -> Path | None: ...
 
-    def wait_ready(self) -> None:
-        """Return when it can be driven."""
+    def wait_ready(self) -> None: ...
 
     def terminate(self) -> None:
-        """Ask it to end; does not wait."""
+        """Request shutdown without waiting for it."""
 
-    def stop(self) -> None:
-        """Wait until it has ended."""
+    def stop(self) -> None: ...
 
 
 class BrokerStart(Protocol):
-    """How a broker is started, or found."""
+    """Starts a broker, or finds a running one."""
 
     def start(self) -> RunningBroker:
-        """Begin to start it."""
+        """Start the broker without waiting until it is ready."""
 
 
 @attrs.define(slots=True)
-class FoundBroker:
-    """A broker that somebody else has started, and will end."""
-
+class FoundBroker:  # the user started it and stops it
     host: str
     port: int
     trace: None = None
 
     def start(self) -> "FoundBroker":
-        """It runs."""
         return self
 
     def wait_ready(self) -> None: ...
@@ -229,7 +230,7 @@ class FoundBroker:
 
 
 class Brokers:
-    """The brokers that run now; all have ended after the block."""
+    """The brokers that run now. All have exited after the block."""
 
     def __init__(self) -> None:
         self._running: list[RunningBroker] = []
@@ -239,14 +240,15 @@ class Brokers:
         return self
 
     def replace(self, settings: Sequence[BrokerStart]) -> list[RunningBroker]:
-        """Start brokers while those before them drain; returns when these are ready and those have ended."""
-        self._end_all()
+        """Start brokers while the previous ones drain; return when these are ready and those have exited."""
+        # The new ones start while the previous ones drain, which saves time.
+        self._terminate_all()
         started = self._started(settings)
-        self._wait_ended()
+        self._wait_exited()
         return self._ready(started)
 
     def add(self, settings: Sequence[BrokerStart]) -> list[RunningBroker]:
-        """Start brokers beside those that run; returns when the new ones are ready."""
+        """Start brokers beside the running ones; return when the new ones are ready."""
         return self._ready(self._started(settings))
 
     def _started(self, settings: Sequence[BrokerStart]) -> list[RunningBroker]:
@@ -260,25 +262,24 @@ class Brokers:
             broker.wait_ready()
         return brokers
 
-    def _end_all(self) -> None:
+    def _terminate_all(self) -> None:
         for broker in self._running:
             broker.terminate()
         self._ending += self._running
         self._running = []
 
-    def _wait_ended(self) -> None:
-        with contextlib.ExitStack() as stack:  # all are waited for, also when one of them has failed
+    def _wait_exited(self) -> None:
+        with contextlib.ExitStack() as stack:  # waits for all of them, even if one has failed
             for broker in self._ending:
                 stack.callback(broker.stop)
             self._ending = []
 
     def __exit__(self, *exception: object) -> None:
-        self._end_all()
-        self._wait_ended()
+        self._terminate_all()
+        self._wait_exited()
 
 
 @contextlib.contextmanager
 def running(settings: Sequence[BrokerStart]) -> Iterator[list[RunningBroker]]:
-    """Brokers that are all ready inside the block, and have all ended after it."""
     with Brokers() as brokers:
         yield brokers.replace(settings)

@@ -1,8 +1,8 @@
-"""A client of the user: a command that is run against a broker, once a run.
+"""A client of the user: a command that is executed once per run against a broker.
 
-A line of its output that is a JSON object with `sent_ns` and `done_ns` (of the monotonic clock of this machine) is a
-message that it has timed. Without such lines the trace of the broker says how many requests it sent and how long each
-was in the broker. What else the command prints is passed over.
+Each line of its output that is a JSON object with `sent_ns` and `done_ns` (monotonic clock of this machine) is a
+message that the command timed. Other lines are ignored. Without such lines, the number of requests and their time in
+the broker come from the broker's trace.
 """
 
 import json
@@ -26,15 +26,15 @@ from pipeline_broker.wire.registry import ApiKey
 COMMAND_S_MAX = 600.0
 LINES_MAX = 5_000_000
 LINE_BYTES_MAX = 1 << 16
+# A trace file is complete if it did not grow for STILL_S, which is longer than the sleep of the thread that writes it.
 STILL_S, SETTLED_S_MAX = 0.2, 10.0
-"""The thread that writes a trace sleeps for less than the first."""
 
 
 def run_command(command: str, broker: RunningBroker) -> LoadResult:
-    """Run the command until it ends, and return a row for each message that it timed or each request that it sent.
+    """Execute the command, and return a row for each message that it timed or each request that it sent.
 
     Raises:
-        ExperimentError: it cannot be started, fails, takes too long, or sent nothing.
+        ExperimentError: the command cannot be started, fails, takes too long, or sent no request.
     """
     arguments = [part.replace(BOOTSTRAP, f"{broker.host}:{broker.port}") for part in shlex.split(command)]
     began_ns, began_cpu_s = time.monotonic_ns(), _children_cpu_s()
@@ -46,7 +46,9 @@ def run_command(command: str, broker: RunningBroker) -> LoadResult:
         except OSError as error:
             raise ExperimentError(f"{arguments[0]}: {error.strerror or error}") from None
         except subprocess.TimeoutExpired:
-            raise ExperimentError(f"{arguments[0]} did not end within {COMMAND_S_MAX:g} s") from None
+            raise ExperimentError(
+                f"{arguments[0]} did not end within {COMMAND_S_MAX:g} s: let it send fewer messages"
+            ) from None
         ended_ns = time.monotonic_ns()
         if code:
             raise ExperimentError(f"{arguments[0]} ended with exit code {code}: {_last_line(errors)}")
@@ -54,7 +56,10 @@ def run_command(command: str, broker: RunningBroker) -> LoadResult:
     if not rows and broker.trace is not None:
         rows = _traced(broker.trace / "requests.ring", began_ns)
     if not rows:
-        raise ExperimentError(f"{arguments[0]} sent no request, and printed no line with sent_ns and done_ns")
+        raise ExperimentError(
+            f"{arguments[0]} sent no request, and printed no line with sent_ns and done_ns: "
+            f"pass it the broker's address as {BOOTSTRAP}"
+        )
     share = (_children_cpu_s() - began_cpu_s) / max(1e-9, (ended_ns - began_ns) / 1e9)
     return LoadResult(rows, began_ns, ended_ns, share)
 
@@ -88,7 +93,7 @@ def _timed(output: IO[bytes]) -> Iterator[ClientRow]:
 
 
 def _traced(path: Path, began_ns: int) -> list[ClientRow]:
-    """Return the requests that a broker received from this time on, Produce alone where there is one."""
+    """Return the requests that a broker received since `began_ns`; only Produce requests if it received any."""
     _wait_until_still(path)
     columns = ("api", "connection", "sequence", "received_ns", "sent_ns")
     found = [row for row in read(path).rows(*columns) if row[3] is not None and row[3] >= began_ns and row[4]]
@@ -100,7 +105,6 @@ def _traced(path: Path, began_ns: int) -> list[ClientRow]:
 
 
 def _wait_until_still(path: Path) -> None:
-    """Return when the file does not grow any more."""
     until_s = time.monotonic() + SETTLED_S_MAX
     size = -1
     while time.monotonic() < until_s and (now := path.stat().st_size if path.exists() else 0) != size:

@@ -1,7 +1,6 @@
-"""The experiment from start to end: what it consists of, and what is told of it.
+"""The experiment of `compare` from start to end: plans and runs it, prints its tables, and creates the report.
 
-Rules of this file: what an earlier experiment left in the same folder is removed first; notes go to stderr, table and
-page to stdout. What may be concluded is said by the analysis alone: of many loads some differ by chance.
+Notes are written to stderr, tables to stdout.
 """
 
 import contextlib
@@ -20,7 +19,7 @@ from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.measure.experiment.broker_process import ExperimentError, python_environment, python_module
 from pipeline_broker.measure.experiment.budget import Costs, in_words
 from pipeline_broker.measure.experiment.drive import has_confluent
-from pipeline_broker.measure.experiment.fleet import HowBrokersStart
+from pipeline_broker.measure.experiment.fleet import BrokerDefaults
 from pipeline_broker.measure.experiment.kafka_process import fetch_jars
 from pipeline_broker.measure.experiment.modes import KAFKA_MODES
 from pipeline_broker.measure.experiment.plan import Request, plan, reading_order
@@ -33,25 +32,28 @@ from pipeline_broker.measure.experiment.table import report_text
 from pipeline_broker.measure.load.replay import DEFAULT_DATA
 
 ANALYSIS_PACKAGES = ("pyspark", "pyarrow", "jinja2")
-"""What the analysis imports of the extra `spark`; Java may be the machine's own."""
+"""The packages of the extra `spark` that the analysis imports. Java may already be installed on the machine."""
 LOCK_NAME = ".lock"
 SEED_BITS = 32
 SWEEP_FILE = "sweep.json"
-"""What a sweep leaves beside its rows, to go on later."""
+"""The plan of a sweep, stored beside its rows so that an interrupted sweep can be resumed."""
 
 
 @attrs.frozen(slots=True)
 class CompareOptions:
-    """What is run, how the brokers are started, and where the raw rows go.
+    """The options of an experiment.
 
     Attributes:
-        seed: of the order of the runs; None: drawn.
-        command: begins this experiment; recorded with its seed.
+        out: folder of its results.
+        request: the loads and modes to run.
+        how: the common settings of its brokers.
+        seed: seed of the order of the runs; None draws one.
+        command: the command that started the experiment, recorded with its seed.
     """
 
     out: Path
     request: Request = attrs.field(factory=Request)
-    how: HowBrokersStart = attrs.field(factory=HowBrokersStart)
+    how: BrokerDefaults = attrs.field(factory=BrokerDefaults)
     seed: int | None = None
     command: str = ""
 
@@ -60,16 +62,16 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     """Run the experiment and print its tables.
 
     Args:
-        options: what is run.
-        with_report: whether a report is to follow.
+        options: the options of the experiment.
+        with_report: whether the caller will create a report; changes only a note.
 
     Raises:
-        ExperimentError, ClientError: it cannot go on.
+        ExperimentError, ClientError: the experiment cannot continue.
     """
-    request, stretches = _with_what_is_there(options.request)
+    request, stretches = _without_missing_parts(options.request)
     profile = request.sizes
     if set(request.others) & set(KAFKA_MODES):
-        fetch_jars()  # before anything else: it may take minutes, or fail
+        fetch_jars()  # first, because it may take minutes or fail
     if options.how.store is not None:
         options.how.store.check()
     seed = draw_seed() if options.seed is None else options.seed
@@ -102,32 +104,31 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     return results
 
 
-def _with_what_is_there(request: Request) -> tuple[Request, Sequence[Stretch]]:
-    """Return the request without the parts whose packages or events are missing, and the events that it replays."""
+def _without_missing_parts(request: Request) -> tuple[Request, Sequence[Stretch]]:
+    """Return the request without parts that need missing packages or events, and the events that it replays."""
     if request.trace is not None:
         stretches = trace_stretches(request.trace, request.replay_rounds)
         return attrs.evolve(request, replay_connections=stretches[0].connections), stretches
     if request.chosen_grid or request.command:
         return request, ()
     if not has_confluent():
-        say("confluent-kafka is not installed (pip install 'pipeline-broker[compare]'): its cells are left out")
+        say("loads of confluent-kafka are skipped: install it with pip install 'pipeline-broker[compare]'")
         request = attrs.evolve(request, with_confluent=False)
     if request.on_store:
-        return attrs.evolve(request, with_replay=False), ()  # its pace is one that classic could not keep
+        return attrs.evolve(request, with_replay=False), ()  # classic cannot keep the replay's pace on a store
     if DEFAULT_DATA.exists():
         whole_year = request.sizes.replay_whole_year
         return request, departure_stretches(DEFAULT_DATA, request.replay_rounds, whole_year=whole_year)
-    say("the replay of departures is left out: its events come with the repository, not with the package")
+    say("the replay of departures is skipped: its events are in the repository, not in the package")
     return attrs.evolve(request, with_replay=False), ()
 
 
 def draw_seed() -> int:
-    """The seed of an experiment whose order is anybody's."""
     return random.SystemRandom().getrandbits(SEED_BITS)
 
 
 def ensure_report() -> None:
-    """See that a report can be made, before minutes are spent on what it would be about.
+    """Check that a report can be created, before the experiment takes its minutes.
 
     Raises:
         ExperimentError: a package that the analysis needs is not installed.
@@ -135,34 +136,39 @@ def ensure_report() -> None:
     missing = [name for name in ANALYSIS_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise ExperimentError(
-            f"the report needs {' and '.join(missing)}: pip install 'pipeline-broker[spark]', or --no-report"
+            f"the report needs {' and '.join(missing)}: run pip install 'pipeline-broker[spark]', or use --no-report"
         )
 
 
 def run_report(out: Path, put_price: float, get_price: float) -> int:
-    """Make Parquet, summary and page from the raw rows, or again from the Parquet files; the exit code.
+    """Create Parquet files, summary and page from the raw rows, or from Parquet files of an earlier analysis.
 
-    Prices are dollars for a million requests to a store of objects.
+    The analysis prints its own errors.
 
-    What goes wrong is said by the analysis itself, in one line.
+    Args:
+        out: folder of the experiment.
+        put_price, get_price: dollars for a million requests to an object store.
+
+    Returns:
+        the exit code of the analysis.
     """
-    say("making the report")
+    say("creating the report")
     prices = ["--put-price", f"{put_price:g}", "--get-price", f"{get_price:g}"]
     return subprocess.call(python_module("spark_analysis", str(out), *prices), env=python_environment())  # noqa: S603 - our own module
 
 
 @contextlib.contextmanager
 def alone_in(out: Path) -> Iterator[None]:
-    """Keep other experiments out of the folder, each of which would replace what the other has measured.
+    """Lock the folder against other experiments, which would delete this one's results.
 
     Raises:
-        ExperimentError: one is at work there.
+        ExperimentError: another experiment holds the lock.
     """
     out.mkdir(parents=True, exist_ok=True)
     try:
         lock = SystemFileSystem().lock(out / LOCK_NAME)
     except DirectoryLocked:
-        raise ExperimentError(f"another experiment is at work in {out}: choose another --out") from None
+        raise ExperimentError(f"another experiment is running in {out}: choose another --out") from None
     try:
         yield
     finally:
@@ -170,7 +176,7 @@ def alone_in(out: Path) -> Iterator[None]:
 
 
 def empty_output(out: Path) -> RawFolder:
-    """The raw folder of this experiment, without what an earlier one has left."""
+    """Delete the results of an earlier experiment and return the empty raw folder."""
     out.mkdir(parents=True, exist_ok=True)
     raw = RawFolder(out / "raw")
     raw.clear()

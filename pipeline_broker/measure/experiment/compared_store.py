@@ -1,9 +1,4 @@
-"""The store of objects that all brokers of an experiment have their journal and their archive in.
-
-Rules of this file: each broker has a folder of its own below the address, in one that only this experiment has and that
-is gone when it ends. Commits are as many as the mode makes: a pace of PUTs that keeps a bill small would be measured in
-place of the mode.
-"""
+"""The object store with the journals and archives of all brokers of an experiment."""
 
 import os
 import shutil
@@ -19,8 +14,9 @@ from pipeline_broker.measure.experiment.progress import say
 
 __all__ = ["PROPERTIES", "ComparedStore"]
 
+# The default limits PUTs to keep the bill small. With that limit, the experiment would measure it and not the mode.
 PROPERTIES: Mapping[str, str] = {"wal.puts.per.second": "0"}
-"""Of the brokers, where the experiment does not vary them."""
+"""Broker properties of experiments on a store; those of a cell override them."""
 
 
 def _folder() -> str:
@@ -29,12 +25,12 @@ def _folder() -> str:
 
 @attrs.frozen(slots=True)
 class ComparedStore:
-    """See the rules of the file.
+    """An object store in which each broker has its own folder, below one of this experiment that is deleted at its end.
 
     Attributes:
-        url: its address.
-        delay_ms: injected into every request to it.
-        folder: of this experiment.
+        url: address of the store.
+        delay_ms: delay added to each request to the store.
+        folder: name of the experiment's folder.
     """
 
     url: str
@@ -43,29 +39,32 @@ class ComparedStore:
 
     @property
     def kind(self) -> str:
-        """What it is, without where it is: `memory`, `file`, `s3`."""
         return urlsplit(self.url).scheme
 
     def address(self, broker: str) -> str:
-        """Of one broker; what is in memory is each process's own."""
-        return self.url if self.kind == "memory" else f"{self._place}/{broker}"
+        """Return the address of one broker's folder. An in-memory store has none: each process has its own."""
+        return self.url if self.kind == "memory" else f"{self._folder_url}/{broker}"
 
     @property
-    def _place(self) -> str:
+    def _folder_url(self) -> str:
         return f"{self.url.rstrip('/')}/{self.folder}"
 
     def check(self) -> None:
-        """See that there is such a store, before anything is run; raises ExperimentError."""
-        from pipeline_broker.objects.check import check_store  # noqa: PLC0415 - for those who named a store
+        """Check that the store is usable, before the first run.
+
+        Raises:
+            ExperimentError: it is not.
+        """
+        from pipeline_broker.objects.check import check_store  # noqa: PLC0415 - imported only if a store is used
         from pipeline_broker.objects.opening import StoreRefused, open_store  # noqa: PLC0415 - see above
 
         try:
-            check_store(open_store(self._place if self.kind != "memory" else self.url, SystemFileSystem()))
+            check_store(open_store(self._folder_url if self.kind != "memory" else self.url, SystemFileSystem()))
         except StoreRefused as error:
             raise ExperimentError(f"the store {self.url} cannot be used: {error}") from None
 
     def clear(self) -> None:
-        """Delete what the brokers left; what cannot be deleted is said."""
+        """Delete the brokers' objects; print a note if that fails."""
         from pipeline_broker.objects.opening import StoreRefused, open_store  # noqa: PLC0415 - see above
         from pipeline_broker.objects.settled_store import SettledStore, pause_briefly  # noqa: PLC0415 - see above
         from pipeline_broker.objects.store import ObjectStoreError, delete_all, list_all  # noqa: PLC0415 - see above
@@ -76,7 +75,7 @@ class ComparedStore:
             shutil.rmtree(Path(unquote(urlsplit(self.url).path)) / self.folder, ignore_errors=True)
             return
         try:
-            store = SettledStore(open_store(self._place, SystemFileSystem()), pause_briefly)
+            store = SettledStore(open_store(self._folder_url, SystemFileSystem()), pause_briefly)
             delete_all(store, [each.name for each in list_all(store, "")])
         except (StoreRefused, ObjectStoreError) as error:
-            say(f"objects of this experiment are left below {self._place}: {error}")
+            say(f"objects of this experiment remain in {self._folder_url}: {error}. Delete them by hand.")

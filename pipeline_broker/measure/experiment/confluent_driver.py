@@ -1,9 +1,9 @@
-"""Drives a broker with unmodified third-party clients: confluent-kafka (librdkafka).
+"""Drives brokers with unmodified third-party clients: confluent-kafka (librdkafka).
 
-It is a child process of its own (`python -m`), so that the threads of the clients do not disturb the process that
-waits for it. It takes one JSON object a line on stdin, `{"connect": [JOB, ...]}` or `{"run": JOB}`, and answers each
-with one on stdout. `kind` says which of `JOBS` a job is. Clients are connected before the runs of a round, all at
-once: a new producer may spend half a second on its producer id.
+It is a child process (`python -m`), so that client threads do not disturb the experiment's own process. It reads one
+JSON object per line from stdin, `{"connect": [JOB, ...]}` or `{"run": JOB}`, and writes one answer to stdout; `kind`
+selects a job of `JOBS`. Clients are connected before the runs of a round, all in parallel, because a new producer may
+take half a second to get its producer id.
 """
 
 import json
@@ -23,35 +23,46 @@ JOBS: dict[str, type[Job]] = {"produce": ProduceJob, "publish-to-consume": PairJ
 
 
 def job_of(message: dict[str, Any]) -> Job:
-    """Return the job that a message describes; raise TypeError or KeyError for another message."""
+    """Return the job that a message describes.
+
+    Raises:
+        TypeError, KeyError: the message describes no job.
+    """
     given = dict(message)
     return JOBS[given.pop("kind")](**given)
 
 
 class Clients:
-    """The clients of one group of runs, for the brokers of all its sides."""
-
     def __init__(self) -> None:
-        self._by_place: dict[object, list[Any]] = {}
+        self._by_key: dict[object, list[Any]] = {}
 
     def connect(self, jobs: Sequence[Job]) -> None:
-        """Connect the clients of these jobs, all at once, in place of those before."""
-        self._by_place = {}
-        places = {job.place: job for job in jobs}
-        todo = [(number, job) for job in places.values() for number in range(job.clients)]
+        """Connect the clients of these jobs in parallel, and drop the previous clients."""
+        self._by_key = {}
+        jobs_by_key = {job.client_key: job for job in jobs}
+        # Runs of several rounds and turns share their clients, so each key is connected once.
+        todo = [(number, job) for job in jobs_by_key.values() for number in range(job.clients)]
         if todo:
             with ThreadPoolExecutor(len(todo)) as pool:
                 connected = list(pool.map(lambda each: each[1].connect(each[0]), todo))
             for (_, job), client in zip(todo, connected, strict=True):
-                self._by_place.setdefault(job.place, []).append(client)
+                self._by_key.setdefault(job.client_key, []).append(client)
 
     def of(self, job: Job) -> list[Any]:
-        """Return the clients of a job; raise KeyError if they were not connected."""
-        return self._by_place[job.place]
+        """Return the clients of a job.
+
+        Raises:
+            KeyError: they were not connected.
+        """
+        return self._by_key[job.client_key]
 
 
 def run_job(job: Job, clients: Clients) -> dict[str, float]:
-    """Run a job and write its ring file; return its times, and how busy this process was."""
+    """Run a job and write its ring file.
+
+    Returns:
+        start and end in ns, and the processor time of this process as a share of one core.
+    """
     chosen = clients.of(job)
     cpu_began_ns, began_ns = time.process_time_ns(), time.monotonic_ns()
     rows = job.run(chosen)
@@ -62,7 +73,6 @@ def run_job(job: Job, clients: Clients) -> dict[str, float]:
 
 
 def main() -> None:
-    """Answer jobs until stdin ends."""
     clients = Clients()
     for line in sys.stdin:
         answer: dict[str, Any]
@@ -73,7 +83,7 @@ def main() -> None:
                 answer = {}
             else:
                 answer = dict(run_job(job_of(message["run"]), clients))
-        except Exception as error:  # noqa: BLE001 - whatever went wrong in the client is the answer
+        except Exception as error:  # noqa: BLE001 - any failure of a client is reported to the parent
             answer = {"failed": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)  # noqa: T201 - stdout is the channel to the parent
 

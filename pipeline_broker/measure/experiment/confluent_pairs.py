@@ -1,8 +1,8 @@
-"""Pairs of a producer and a consumer of confluent-kafka (librdkafka): the time from publishing to consuming.
+"""Pairs of a producer and a consumer of confluent-kafka (librdkafka), which measure the time from publish to consume.
 
-Messages have moments of their own, the same for all brokers, whatever has been consumed (an open loop). A pair has a
-partition of its own, so its consumer needs no group. Both clients have their defaults but for linger.ms 0: this is the
-latency of an application that sends a message at once. One row is one message, until the consumer has it.
+They form an open loop: the intended times of messages are the same for all brokers. Each pair has its own partition,
+so its consumer needs no group. Both clients have default settings except linger.ms=0, which is the latency of an
+application that sends each message at once. One row is one message.
 """
 
 import itertools
@@ -19,17 +19,22 @@ from pipeline_broker.traces.client_rows import ClientRow
 
 CONNECT_S_MAX = 20.0
 _POLL_S = 0.05
-_HEAD = struct.Struct(">qq")  # when the run began, and the number of the message in it
+_HEAD = struct.Struct(">qq")  # start of the run, and the number of the message in it
 
 
 @attrs.frozen(slots=True)
 class PairJob:
-    """One run of some pairs.
+    """One run of several pairs.
 
     Attributes:
-        rate_per_s: messages a second of all pairs together.
-        hang_up_s: a consumer waits so long after the last moment of a message.
-        seed: of the moments.
+        address: bootstrap server.
+        pairs: number of pairs; each uses the partition with its number.
+        rate_per_s: messages per second of all pairs together.
+        seconds, warmup_s: duration, and the part of it that is not measured.
+        hang_up_s: time after the last intended time at which consumers stop waiting.
+        record_size: bytes of a message.
+        seed: seed of the intended times.
+        ring: path of the ring file for the rows.
     """
 
     address: str
@@ -45,27 +50,22 @@ class PairJob:
 
     @property
     def clients(self) -> int:
-        """Return the number of pairs that it needs."""
         return self.pairs
 
     @property
-    def place(self) -> object:
-        """Return what jobs have in common that can use the same pairs."""
+    def client_key(self) -> object:
         return PairJob, self.address, self.pairs
 
     def moments_ns(self, pair: int, began_ns: int) -> list[int]:
-        """Return the times at which a pair has to send: a Poisson process."""
         drawn = random.Random(f"{self.seed} {pair}")  # noqa: S311 - moments of a load
         ended_ns = began_ns + round(self.seconds * 1e9)
         moments = poisson_moments(began_ns, self.rate_per_s, self.pairs, drawn)
         return list(itertools.takewhile(lambda at_ns: at_ns < ended_ns, moments))
 
     def connect(self, number: int) -> "Pair":
-        """Return a new pair that can send and consume."""
         return Pair(number, self)
 
     def run(self, pairs: list["Pair"]) -> list[ClientRow]:
-        """Run all pairs together, each in two threads."""
         began_ns = time.monotonic_ns()
         moments_ns = [self.moments_ns(number, began_ns) for number in range(len(pairs))]
         with ThreadPoolExecutor(2 * len(pairs)) as pool:
@@ -86,12 +86,10 @@ class PairJob:
 
 
 class Pair:
-    """A producer and the consumer of its messages."""
-
     def __init__(self, number: int, job: PairJob) -> None:
-        from confluent_kafka import Consumer, Producer  # noqa: PLC0415 - an optional package, absent until asked for
+        from confluent_kafka import Consumer, Producer  # noqa: PLC0415 - an optional package, which may be absent
 
-        common = {"bootstrap.servers": job.address, "log_level": 2}  # its log lines would be stray lines of ours
+        common = {"bootstrap.servers": job.address, "log_level": 2}  # librdkafka's log would mix with our output
         self._producer: Any = Producer({**common, "enable.idempotence": True, "linger.ms": 0}, logger=None)
         self._consumer: Any = Consumer({**common, "group.id": "pairs", "enable.auto.commit": False}, logger=None)
         self._number = number
@@ -99,9 +97,9 @@ class Pair:
         self._connect()
 
     def _connect(self) -> None:
-        """Send a message and consume it: then both clients know the leader, and the consumer waits at the end."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415 - see above
 
+        # After this message both clients know the leader, and the consumer waits at the end of the partition.
         offsets: list[int] = []
         self._producer.produce(
             self._topic,
@@ -118,7 +116,7 @@ class Pair:
         raise TimeoutError(f"confluent-kafka did not consume its own message within {CONNECT_S_MAX:g} s")
 
     def send(self, job: PairJob, began_ns: int, moments_ns: list[int]) -> list[int]:
-        """Send a message at each of these moments; return the times of sending.
+        """Send a message at each intended time and return the actual times.
 
         Raises:
             RuntimeError: a message was not delivered.
@@ -145,7 +143,7 @@ class Pair:
         return sent_ns
 
     def consume(self, job: PairJob, began_ns: int, messages: int) -> dict[int, int]:
-        """Consume until so many messages have come, or the consumer hangs up; return the time of each by its number.
+        """Consume `messages` messages, or fewer if `hang_up_s` ends; return the time of arrival of each by its number.
 
         Raises:
             RuntimeError: the consumer reports an error.
@@ -161,6 +159,6 @@ class Pair:
             if message.error() is not None:
                 raise RuntimeError(f"the consumer reports an error: {message.error()}")
             run_ns, number = _HEAD.unpack_from(message.value())
-            if run_ns == began_ns:  # else it is one that an earlier run has not waited for
+            if run_ns == began_ns:  # other messages belong to an earlier run
                 arrived_ns[number] = now_ns
         return arrived_ns

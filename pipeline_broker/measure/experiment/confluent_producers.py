@@ -1,7 +1,7 @@
-"""Producers of confluent-kafka (librdkafka) in a closed loop, each with a thread that keeps messages outstanding.
+"""Producers of confluent-kafka (librdkafka) in a closed loop: each keeps a fixed number of messages outstanding.
 
-A producer has its defaults but for linger.ms. The loop stays closed, so that latency is that of the broker and not of a
-queue that grows. One row is one message, from `produce` to its delivery report.
+Producers have default settings except linger.ms. In a closed loop, latency is that of the broker and not of a growing
+queue. One row is one message, timed from `produce` to its delivery report.
 """
 
 import time
@@ -20,7 +20,15 @@ _POLL_S = 0.05
 
 @attrs.frozen(slots=True)
 class ProduceJob:
-    """One run, in which `producers` keep messages outstanding for `seconds`."""
+    """One run of several producers.
+
+    Attributes:
+        address: bootstrap server.
+        producers: number of producers, each with its own thread.
+        seconds, warmup_s: duration, and the part of it that is not measured.
+        record_size: bytes of a message.
+        ring: path of the ring file for the rows.
+    """
 
     address: str
     topic: str
@@ -33,23 +41,22 @@ class ProduceJob:
 
     @property
     def clients(self) -> int:
-        """Return the number of clients that it needs."""
         return self.producers
 
     @property
-    def place(self) -> object:
-        """Return what jobs have in common that can use the same clients."""
+    def client_key(self) -> object:
         return ProduceJob, self.address, self.producers, self.linger_ms
 
     def connect(self, number: int) -> "ClosedProducer":
-        """Return a new producer that knows the topic."""
         return ClosedProducer(number, self)
 
     def run(self, producers: list["ClosedProducer"]) -> list[ClientRow]:
-        """Warm up, then measure; the warm-up's messages are delivered before the first measured one is sent."""
+        """Warm up, then measure, and return a row for each measured message."""
         for producer in producers:
             producer.clear()
         with ThreadPoolExecutor(self.producers) as pool:
+            # `ClosedProducer.run` waits for all reports, so no message of the warm-up is in flight when the measurement
+            # starts.
             for seconds in (self.warmup_s, self.seconds - self.warmup_s):
                 measured_from_ns = time.monotonic_ns()
                 stop_ns = measured_from_ns + round(seconds * 1e9)
@@ -58,8 +65,6 @@ class ProduceJob:
 
 
 class ClosedProducer:
-    """One producer and what became of the messages of its latest job."""
-
     def __init__(self, connection: int, job: ProduceJob) -> None:
         from confluent_kafka import Producer  # noqa: PLC0415 - an optional package, which may be absent
 
@@ -67,7 +72,7 @@ class ClosedProducer:
             "bootstrap.servers": job.address,
             "enable.idempotence": True,
             "linger.ms": job.linger_ms,
-            "log_level": 2,  # its own log lines would be stray lines of ours
+            "log_level": 2,  # librdkafka's log would mix with our output
         }
         self._producer: Any = Producer(settings, logger=None)
         self._connection = connection
@@ -78,18 +83,17 @@ class ClosedProducer:
         self._connect()
 
     def _connect(self) -> None:
-        """Connect, learn where the topic is and get a producer id."""
+        # The first message connects the producer, fetches metadata and gets a producer id.
         self._producer.produce(self._topic, self._value)
         missing = self._producer.flush(FLUSH_S_MAX)
         if missing:
             raise TimeoutError(f"confluent-kafka delivered nothing within {FLUSH_S_MAX:g} s")
 
     def clear(self) -> None:
-        """Forget an earlier job."""
         self.sent_ns, self.reports = [], {}
 
     def run(self, stop_ns: int) -> None:
-        """Keep messages outstanding until the time is over, then wait for the last reports."""
+        """Keep messages outstanding until `stop_ns`, then wait for the last delivery reports."""
         produce, poll, clock = self._producer.produce, self._producer.poll, time.monotonic_ns
         sent_ns, reports = self.sent_ns, self.reports
         while (now_ns := clock()) < stop_ns:
@@ -106,7 +110,7 @@ class ClosedProducer:
         self.reports[number] = time.monotonic_ns(), 0 if error is None else max(-1, error.code())
 
     def rows(self, measured_from_ns: int) -> list[ClientRow]:
-        """One row a message, in the order of sending; a message without report has no answer and error -1."""
+        """Return a row for each message in the order of sending. Without a report, its error is -1."""
         rows = []
         for number, sent in enumerate(self.sent_ns):
             answered, error = self.reports.get(number, (None, -1))

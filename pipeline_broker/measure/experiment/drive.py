@@ -1,8 +1,7 @@
-"""Carries out one run: drives a broker and leaves its rows in the run's folder.
+"""Executes single runs: drives a broker with the client of the run's cell and writes its rows.
 
-Rules of this file: the raw client and the replay run in this process, which does nothing else meanwhile;
-confluent-kafka runs in one child for the whole experiment. An answer with an error code is a failed experiment, not a
-figure.
+The native client and the replay run in this process, which does nothing else during a run. confluent-kafka runs in one
+child process for the whole experiment.
 """
 
 import contextlib
@@ -37,10 +36,10 @@ from pipeline_broker.traces.client_rows import ClientRow, read_client, write_cli
 
 TOPIC = "load"
 OPEN_IN_FLIGHT_MAX = 1_000_000
-"""Of a connection of an open loop: the moments set the pace, not a window."""
+"""Window of a connection in an open loop: so large that the intended times alone set the pace."""
 READ_TOPIC = "read"
 READ_BYTES = 64 << 10
-"""Of each request of a reader."""
+"""Maximum size of the records in one read."""
 FILL = LoadOptions(
     "",
     0,
@@ -52,20 +51,18 @@ FILL = LoadOptions(
     seconds=0.2,
     warmup_s=0.0,
 )
-"""Fills the topic of readers with the same 10 MB on every broker."""
+"""The load that fills the topic of the readers, with the same 10 MB on each broker."""
 PAIRS_TOPIC = "pairs"
 PREPARE_S_MAX = 30.0
 WARM_S = 0.1
 OTHER_WARM_S = 8.0
-"""A Java broker compiles what it does often; after so long its rate has settled."""
+"""Warm-up of a Java broker: the JVM compiles frequent code, and the rate settles after this time."""
 _WARM_LOAD = (4, 16)  # connections and requests in flight that warm a broker up
 _CHILD_S_MAX = 90.0
 _RING = "client-0.ring"
 
 
 class ConfluentChild:
-    """The process that runs confluent-kafka, one job after the other."""
-
     def __init__(self) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
@@ -92,11 +89,10 @@ class ConfluentChild:
         return answer
 
     def connect(self, jobs: Sequence[dict[str, Any]]) -> None:
-        """Connect the clients of these jobs together, in place of those before."""
+        """Connect the clients of these jobs in parallel, and drop the previous clients."""
         self._ask({"connect": list(jobs)})
 
     def close(self) -> None:
-        """End the child."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
@@ -106,20 +102,19 @@ class ConfluentChild:
 
 
 def has_confluent() -> bool:
-    """Whether confluent-kafka is installed."""
     return importlib.util.find_spec("confluent_kafka") is not None
 
 
 @attrs.define
 class Driver:
-    """Runs of every kind of client.
+    """Executes runs of all kinds of clients.
 
     Attributes:
-        costs: how long runs are.
-        warmup_s: of each, within them.
-        stretches: of recorded events, one for each round.
-        seed: of the moments of open loops; all sides of a round have the same.
-        command: of a client of the user.
+        costs: durations of runs.
+        warmup_s: warm-up of each run, a part of its duration.
+        stretches: recorded events, one stretch for each round.
+        seed: seed of the intended times of open loops; all sides of a round have the same.
+        command: command line of the user's client.
     """
 
     costs: Costs
@@ -130,17 +125,14 @@ class Driver:
     _child: ConfluentChild | None = None
 
     def warm_up(self, broker: RunningBroker, *, is_ours: bool = True) -> None:
-        """Make a broker compile and import what it needs, before anything is measured.
-
-        One that is not ours is warmed up on the topic that is measured: Apache Kafka names the leader of a new topic
-        some time before it lets itself be written to.
-        """
+        """Drive a broker briefly, so that it has compiled and imported its code before the first measurement."""
+        # Apache Kafka names the leader of a new topic some time before the topic accepts writes. Its warm-up therefore
+        # uses the topic of the measurement.
         connections, in_flight = _WARM_LOAD
         seconds, topic = (WARM_S, "warm-up") if is_ours else (OTHER_WARM_S, TOPIC)
         run_load(LoadOptions(broker.host, broker.port, connections, in_flight, RECORD_BYTES, seconds, topic=topic))
 
     def prepare_topics(self, runs: Sequence[Run], broker: RunningBroker) -> None:
-        """Write what these runs read, and give each pair of them a partition of its own."""
         if any(run.cell.client == READER for run in runs):
             run_load(attrs.evolve(FILL, host=broker.host, port=broker.port))
         pairs = max((run.cell.connections for run in runs if run.cell.client == PAIRS), default=0)
@@ -148,9 +140,9 @@ class Driver:
             trio.run(prepared, broker.host, broker.port, PAIRS_TOPIC, pairs, PREPARE_S_MAX)
 
     def connect_clients(self, runs: Sequence[Run], brokers: Mapping[Side, RunningBroker]) -> None:
-        """Connect the confluent-kafka clients of these runs, which live until `disconnect_clients`.
+        """Connect the confluent-kafka clients of these runs in parallel.
 
-        A new one takes half a second for its producer id, all together take no longer.
+        A new client takes half a second to get its producer id, many in parallel take no longer.
         """
         jobs = [self._job(run, brokers[run.side], "") for run in runs if run.cell.uses_confluent]
         if jobs:
@@ -158,20 +150,23 @@ class Driver:
             self._child.connect(jobs)
 
     def disconnect_clients(self) -> None:
-        """Let the clients go, before their brokers do."""
         if self._child is not None:
             self._child.connect([])
 
     def run(
         self, run: Run, broker: RunningBroker, folder: Path, offered_per_s: float | None = None
     ) -> tuple[list[ClientRow], Measured]:
-        """Drive the broker as the run's cell says, and write the client's rows.
+        """Drive the broker with the run's cell, write the rows and return them.
 
         Args:
-            run: which.
-            broker: of its side.
-            folder: of its rows.
-            offered_per_s: requests a second of an open loop.
+            run: the run.
+            broker: the broker of its side.
+            folder: folder for its rows.
+            offered_per_s: requests per second of an open loop.
+
+        Raises:
+            ExperimentError: the broker answered with an error, or gave no answer in measured time.
+            ClientError: the broker could not be driven.
         """
         if run.cell.client in (RAW, READER):
             rows, measured = self._in_process(run_load(self._load_options(run, broker, offered_per_s)), folder)
@@ -185,7 +180,8 @@ class Driver:
         failed = next((row.error for row in rows if row.error), 0)
         if failed:
             raise ExperimentError(f"the {run.side.mode} broker answered {run.cell.client} with {error_name(failed)}")
-        counted = (row for row in rows if row.measured or run.cell.is_open)  # who is behind may still do the warm-up
+        # In an open loop, a slow broker may still answer requests of the warm-up when the run ends.
+        counted = (row for row in rows if row.measured or run.cell.is_open)
         if not any(row.answered_ns is not None for row in counted):
             raise ExperimentError(f"{run.cell.client} got no answer from the {run.side.mode} broker in measured time")
         return rows, measured
@@ -212,6 +208,7 @@ class Driver:
             rate_per_s=offered_per_s,
             arrivals=Arrivals.POISSON,
             hang_up_s=HANG_UP_S,
+            # All sides of a round receive the same requests at the same times.
             seed=self.seed + run.round,
         )
 
@@ -249,7 +246,6 @@ class Driver:
         }
 
     def close(self) -> None:
-        """End what runs beside this process."""
         if self._child is not None:
             self._child.close()
 
@@ -258,7 +254,6 @@ class Driver:
 def driver(
     costs: Costs, warmup_s: float, stretches: Sequence[Stretch], seed: int, command: str = ""
 ) -> Iterator[Driver]:
-    """A driver that is closed at the end of the block."""
     found = Driver(costs, warmup_s, stretches, seed, command)
     try:
         yield found

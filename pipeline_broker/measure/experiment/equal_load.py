@@ -1,31 +1,31 @@
-"""What open loops say: how long requests wait where all sides get the same load.
+"""The table of open loops: latency of all sides under the same load.
 
-Rules of this file: of a side that did not keep the pace nothing is quoted. Its latency grows as long as the run lasts,
-and the requests that are measured are the last ones of a queue, which few answers reach before the client leaves.
+No figures are shown for a side that did not keep the pace. Its latency grows as long as the run lasts, and its few
+measured requests come from the end of a long queue.
 """
 
 from pipeline_broker.measure.experiment.results import CellTotals, Results
 from pipeline_broker.measure.experiment.runs import Cell
 from pipeline_broker.measure.experiment.words import aligned, figures_of, load_of, ratio_text
 
-_COLUMNS = ("client", "load", "due/s", "side", "answered/s", "p50 ms", "p99 ms", "{} of it at p50", "at p99")
+_COLUMNS = ("client", "load", "due/s", "side", "answered/s", "p50 ms", "p99 ms", "{} ratio at p50", "at p99")
 _NAMES = 4
 EQUAL_LOAD_LEGEND = """\
-equal load, an open loop: requests have moments of their own, the same for all sides, and wait from these on, so that a
-stall is paid by all that became due in it; replay: real events at their own pace; the ratio is that of the waits,
-paired by round, with its 95 % interval, below 1x is better; behind: a side that answered less than 98 % of the pace;
-its rate and latency would only show the length of the run"""
+equal load, an open loop: requests are due at fixed times, the same for all sides, and latency counts from the due time,
+so a stall delays all requests that became due during it; replay: recorded events at their own pace; ratio: latency over
+that of the first side, paired by round, with its 95 % interval, below 1x is better; behind: answers arrived at less
+than 98 % of the pace, so rate and latency would only show the length of the run"""
 BEHIND = "behind"
 
 
 def open_cells(results: Results) -> list[Cell]:
-    """The loads that both sides were offered, the lightest first."""
+    """Return the open loops of both sides, the lightest first."""
     cells = [cell for cell in results.compared() if cell.is_open]
     return sorted(cells, key=lambda it: (it.client, it.connections, it.in_flight, results.side(it, 0).due_per_s))
 
 
 def equal_load_table(results: Results) -> str:
-    """A line a side; empty where there was no open loop."""
+    """Return the table with one line per side; empty without open loops."""
     first, second = results.modes
     header = tuple(name.format(second) for name in _COLUMNS)
     lines = [header]

@@ -1,7 +1,4 @@
-"""What a cell of an experiment varies beside its mode, its connections and their window.
-
-Rules of this file: data only, and the words for it. An ordinary experiment varies nothing of this.
-"""
+"""The factors that a cell can vary besides mode, connections and requests in flight."""
 
 import attrs
 
@@ -12,12 +9,12 @@ RECORD_BYTES = 100
 
 @attrs.frozen(slots=True)
 class BrokerFactors:
-    """How the brokers of all sides are started beside their mode.
+    """Factors of the brokers of all sides.
 
     Attributes:
-        flush: `always` or `os`; None: as the whole experiment.
-        commits_in_flight: group commits that may run at once; None: as the whole experiment.
-        properties: of the broker, by name; they go over those of the mode.
+        flush: `always` or `os`; None uses the experiment's setting.
+        commits_in_flight: group commits that may run at the same time; None uses the experiment's setting.
+        properties: broker properties by name, which override those of the mode.
     """
 
     flush: str | None = None
@@ -27,7 +24,7 @@ class BrokerFactors:
 
 @attrs.frozen(slots=True)
 class RequestFactors:
-    """What the requests of the raw client hold; the names are those of `LoadOptions`."""
+    """Factors of the native client's requests, with the names of `LoadOptions`."""
 
     record_size: int = RECORD_BYTES
     batch_records: int = 1
@@ -40,11 +37,11 @@ class RequestFactors:
 
 @attrs.frozen(slots=True)
 class Offer:
-    """What an open loop sends, whatever is answered: a rate, or a share of a capacity.
+    """The rate of an open loop: absolute, or as a share of a capacity.
 
     Attributes:
-        per_s: requests a second; None: the share decides.
-        share: of the capacity of `of` under the same load; 0.5 is half of it.
+        per_s: requests per second; None uses the share.
+        share: share of the capacity of mode `of` under the same load; 0.5 is half of it.
         of: a mode that the same experiment drives in a closed loop.
     """
 
@@ -54,7 +51,7 @@ class Offer:
 
     @property
     def word(self) -> str:
-        """What a person calls it: `2000`, `50%-of-classic`."""
+        """The offer in tables: `2000`, `50%-of-classic`."""
         return f"{self.share * 100:g}%-of-{self.of}" if self.per_s is None else f"{self.per_s:g}"
 
 
@@ -69,13 +66,13 @@ REQUEST_NAMES = {
     "transaction_requests": "transaction",
     "read_share": "read_share",
 }
-"""What a person calls a factor of the requests, by its attribute."""
+"""The names of request factors in sweeps and tables, by attribute."""
 
 
 def variant(broker: BrokerFactors, requests: RequestFactors, offer: Offer | None = None) -> str:
-    """What sets a cell apart from others of the same mode and load, in words: `batch=10 pipeline.queues=0`; else empty.
+    """Return the factors that an ordinary experiment does not vary, such as `batch=10 pipeline.queues=0`.
 
-    Only what differs from an ordinary experiment is in it. No word has a blank.
+    The text is empty without such factors. No word in it contains a blank, so that readers can split it.
     """
     parts = {
         name: property_text(getattr(requests, attribute))

@@ -1,9 +1,8 @@
-"""The brokers of an experiment.
+"""The running brokers of an experiment: started for each group of runs, numbered, and stopped.
 
-Rules of this file: ours begin anew with every group of runs and end with it, so that a round is a sample of its own.
-What is not ours lives as long as the experiment: Apache Kafka takes many seconds until its rate has settled. Brokers of
-one group run side by side and one is driven at a time; whatever happens, they are stopped. Processes are numbered in
-the order of their starts, so that a reader of the traces knows which runs shared one.
+Each group starts new brokers of this project. Other brokers live as long as the experiment, because Apache
+Kafka takes many seconds until its rate has settled. Processes are numbered in the order of their starts, so traces
+show which runs shared a process.
 """
 
 import itertools
@@ -29,13 +28,13 @@ from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 
 @attrs.frozen(slots=True)
-class HowBrokersStart:
-    """What all brokers of an experiment have in common.
+class BrokerDefaults:
+    """The common settings of all brokers of an experiment.
 
     Attributes:
-        flush, commits_in_flight: of brokers whose cell does not say it.
-        against: the address of a broker that runs already and is driven beside ours.
-        store: that their journals and archives are in; None: each has a disk.
+        flush, commits_in_flight: used by brokers whose cell does not vary them.
+        against: host and port of a running broker, which is driven beside ours.
+        store: object store with journals and archives; None keeps them on the disk.
     """
 
     flush: str = "always"
@@ -45,26 +44,25 @@ class HowBrokersStart:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Of the brokers, beside those of a mode; what a cell varies goes over them."""
+        """Broker properties in addition to those of the mode; those of a cell override them."""
         return {} if self.store is None else dict(PROPERTIES)
 
 
 @attrs.frozen(slots=True)
 class BrokerStarts:
-    """How the broker of a side is started for a group.
+    """Returns the start of the broker of a side for a group.
 
     Attributes:
-        how: what all have in common.
-        scratch: a folder for their data.
-        raw: where traced ones write.
+        how: the common settings.
+        scratch: folder for the brokers' data.
+        raw: folder for the traces of traced runs.
     """
 
-    how: HowBrokersStart
+    how: BrokerDefaults
     scratch: Path
     raw: RawFolder
 
     def __call__(self, side: Side, group: Group) -> BrokerStart:
-        """Not started yet."""
         if side.mode == OTHER_BROKER:
             assert self.how.against is not None
             return FoundBroker(*self.how.against)
@@ -84,28 +82,26 @@ class BrokerStarts:
         )
 
     def _trace_of(self, side: Side, group: Group) -> Path | None:
-        """Return the folder of a broker's trace: that of a traced run, or one beside its data for a command."""
         for run in group.runs:
             if run.side == side and run.traced:
                 return self.raw.run(run.number)
             if run.side == side and run.cell.client == COMMAND:
+                # The requests of a user's command are counted in a trace, which is not part of the results.
                 return self.scratch / f"trace-{run.number}"
         return None
 
 
 @attrs.frozen(slots=True)
 class NumberedBroker:
-    """A broker, and the number of its process in this experiment."""
-
     broker: RunningBroker
     process: int
 
 
 class Fleet:
-    """What runs now.
+    """The brokers that run now.
 
     Args:
-        start_of: how the broker of a side is started for a group.
+        start_of: returns the start of the broker of a side for a group.
     """
 
     def __init__(self, start_of: Callable[[Side, Group], BrokerStart]) -> None:
@@ -122,7 +118,11 @@ class Fleet:
             self._ours.__exit__(*exception)
 
     def start(self, group: Group) -> tuple[dict[Side, NumberedBroker], list[Side]]:
-        """The brokers of a group, ready, in place of those before; and the sides whose broker is new, in its order."""
+        """Replace our brokers by those of a group.
+
+        Returns:
+            the brokers by side, all ready, and the sides whose broker is new.
+        """
         ours = [side for side in group.sides if is_ours(side)]
         found = self._numbered(ours, self._ours.replace([self._start_of(side, group) for side in ours]))
         others = [side for side in group.sides if not is_ours(side)]
@@ -135,5 +135,4 @@ class Fleet:
 
 
 def is_ours(side: Side) -> bool:
-    """Whether a side is a broker of this project."""
     return side.mode not in (*KAFKA_MODES, OTHER_BROKER)

@@ -1,8 +1,4 @@
-"""Confidence intervals of ratios.
-
-Rules of this file: rounds are paired, so the logarithms of their ratios are one sample; mean and 95 % t-interval of
-those, turned back. Fewer than three rounds have no interval.
-"""
+"""Confidence intervals of ratios: 95 % t-intervals of the mean logarithm over paired rounds."""
 
 import math
 import statistics
@@ -22,7 +18,7 @@ INTERVAL_ROUNDS_MIN = 3
 
 @attrs.frozen(slots=True)
 class Speedup:
-    """B over A, of rates or of times; no bounds from fewer than three rounds."""
+    """Side B over side A, in rates or in times; the bounds are None for fewer than three rounds."""
 
     ratio: float
     low: float | None
@@ -31,7 +27,7 @@ class Speedup:
 
 
 def t_quantile(freedom: int) -> float:
-    """The two-sided 95 % quantile of Student's t."""
+    """Return the two-sided 95 % quantile of Student's t for `freedom` degrees of freedom."""
     if freedom <= len(_QUANTILES):
         return _QUANTILES[freedom - 1]
     # The first terms of the expansion around the normal quantile (Abramowitz and Stegun 26.7.5).
@@ -41,7 +37,11 @@ def t_quantile(freedom: int) -> float:
 
 
 def speedup(pairs: Sequence[tuple[float, float]]) -> Speedup | None:
-    """B over A from the rates, or times, of paired rounds; None where one is missing."""
+    """Return B over A for the (A, B) values of paired rounds.
+
+    Returns:
+        None without rounds, or if a value is not positive.
+    """
     if not pairs or any(rate <= 0 for pair in pairs for rate in pair):
         return None
     logs = [math.log(b / a) for a, b in pairs]

@@ -1,8 +1,7 @@
-"""Apache Kafka as a child process, to compare with.
+"""Apache Kafka as a child process, for comparison: one node that is broker and controller, on free ports of 127.0.0.1.
 
-Rules of this file: its jars come from Maven Central, once, into the user's cache; it runs as one node that is broker
-and controller, on free ports of 127.0.0.1, with Kafka's defaults but for replication, which one node cannot have. It is
-ready when its port answers, and always stopped. What is missing on this machine is said in one line.
+It has Kafka's default settings, except that one node cannot replicate. Its jars are downloaded from Maven Central once,
+into the user's cache.
 """
 
 import contextlib
@@ -24,8 +23,8 @@ SLF4J_VERSION = "2.25.4"
 READY_S_MAX = 90.0
 FETCH_S_MAX = 1_200.0
 HEAP = "1g"
-"""Apache Kafka's own default."""
-_INSTEAD = "and give its address by --against HOST:PORT"
+"""The default of Apache Kafka."""
+_INSTEAD = "and give its address with --against HOST:PORT"
 _GROUP = "org.apache.kafka"
 _POLL_S = 0.2
 _CLUSTER_ID = "cGlwZWxpbmUtYnJva2Vycw"
@@ -33,12 +32,12 @@ _CLUSTER_ID = "cGlwZWxpbmUtYnJva2Vycw"
 
 @attrs.frozen(slots=True)
 class KafkaSettings:
-    """How Apache Kafka is started.
+    """The settings of one Apache Kafka process.
 
     Attributes:
-        mode: what it is called in the results.
-        data: a folder that does not exist yet.
-        is_synced: every message is flushed to the disk before it is acknowledged; else it stays in the page cache.
+        mode: its name in the results.
+        data: its folder, which must not exist yet.
+        is_synced: flushes each message to the disk before it is acknowledged; otherwise it stays in the page cache.
     """
 
     mode: str
@@ -46,11 +45,9 @@ class KafkaSettings:
     is_synced: bool = False
 
     def start(self) -> "KafkaProcess":
-        """Begin to start it."""
         return KafkaProcess(self)
 
     def properties(self, port: int, controller_port: int) -> str:
-        """Its `server.properties`."""
         lines = [
             "process.roles=broker,controller",
             "node.id=1",
@@ -73,7 +70,7 @@ class KafkaSettings:
 
 
 class KafkaProcess:
-    """Apache Kafka that has been started; `host` and `port` are where it listens."""
+    """A started Apache Kafka; `host` and `port` are its address."""
 
     trace = None
 
@@ -104,7 +101,11 @@ class KafkaProcess:
         return self._process.pid
 
     def wait_ready(self) -> None:
-        """Wait until its port answers."""
+        """Wait until its port accepts a connection.
+
+        Raises:
+            ExperimentError: the process exits, or the port is not open after `READY_S_MAX` seconds.
+        """
         deadline = time.monotonic() + READY_S_MAX
         while time.monotonic() < deadline and self._process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection((self.host, self.port), 1):
@@ -113,29 +114,28 @@ class KafkaProcess:
         raise ExperimentError(f"Apache Kafka did not start: {last_line(self._errors_path)}")
 
     def terminate(self) -> None:
-        """Ask it to end."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
 
     def stop(self) -> None:
-        """Wait until it has ended; how it ends is not what is measured."""
         self.terminate()
         try:
             self._process.wait(DRAIN_S_MAX)
+        # Neither a timeout nor an exit code fails the experiment: Kafka's shutdown is not measured.
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
 
 def fetch_jars() -> Path:
-    """The folder with Apache Kafka's jars, filled when it is not there: completely, or not at all.
+    """Return the folder with Apache Kafka's jars, downloaded if necessary.
 
     Raises:
-        ExperimentError: Java or Maven is missing, or Maven could not get them.
+        ExperimentError: Java or Maven is missing, or Maven failed.
     """
     if shutil.which("java") is None:
         raise ExperimentError(
-            f"Apache Kafka needs Java 17 or newer: install it, or start one and give its address{_INSTEAD}"
+            f"Apache Kafka needs Java 17 or newer: install it, or start Apache Kafka elsewhere {_INSTEAD}"
         )
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipeline-broker"
     jars = cache / f"kafka-{VERSION}"
@@ -143,7 +143,9 @@ def fetch_jars() -> Path:
         return jars
     maven = shutil.which("mvn")
     if maven is None:
-        raise ExperimentError(f"Apache Kafka comes by Maven: install it, or start one {_INSTEAD}")
+        raise ExperimentError(
+            f"downloading Apache Kafka needs Maven (mvn): install it, or start Apache Kafka elsewhere {_INSTEAD}"
+        )
     cache.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".fetch-", dir=cache))
     try:
@@ -155,11 +157,12 @@ def fetch_jars() -> Path:
         )
         if done.returncode:
             lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-            raise ExperimentError(f"Maven could not get Apache Kafka: {lines[0] if lines else done.returncode}")
-        with contextlib.suppress(OSError):  # somebody else was as fast
+            raise ExperimentError(f"Maven could not download Apache Kafka: {lines[0] if lines else done.returncode}")
+        # The rename makes the folder appear complete or not at all. It fails if another process was faster.
+        with contextlib.suppress(OSError):
             (work / "jars").rename(jars)
     except subprocess.TimeoutExpired:
-        raise ExperimentError(f"Maven did not get Apache Kafka within {FETCH_S_MAX:g} s") from None
+        raise ExperimentError(f"Maven did not download Apache Kafka within {FETCH_S_MAX:g} s: try again") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return jars
@@ -192,8 +195,9 @@ def _dependency(group: str, artifact: str, version: str, more: str = "") -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on."""
+    """Return `count` different free ports of 127.0.0.1."""
     with contextlib.ExitStack() as stack:
+        # All listeners stay open until the end, otherwise the system could assign one port twice.
         ports = []
         for _ in range(count):
             listener = stack.enter_context(socket.socket())

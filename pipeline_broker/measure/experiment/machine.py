@@ -1,6 +1,6 @@
-"""The machine and the software that made the figures, and the other load on the machine.
+"""The machine and the software of an experiment, and the load of other programs on the machine.
 
-This file uses the standard library only, and records nothing that names a person or a host.
+It needs the standard library only, and records no host or user names.
 """
 
 import contextlib
@@ -16,11 +16,10 @@ from pipeline_broker._stages_check import commit
 
 _STAT = Path("/proc/stat")
 _STEAL = 7
-"""The place of the time that a hypervisor gave to others, among the first eight, which add up to all time."""
+"""Index of "steal" in /proc/stat: time that the hypervisor gave to other machines. Fields 0 to 7 add up to all time."""
 
 
 def describe_machine() -> dict[str, str | int]:
-    """Return processor, cores, system and Python."""
     return {
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
@@ -30,27 +29,30 @@ def describe_machine() -> dict[str, str | int]:
 
 
 PACKAGES = ("pipeline-broker", "trio", "confluent-kafka", "pyspark")
-"""Those whose version may change a figure."""
+"""Packages whose version may affect the results."""
 _ROOT = Path(__file__).parents[3]
 _GIT_SECONDS_MAX = 10.0
 
 
 def describe_software() -> dict[str, str]:
-    """Return the date, the commit, and the versions of the packages that are installed."""
     found = {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit() or source_commit(_ROOT)}
     for name in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-    return {name: said for name, said in found.items() if said}
+    return {name: value for name, value in found.items() if value}
 
 
 def source_commit(root: Path) -> str:
-    """Return the commit of a checkout, with `-changed` where its files differ; empty if it is none, or without Git."""
+    """Return the commit of a checkout, with `-changed` if its files differ.
+
+    Returns:
+        an empty text if `root` is not a checkout or Git fails.
+    """
     if not (root / ".git").exists():
         return ""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        found = subprocess.run(  # noqa: S603 - nothing of it comes from elsewhere
-            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=-changed"],  # noqa: S607 - as in any shell
+        found = subprocess.run(  # noqa: S603 - no part of it is user input
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=-changed"],  # noqa: S607 - the user's own Git
             capture_output=True,
             text=True,
             check=True,
@@ -61,7 +63,7 @@ def source_commit(root: Path) -> str:
 
 
 class Surroundings:
-    """How busy the machine was around a block; what the system does not tell is None."""
+    """The load of the machine around a block; values that the system does not report are None."""
 
     def __init__(self) -> None:
         self._before: float | None = None
@@ -78,7 +80,7 @@ class Surroundings:
         self._steal_share = steal_share(self._times, _processor_times())
 
     def describe(self) -> dict[str, float | None]:
-        """The load averages of the last minute, and the share of the cores' time that others got."""
+        """Return the load averages of one minute, and the share of processor time given to other machines."""
         return {
             "load_average_before": self._before,
             "load_average_after": self._after,
@@ -87,7 +89,11 @@ class Surroundings:
 
 
 def steal_share(before: tuple[int, ...], after: tuple[int, ...]) -> float | None:
-    """What a hypervisor gave to others, of all time between two readings of the processors' times; None if unknown."""
+    """Return the share of processor time that the hypervisor gave to other machines between two readings.
+
+    Returns:
+        None if the system does not report it.
+    """
     if min(len(before), len(after)) <= _STEAL:
         return None
     spent = [late - early for early, late in zip(before[: _STEAL + 1], after[: _STEAL + 1], strict=True)]
@@ -102,7 +108,10 @@ def _load_average() -> float | None:
 
 
 def _processor_times() -> tuple[int, ...]:
-    """The first line of /proc/stat: ticks of all cores as user, nice, system, idle, iowait, irq, softirq, steal."""
+    """Return the first line of /proc/stat: ticks of all cores.
+
+    The fields are user, nice, system, idle, iowait, irq, softirq and steal; later ones are already part of these.
+    """
     try:
         line = _STAT.read_text(encoding="utf-8").partition("\n")[0]
     except OSError:

@@ -1,7 +1,4 @@
-"""The modes of an experiment: presets of the broker, with the axes that are overridden in them.
-
-Rules of this file: data only. A mode is what the results call one way to start a broker.
-"""
+"""The modes of an experiment: presets of the broker with overridden properties, and names for other brokers."""
 
 MODES: dict[str, tuple[str, dict[str, str]]] = {
     "classic": ("classic", {}),
@@ -11,12 +8,12 @@ MODES: dict[str, tuple[str, dict[str, str]]] = {
     "own-queues": ("classic", {"pipeline.queues": "8"}),
     "both": ("classic", {"pipeline.in.flight": "64", "pipeline.commit": "group"}),
 }
-"""Of each mode the preset that the broker is started with, and the properties that go over it."""
+"""The preset of each mode, and the properties that override it."""
 COMPARED_MODES = ("classic", "pipelined")
 KAFKA_MODES = ("kafka-synced", "kafka")
-"""Apache Kafka as it would have to run to lose nothing on one machine, and with its defaults."""
+"""Apache Kafka with a flush after each message, without which one node can lose data, and with its defaults."""
 OTHER_BROKER = "other"
 ABLATION_MODES = ("mute-off", "group-commit", "both")
-"""Two of the three axes between classic and pipelined, alone and together."""
+"""Two of the three axes between classic and pipelined, each alone and both together."""
 AXIS_MODES = ("mute-off", "group-commit", "own-queues", "both")
-"""All three axes alone. With the queues too, `both` would be pipelined."""
+"""Each of the three axes alone, and two together; all three would be pipelined."""

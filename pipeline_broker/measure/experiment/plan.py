@@ -1,8 +1,7 @@
-"""What an experiment consists of.
+"""The plan of an experiment: its profiles, loads and sides, as parts of rounds.
 
-Rules of this file: no I/O; the numbers of the profiles stand here and nowhere else. In which order the parts are run is
-decided in `rounds`. What is offered in an open loop is a share of what the closed loop has reached, so the open loops
-come in rounds of their own, after the last closed one.
+An open loop offers a share of the capacity that the closed loop of its load reached. Open loops therefore have rounds
+of their own, after the last closed loop.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,7 +45,7 @@ _CLOSED_EXPERIMENTS = (
     COMMAND_EXPERIMENT,
 )
 Load = tuple[int, int, float]
-"""In flight, connections, delay of a commit in ms."""
+"""Requests in flight, connections, and the delay of a commit in ms."""
 FULL_LOADS: tuple[Load, ...] = (
     *((in_flight, connections, 0.0) for connections in (1, 16) for in_flight in (1, 5, 16, 64)),
     *((in_flight, 1, delay) for delay in (0.3, 2.0, 10.0) for in_flight in (1, 5, 64)),
@@ -56,39 +55,40 @@ LINGERS_MS = (0, 5)
 DEPARTURE_CONNECTIONS = 4
 ROUNDS_MAX = 1000
 AUTO_ROUNDS_MAX = 25
-"""Of an experiment that ends when its intervals are narrow."""
+"""Maximum for an experiment that stops once its intervals are narrow."""
 PAIRS_PER_S = 1_000.0
-"""Messages a second of all pairs of a load: a pace that every broker keeps."""
+"""Messages per second of all pairs of a load; every broker keeps this pace."""
 TRACED_ROUNDS = 3
-"""As many as an interval needs to be worth its ink; a traced run starts a broker of its own."""
+"""The smallest number with an interval. More would take long, because each traced run starts its own broker."""
 REPLAY_ROUNDS_MAX = 7
-"""A round replays its part of the departures, a day of the busiest week at least."""
+"""Each round replays a part of the departures. With seven, it is a day of the busiest week or more."""
 Step = tuple[float, int]
-"""A share of a capacity, and the side whose capacity it is."""
+"""A share of a capacity, and the number of the side with this capacity."""
 LADDER_STEPS: tuple[Step, ...] = ((0.2, 0), (0.35, 0), (0.5, 0), (0.65, 0), (0.8, 1))
-"""Side A keeps the pace of all but the last: its capacity in an open loop is about three quarters of that in a closed
-loop."""
+"""The offers of the ladder. Side A keeps the pace of all but the last one: its capacity in an open loop is about three
+quarters of that in a closed loop."""
 
 
 @attrs.frozen(slots=True)
 class Profile:
-    """How much is run without options.
+    """The extent of an experiment without options.
 
     Attributes:
-        rounds: of everything but what is traced.
-        turns: of each side in a round, of the raw client in a closed loop.
-        producers: of ordinary clients.
-        readers: connections that read, each with one request in flight, as a consumer has.
-        pairs: of a producer and a consumer.
-        replay_whole_year: all departures, not only those of the busiest week.
-        loads: of the raw client in a closed loop.
-        traced_loads, self_loads, ladder_loads: those of them that are traced, compared with themselves, and offered.
-        ladder_steps: offers to each of them.
-        page_cache_loads: those of them that are driven once more on brokers that do not wait for the disk.
-        ablation_modes: the brokers of the ablation, which are driven side by side.
-        ablation_loads: of the ablation.
-        run_s, warmup_s: of each run, the second within the first.
-        open_s: of a run of an open loop at least: whether a side keeps the pace shows with time.
+        rounds: rounds of everything that is not traced.
+        turns: turns of each side per round, for closed loops of the native client.
+        producers: numbers of ordinary producers.
+        readers: numbers of reading connections, each with one request in flight, like a consumer.
+        pairs: numbers of pairs of a producer and a consumer.
+        replay_whole_year: replays all departures instead of the busiest week.
+        loads: closed loops of the native client.
+        traced_loads, self_loads, ladder_loads: loads that are traced, compared with themselves, and offered in open
+        loops.
+        ladder_steps: offers of each ladder load.
+        page_cache_loads: loads that are repeated on brokers that do not wait for the disk.
+        ablation_modes: modes of the ablation, which are driven side by side.
+        ablation_loads: loads of the ablation.
+        run_s, warmup_s: duration of each run, and the warm-up as a part of it.
+        open_s: minimum duration of an open loop. It takes time until a side that cannot keep the pace shows it.
     """
 
     rounds: int
@@ -143,7 +143,7 @@ PROFILES = {
         ladder_loads=((64, 1, 0.0), (64, 16, 0.0)),
         ladder_steps=LADDER_STEPS,
         page_cache_loads=((1, 1, 0.0), (64, 1, 0.0)),
-        # Classic and pipelined too, so that each axis is paired with a classic run right beside it.
+        # With classic and pipelined, so that each axis is paired with a classic run of the same minutes.
         ablation_modes=("classic", *AXIS_MODES, "pipelined"),
         ablation_loads=((64, 1, 0.0), (16, 16, 0.0), (64, 1, 2.0)),
         run_s=0.4,
@@ -171,22 +171,24 @@ STORE_PROFILES = {
     )
     for name, profile in PROFILES.items()
 }
-"""The same where a commit is a request to a store, which takes tens of milliseconds: fewer loads, longer runs; nothing
-is offered at a pace that the classic mode would have to keep, and readers would read what no object holds yet."""
+"""The profiles for brokers on an object store, where a commit is a request of tens of milliseconds.
+
+They have fewer loads and longer runs. They leave out open loops, because classic could not keep their pace, and
+readers, which would read records that no object contains yet."""
 
 
 @attrs.frozen(slots=True)
 class Request:
-    """What was asked for; a grid without values is the profile's own, with all that belongs to it.
+    """The requested extent of an experiment. Without values for the grid, it consists of everything in its profile.
 
     Attributes:
-        rounds: untraced ones; None: those of the profile.
-        budget_s: for an experiment that ends when its intervals are narrow; None: it has all its rounds.
-        others: brokers that are not ours and are driven beside the two sides, where no delay is injected into commits.
-        on_store: whether journal and archive are in a store of objects.
-        trace: the requests of a broker, which are all that is run; None: what the profile says.
-        command: of a client of the user, which is all that is run; empty: what the profile says.
-        replay_connections: that send recorded events.
+        rounds: untraced rounds; None uses those of the profile.
+        budget_s: time limit of an experiment that stops once its intervals are narrow; None runs all rounds.
+        others: brokers of other projects. They run beside the two sides, in cells without a commit delay.
+        on_store: whether journals and archives are in an object store.
+        trace: trace of a broker, which is replayed and replaces the profile.
+        command: command line of a user's client, which replaces the profile; empty for none.
+        replay_connections: connections that send recorded events.
     """
 
     profile: str = "quick"
@@ -206,37 +208,30 @@ class Request:
 
     @property
     def sizes(self) -> Profile:
-        """How much is run, and how long."""
         return (STORE_PROFILES if self.on_store else PROFILES)[self.profile]
 
     @property
     def chosen_grid(self) -> bool:
-        """Whether the user asked for cells of their own."""
         return bool(self.in_flight or self.connections or self.delays_ms)
 
     @property
     def rounds_wanted(self) -> int:
-        """Of everything but what is traced."""
         return AUTO_ROUNDS_MAX if self.budget_s is not None else self.rounds or self.sizes.rounds
 
     @property
     def replay_rounds(self) -> int:
-        """In how many rounds the departures are replayed, each a part of them."""
         return min(self.rounds_wanted, REPLAY_ROUNDS_MAX)
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """Side A and side B."""
         return tuple(Side(mode, number) for number, mode in enumerate(self.modes))
 
     @property
     def all_sides(self) -> tuple[Side, ...]:
-        """The two, and brokers that are not ours."""
         return (*self.sides, *(Side(mode, number) for number, mode in enumerate(self.others, start=2)))
 
 
 def grid(request: Request) -> list[Cell]:
-    """The cells of the raw client."""
     if not request.chosen_grid:
         return [Cell(RAW, *load) for load in request.sizes.loads]
     return [
@@ -248,7 +243,7 @@ def grid(request: Request) -> list[Cell]:
 
 
 def plan(request: Request, seed: int) -> list[Group]:
-    """Everything that is to be run, in order, numbered from 1."""
+    """Return all runs in order, numbered from 1."""
     if request.trace is not None or request.command:
         return plan_rounds([list(_of_the_user(request))], seed)
     profile = request.sizes
@@ -270,7 +265,7 @@ def plan(request: Request, seed: int) -> list[Group]:
 
 
 def _of_the_user(request: Request) -> Iterator[Part]:
-    """A trace or a command on all sides, and on ours once more, traced."""
+    """Yield a trace or a command on all sides, then once more on ours, traced."""
     if request.trace is not None:
         experiment, cell, rounds = REPLAY_EXPERIMENT, Cell(REPLAY, 0, request.replay_connections), request.replay_rounds
     else:
@@ -280,7 +275,7 @@ def _of_the_user(request: Request) -> Iterator[Part]:
 
 
 def reading_order(groups: Iterable[Group]) -> list[Cell]:
-    """The closed loops of both sides as a reader looks for them, in whichever order they are run."""
+    """Return the closed loops of both sides in the order in which the tables list them."""
     runs = (run for group in groups for run in group.runs)
     cells = {run.cell for run in runs if run.experiment in _CLOSED_EXPERIMENTS}
     return sorted(
@@ -302,6 +297,7 @@ def _cells(loads: Sequence[Load]) -> list[Cell]:
 
 def _closed(request: Request, cells: Sequence[Cell]) -> Iterator[Part]:
     for cell in cells:
+        # A commit delay is injected by `serve --commit-delay`, which other brokers lack.
         sides = request.sides if cell.commit_delay_ms else request.all_sides
         yield Part(GRID_EXPERIMENT, cell, sides, request.rounds_wanted, turns=request.sizes.turns)
 
@@ -312,9 +308,11 @@ def _traced(request: Request, cells: Sequence[Cell]) -> Iterator[Part]:
 
 
 def self_parts(modes: Sequence[str], cells: Sequence[Cell], rounds: int, turns: int = 1) -> list[Part]:
-    """Side B with itself on two brokers, under the deepest of these loads on the least delayed brokers.
+    """Return the comparison of side B with itself, on two brokers.
 
-    Where both sides are one mode, the whole experiment is that.
+    Its load has the most requests in flight among those with the smallest commit delay. If both sides have the same
+    mode,
+    the whole experiment is such a comparison, and no parts are added.
     """
     first, second = modes
     if first == second or not cells:
@@ -334,17 +332,17 @@ def _clients(request: Request) -> Iterator[Part]:
 
 
 def _page_cache(request: Request) -> Iterator[Part]:
-    """Loads without the disk, which is most of what differs from run to run."""
     profile = request.sizes
     for cell in _cells(profile.page_cache_loads):
+        # The disk causes most of the variation between runs, so these loads have narrower intervals.
         of_page_cache = attrs.evolve(cell, broker=BrokerFactors(flush="os"))
         yield Part(PAGE_CACHE_EXPERIMENT, of_page_cache, request.sides, request.rounds_wanted, turns=profile.turns)
 
 
 def _consumers(request: Request) -> Iterator[Part]:
-    """Readers at full speed, and the time from publishing to consuming at a given pace."""
     profile = request.sizes
     for readers in profile.readers:
+        # A consumer has one request in flight, so readers have a window of one.
         cell = Cell(READER, 1, readers)
         yield Part(CONSUMERS_EXPERIMENT, cell, request.all_sides, request.rounds_wanted, turns=profile.turns)
     for pairs in profile.pairs if request.with_confluent else ():
@@ -353,7 +351,6 @@ def _consumers(request: Request) -> Iterator[Part]:
 
 
 def _ablation(request: Request) -> Iterator[Part]:
-    """The axes one at a time, side by side."""
     profile, modes = request.sizes, request.modes
     sides = tuple(Side(mode, modes.index(mode) if mode in modes else 1) for mode in profile.ablation_modes)
     for cell in _cells(profile.ablation_loads):
@@ -361,7 +358,7 @@ def _ablation(request: Request) -> Iterator[Part]:
 
 
 def _ladder(request: Request) -> Iterator[Part]:
-    """Equal offers to all sides, in steps up to what side A can do and further."""
+    # Both sides may be the same mode, which makes two steps equal; `fromkeys` keeps one of them.
     offers = dict.fromkeys(Offer(share=share, of=request.modes[side]) for share, side in request.sizes.ladder_steps)
     for cell in _cells(request.sizes.ladder_loads):
         for offer in offers:

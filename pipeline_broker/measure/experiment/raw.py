@@ -1,8 +1,7 @@
-"""The raw folder of an experiment: one folder a run, as docs/trace-format.md has it.
+"""The raw folder of an experiment, with one folder for each run; see docs/reference/trace-format.md.
 
-Rules of this file: a run's folder is complete or has no run.json, which is written last; what an earlier experiment
-left in the same place is removed first, but nothing that is not an experiment's. What a run tells of its factors is
-resolved: the values that a mode stands for are written out, so that a reader needs to know no preset.
+`run.json` is written last: a folder without it is an incomplete run. Its factors contain the values that a mode stands
+for, so readers need not know the presets.
 """
 
 import json
@@ -28,8 +27,6 @@ _RUN_FILE = "run.json"
 
 @attrs.frozen(slots=True)
 class Measured:
-    """What is known of a run beside its rows."""
-
     started_ns: int
     ended_ns: int
     client_cpu_share: float
@@ -37,13 +34,13 @@ class Measured:
 
 @attrs.frozen(slots=True)
 class Circumstances:
-    """What all runs of an experiment share.
+    """The common facts of all runs of an experiment.
 
     Attributes:
-        flush, commits_in_flight: of the brokers, where the cell does not say them.
-        machine: that it runs on, with which software, date and command.
-        seed: of the order of the runs.
-        store: that the brokers have their journals and archives in; None: each has a disk.
+        flush, commits_in_flight: settings of brokers whose cell does not vary them.
+        machine: description of machine, software, date and command.
+        seed: seed of the order of the runs.
+        store: object store with journals and archives; None if they are on the disk.
     """
 
     flush: str
@@ -54,18 +51,18 @@ class Circumstances:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Of all brokers, where a cell does not vary them."""
+        """Properties of all brokers; those of a cell override them."""
         return {} if self.store is None else PROPERTIES
 
 
 @attrs.frozen(slots=True)
 class Surrounded:
-    """What one run has of its own beside what it measured.
+    """The facts of one run besides its measurements.
 
     Attributes:
-        process: the number of the broker's process; runs with the same number shared it.
-        offered_per_s: requests a second that an open loop sent; None in a closed loop.
-        machine: how busy the machine was.
+        process: number of the broker's process; runs with the same number shared it.
+        offered_per_s: requests per second that an open loop sent; None in a closed loop.
+        machine: load of the machine around the run.
     """
 
     process: int
@@ -75,37 +72,36 @@ class Surrounded:
 
 @attrs.frozen(slots=True)
 class RawFolder:
-    """`DIR/raw`."""
-
     root: Path
 
     def clear(self) -> None:
-        """Make the folder empty."""
+        """Delete the runs of an earlier experiment.
+
+        Raises:
+            ExperimentError: the folder contains other files.
+        """
         if self.root.exists():
             foreign = [path.name for path in self.root.iterdir() if not path.name.startswith("run-")]
             if foreign:
                 raise ExperimentError(
-                    f"{self.root} holds {foreign[0]}, which is not a run of an experiment: not removed"
+                    f"cannot empty {self.root}: {foreign[0]} is not a run of an experiment. Choose another --out."
                 )
             shutil.rmtree(self.root)
         self.root.mkdir(parents=True)
 
     def run(self, number: int) -> Path:
-        """The folder of a run, made when missing."""
         path = self._path(number)
         path.mkdir(exist_ok=True)
         return path
 
     def is_done(self, number: int) -> bool:
-        """Whether a run is complete."""
         return (self._path(number) / _RUN_FILE).exists()
 
-    def forget(self, number: int) -> None:
-        """Remove what there is of a run."""
+    def delete_run(self, number: int) -> None:
         shutil.rmtree(self._path(number), ignore_errors=True)
 
     def write_run(self, run: Run, measured: Measured, own: Surrounded, shared: Circumstances) -> None:
-        """Describe a run whose rows are written."""
+        """Write `run.json`, which marks the run as complete. The rows must already be written."""
         _, settings = MODES.get(run.side.mode, ("", {}))
         cell = run.cell
         offer = Offer() if cell.offer is None else cell.offer
@@ -147,7 +143,7 @@ class RawFolder:
 
 
 def factors(run: Run, shared: Circumstances) -> dict[str, Any]:
-    """All that was chosen for a run, under names with their units; of a broker that is not ours, the load."""
+    """Return all factors of a run by name and unit; for a broker of another project only those of the load."""
     cell = run.cell
     found: dict[str, Any] = {
         "schema": FACTORS_SCHEMA,

@@ -1,7 +1,7 @@
-"""Recorded events that an experiment replays, cut into a stretch for each round.
+"""Recorded events of a replay, cut into one stretch for each round.
 
-Departures of real flights come with the repository, compressed to a week in five seconds. A trace of a broker
-(`serve --trace`) is replayed at its own pace.
+Departures of real flights are part of the repository, and a week is compressed to five seconds. The trace of a broker
+(`serve --trace`) keeps its own pace.
 """
 
 import math
@@ -26,11 +26,11 @@ Event = TypeVar("Event")
 
 
 class Stretch(Protocol):
-    """Events of one round.
+    """The events of one round.
 
     Attributes:
-        connections: that send them.
-        seconds: until the last one is due.
+        connections: number of connections that send them.
+        seconds: time from the first event to the last one.
     """
 
     @property
@@ -40,7 +40,7 @@ class Stretch(Protocol):
     def seconds(self) -> float: ...
 
     def replay(self, host: str, port: int) -> LoadResult:
-        """Send them to a broker, each at its moment.
+        """Send each event to a broker at its time.
 
         Raises:
             ClientError: the broker cannot be driven.
@@ -49,8 +49,6 @@ class Stretch(Protocol):
 
 @attrs.frozen(slots=True)
 class DepartureStretch:
-    """Departures of flights."""
-
     departures: Sequence[Departure]
     connections: int = DEPARTURE_CONNECTIONS
 
@@ -64,7 +62,7 @@ class DepartureStretch:
 
 @attrs.frozen(slots=True)
 class TraceStretch:
-    """Produce requests of a trace, the first one at offset 0."""
+    """A stretch of the produce requests of a trace; the first one has offset 0."""
 
     requests: Sequence[RecordedRequest]
     connections: int
@@ -83,7 +81,6 @@ class TraceStretch:
 
 
 def departure_stretches(path: Path, rounds: int, *, whole_year: bool) -> list[Stretch]:
-    """Return the departures of a data file, cut into at most `rounds` stretches."""
     departures = read_departures(path, busiest_week_only=not whole_year)
     return [DepartureStretch(part) for part in cut(departures, rounds, lambda departure: departure.time_s)]
 
@@ -105,7 +102,7 @@ def trace_stretches(path: Path, rounds: int) -> list[Stretch]:
 
 
 def cut(events: Sequence[Event], count: int, time_of: Callable[[Event], int]) -> list[Sequence[Event]]:
-    """Cut events at equal distances of time into at most `count` parts, none of them empty."""
+    """Cut events into at most `count` parts of equal duration, and drop empty parts."""
     if not events:
         return []
     times = [time_of(event) for event in events]

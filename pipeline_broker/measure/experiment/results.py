@@ -1,7 +1,7 @@
-"""What the clients measured, gathered run by run: cells, and the ratios of their sides.
+"""The figures that the clients measured, collected run by run, and the ratios of the sides.
 
-Rules of this file: figures of untraced runs only (order violations of all runs); a ratio is over paired rounds, and of
-latencies only where both sides kept the pace: behind a side that does not, waits grow as long as the run lasts.
+A ratio is computed over paired rounds. Latencies have a ratio only if both sides kept the pace: the latency of a side
+that did not keeps growing during the run.
 """
 
 import array
@@ -24,20 +24,20 @@ from pipeline_broker.measure.load.statistics import (
 from pipeline_broker.traces.client_rows import ClientRow
 
 ANSWERED_SHARE_MIN = 0.98
-"""A side kept the pace if answers came at so much of it, as in the report."""
+"""A side kept the pace if answers arrived at this share of it or more, as in the report."""
 _NANOSECONDS = "q"
 _ABLATION_ORDER = (COMPARED_MODES[0], *AXIS_MODES, COMPARED_MODES[1])
 
 
 @attrs.frozen(slots=True)
 class RunTotals:
-    """What is kept of one untraced run.
+    """The totals of one untraced run.
 
     Attributes:
-        requests, seconds: that were answered, and the time that they took.
-        due, due_s: of an open loop, what was to be sent, and in which time.
-        answered_share: of it, the pace of answers over that of requests.
-        percentiles_ns: of this run's latencies by quantile; None: too few samples.
+        requests, seconds: answered requests, and the time that they took.
+        due, due_s: requests that an open loop had to send, and the time in which; 0 in a closed loop.
+        answered_share: pace of answers as a share of the pace of requests.
+        percentiles_ns: latencies by quantile; None with too few samples.
     """
 
     round: int
@@ -50,17 +50,17 @@ class RunTotals:
 
     @property
     def requests_per_s(self) -> float:
-        """Its rate; 0 where nothing was answered."""
         return self.requests / self.seconds if self.seconds else 0.0
 
 
 @attrs.define
 class CellTotals:
-    """All runs of one cell on one side.
+    """The totals of all runs of one cell on one side.
 
     Attributes:
-        paired: of the rounds that are paired with those of the other sides.
-        others: of runs that are paired with something else.
+        paired: runs of rounds that are paired with those of the other sides.
+        others: other runs, such as those of the ablation.
+        latencies_ns: latencies of all these runs.
     """
 
     paired: list[RunTotals] = attrs.field(factory=list)
@@ -69,25 +69,24 @@ class CellTotals:
 
     @property
     def requests_per_s(self) -> float:
-        """Answered requests over the sum of the runs' times."""
         return _per_s([*self.paired, *self.others])
 
     @property
     def due_per_s(self) -> float:
-        """Of an open loop, what was to be sent; else 0."""
+        """Requests per second that an open loop had to send; 0 in a closed loop."""
         seconds = sum(run.due_s for run in self.paired)
         return sum(run.due for run in self.paired) / seconds if seconds else 0.0
 
     @property
     def kept_pace(self) -> bool:
-        """Whether what was due was answered as fast as it came; of a closed loop always."""
+        """Return whether answers arrived at the pace of the requests; always True in a closed loop."""
         runs = [run for run in self.paired if run.due]
         if not runs:
             return True
         return statistics.fmean(run.answered_share for run in runs) >= ANSWERED_SHARE_MIN
 
     def take(self, found: RunFigures, run: Run, *, is_paired: bool) -> None:
-        """Take in the figures of one run; of a traced one nothing counts here."""
+        """Add the figures of one run, unless it is traced."""
         if not run.traced:
             runs = self.paired if is_paired else self.others
             quantiles = {
@@ -108,7 +107,6 @@ class CellTotals:
             self.latencies_ns.extend(found.latencies_ns)
 
     def percentile_ms(self, quantile: float) -> float | None:
-        """A quantile of all latencies; None when there are too few."""
         return percentile_ms(sorted(self.latencies_ns), quantile)
 
 
@@ -120,11 +118,14 @@ def _per_s(runs: Iterable[RunTotals]) -> float:
 
 @attrs.define
 class Results:
-    """The figures of an experiment, gathered run by run.
+    """The figures of an experiment, collected run by run.
 
     Attributes:
-        modes, others: of the two sides, and of brokers that are not ours.
-        order_violations: answers out of order, over all runs.
+        modes: modes of side A and side B.
+        others: brokers of other projects.
+        cells: totals by cell, mode and number of the side.
+        ablated: totals of the ablation by cell and mode.
+        order_violations: answers out of order, in all runs including traced ones.
     """
 
     modes: tuple[str, str]
@@ -134,27 +135,29 @@ class Results:
     order_violations: int = 0
 
     def expect(self, cells: Iterable[Cell]) -> None:
-        """Tell cells in this order, in whichever they are run."""
+        """Set the order in which cells are listed, independent of the order of their runs."""
         for cell in cells:
             for number, mode in enumerate(self.modes):
                 self.cells.setdefault((cell, mode, number), CellTotals())
 
     def add(self, run: Run, rows: Sequence[ClientRow]) -> None:
-        """Take in the rows of one run."""
         found = figures(rows)
         self.order_violations += found.order_violations
         is_ablation = run.experiment == ABLATION_EXPERIMENT
         if is_ablation:
             self.ablated.setdefault((run.cell, run.side.mode), CellTotals()).take(found, run, is_paired=True)
+        # Classic and pipelined runs of the ablation also count for the cell's figures. They are not paired, because
+        # their rounds
+        # are others than those of the grid.
         if not is_ablation or run.side.mode in self.modes:
             key = (run.cell, run.side.mode, run.side.number)
             self.cells.setdefault(key, CellTotals()).take(found, run, is_paired=not is_ablation)
 
     def offered_per_s(self, cell: Cell) -> float | None:
-        """What an open loop offers under a load; None in a closed loop, and of the replay.
+        """Return the requests per second of an open loop; None for a closed loop and for the replay.
 
         Raises:
-            ExperimentError: it is a share of what was not measured.
+            ExperimentError: the rate is a share of a capacity that was not measured.
         """
         offer = cell.offer
         if offer is None:
@@ -164,7 +167,12 @@ class Results:
         return round(offer.share * self.capacity(cell, offer.of), 1)
 
     def capacity(self, cell: Cell, mode: str) -> float:
-        """The median rate of a mode in the closed loop of this load, over the rounds of the comparison."""
+        """Return the capacity of a mode: the median rate of its closed loop under this load, over paired runs.
+
+        Raises:
+            ExperimentError: no such run was measured.
+        """
+        # The median ignores a single disturbed run, which would set a wrong pace for all open loops.
         closed = attrs.evolve(cell, offer=None)
         rates = [
             run.requests_per_s
@@ -173,15 +181,18 @@ class Results:
             for run in totals.paired
         ]
         if not rates:
-            raise ExperimentError(f"nothing is known of what {mode} can do with {cell.connections} x {cell.in_flight}")
+            raise ExperimentError(
+                f"the rate is a share of {mode}'s capacity with {cell.connections} x {cell.in_flight}, which was not "
+                "measured: add the closed loop of this load"
+            )
         return statistics.median(rates)
 
     def compared(self) -> list[Cell]:
-        """The cells that both sides have, in order of their first run."""
+        """Return the cells of both sides, in the order of their first run."""
         return self._with((self.modes[0], 0), (self.modes[1], 1))
 
     def selves(self) -> list[Cell]:
-        """The cells under which side B was compared with itself."""
+        """Return the cells under which side B was compared with itself."""
         found = self._with((self.modes[1], 0), (self.modes[1], 1))
         return [cell for cell in found if cell.is_self]
 
@@ -190,26 +201,26 @@ class Results:
         return [cell for cell in cells if all((cell, mode, number) in self.cells for mode, number in sides)]
 
     def side(self, cell: Cell, number: int) -> CellTotals:
-        """One side of a compared cell."""
         return self.cells[cell, self.modes[1] if cell.is_self else self.modes[number], number]
 
     def other(self, cell: Cell, mode: str) -> CellTotals | None:
-        """What a broker that is not ours has reached under a load."""
+        """Return the totals of a broker of another project; None if it was not driven with this cell."""
         return self.cells.get((cell, mode, len(self.modes) + self.others.index(mode)))
 
     def speedup(self, cell: Cell) -> Speedup | None:
-        """B over A; None for an open loop, whose rate is given."""
+        """Return the rate of B over that of A; None for an open loop, which has a given rate."""
         return _faster(self.side(cell, 0), self.side(cell, 1), cell)
 
     def over_other(self, cell: Cell, mode: str) -> Speedup | None:
-        """B over a broker that is not ours; None where that was not driven."""
+        """Return the rate of B over that of a broker of another project; None if that was not driven."""
         other = self.other(cell, mode)
         return None if other is None else _faster(other, self.side(cell, 1), cell)
 
     def wait(self, cell: Cell, quantile: float) -> Speedup | None:
-        """A quantile of the latency of B over that of A, over paired rounds.
+        """Return a quantile of the latency of B over that of A, over paired rounds.
 
-        None where a side did not keep the pace, or a round has too few samples.
+        Returns:
+            None if a side did not keep the pace, or a round has too few samples.
         """
         base, compared = self.side(cell, 0), self.side(cell, 1)
         if not (base.kept_pace and compared.kept_pace):
@@ -217,9 +228,9 @@ class Results:
         return _paired(base, compared, lambda run: run.percentiles_ns[quantile] or 0.0)
 
     def ablation(self) -> list[tuple[Cell, str, CellTotals, Speedup | None]]:
-        """The cells of the ablation by load, each with its ratio over classic.
+        """Return the totals of the ablation, load by load, each with its ratio over classic.
 
-        Classic is that of the ablation's own rounds, or else that of the comparison.
+        Classic runs of the ablation's own rounds are preferred to those of the comparison.
         """
         classic = COMPARED_MODES[0]
         found = []
@@ -239,7 +250,10 @@ def _faster(base: CellTotals, compared: CellTotals, cell: Cell) -> Speedup | Non
 
 
 def _paired(base: CellTotals, compared: CellTotals, value: Callable[[RunTotals], float]) -> Speedup | None:
-    """The second over the first, over the rounds in which both have a value: the geometric mean of a side's runs."""
+    """Return the second over the first, over the rounds in which both have values.
+
+    The value of a side in a round is the geometric mean of its runs.
+    """
     values: list[dict[int, float]] = []
     for totals in (base, compared):
         by_round: dict[int, list[float]] = {}

@@ -1,13 +1,13 @@
-"""Rounds, each an experiment of its own: new brokers, every load on every side, in drawn order.
+"""Rounds of an experiment: new brokers, and each load on each side, in random order.
 
-Rules of this file: no I/O; the order is drawn from a seed and from nothing else, so that the same seed gives the same
-plan. Loads whose brokers are started alike share them within a round and never beyond it, because two processes of the
-same kind differ as long as they live. In which order loads come is drawn anew for each round, so that what drifts or
-disturbs for a while hits loads at random. The sides of a load are driven back to back; which goes first is drawn for
-the first round and alternates from then on. Within a round they take several turns, forwards and backwards: disk and
-machine change their speed within seconds, which long runs meet as much as short ones. A traced run has a broker of its
-own, whose files hold this run only; so has a command of the user, whose requests are found in them. A mode beside
-itself has two that nothing else is driven on: what one was sent before it still archives, for a tenth of its rate.
+The order depends on the seed only, so the same seed gives the same plan. Its rules:
+
+* Loads with equal broker settings share brokers within a round, but never beyond it: two processes of the same kind
+  differ for as long as they live.
+* Each round draws its own order of loads, so that drift and disturbances hit loads at random.
+* The sides of a load are driven back to back. The first one is drawn for round 1 and alternates after that.
+* Within a round, sides take several turns, forwards and backwards. The speed of disk and machine changes within
+  seconds, so longer runs would not average it out.
 """
 
 import itertools
@@ -21,10 +21,10 @@ from pipeline_broker.measure.experiment.runs import COMMAND, Cell, Group, Run, S
 
 @attrs.frozen(slots=True)
 class Part:
-    """A load of an experiment: driven on `sides`, back to back, in the first `rounds` rounds.
+    """A load of an experiment, driven on `sides` back to back in the first `rounds` rounds.
 
     Attributes:
-        turns: of each side in a round.
+        turns: turns of each side in a round.
     """
 
     experiment: str
@@ -36,11 +36,11 @@ class Part:
 
 
 Phase = Sequence[Part]
-"""Parts whose rounds are the same; a phase begins when the rounds of the one before it have ended."""
+"""Parts that share rounds. A phase begins after the last round of the previous one."""
 
 
 def plan_rounds(phases: Iterable[Phase], seed: int) -> list[Group]:
-    """Everything that is to be run, in order, numbered from 1."""
+    """Return all runs in order, numbered from 1."""
     order = random.Random(seed)  # noqa: S311 - the order of runs
     numbers = itertools.count(1)
     groups: list[Group] = []
@@ -63,17 +63,23 @@ def plan_rounds(phases: Iterable[Phase], seed: int) -> list[Group]:
 
 
 def _started_alike(parts: Iterable[Part]) -> list[list[Part]]:
-    """The parts in blocks: those of a block can be driven on the same processes."""
+    """Return the parts in blocks; the parts of a block can share broker processes."""
     blocks: dict[object, list[Part]] = {}
     for part in parts:
         alike = (part.cell.commit_delay_ms, part.cell.broker, part.cell.is_self)
+        # A mode compared with itself shares its brokers with no other load (`is_self`). A broker still archives records
+        # of an earlier load, which costs a tenth of its rate.
+        # A trace file must contain one run only, and the requests of a user's command are found in one.
         is_alone = part.traced or part.cell.client == COMMAND
         blocks.setdefault(part if is_alone else alike, []).append(part)
     return list(blocks.values())
 
 
 def _sides(sides: Sequence[Side], round_number: int, *, is_reversed: bool) -> list[Side]:
-    """In turn forwards and backwards; of more than two each begins in turn, so that none always follows another."""
+    """Return the sides of a round, reversed in every other round.
+
+    With more than two, each is first in turn, so that none always follows the same other one.
+    """
     first = (round_number - 1) // 2 % max(1, len(sides) - 1)
     order = [*sides[first:], *sides[:first]]
     if is_reversed is bool(round_number % 2):
@@ -82,13 +88,13 @@ def _sides(sides: Sequence[Side], round_number: int, *, is_reversed: bool) -> li
 
 
 def pairs(group: Group) -> Iterator[tuple[Run, ...]]:
-    """The runs that are compared with each other: of one part, in one round."""
+    """Yield the runs that are compared with each other: those of one part in one round."""
     for _, runs in itertools.groupby(group.runs, key=lambda run: (run.experiment, run.cell)):
         yield tuple(runs)
 
 
 def remaining(groups: Iterable[Group], is_done: Callable[[Run], bool]) -> list[Group]:
-    """The groups without the pairs that are done; a pair of which one half is missing is run again as a whole."""
+    """Return the groups without complete pairs. A pair with an incomplete run is repeated as a whole."""
     left = []
     for group in groups:
         runs = tuple(run for pair in pairs(group) if not all(map(is_done, pair)) for run in pair)

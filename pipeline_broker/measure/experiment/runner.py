@@ -1,8 +1,4 @@
-"""Carries out the groups of a plan.
-
-Rules of this file: one broker is driven at a time; whatever happens, their data is removed. A run is described only
-when its rows are written.
-"""
+"""Executes the groups of a plan, one run at a time."""
 
 import contextlib
 import shutil
@@ -17,7 +13,7 @@ import attrs
 from pipeline_broker.measure.experiment.budget import Costs, TimeLeft
 from pipeline_broker.measure.experiment.compared_store import ComparedStore
 from pipeline_broker.measure.experiment.drive import Driver, driver
-from pipeline_broker.measure.experiment.fleet import BrokerStarts, Fleet, HowBrokersStart, NumberedBroker, is_ours
+from pipeline_broker.measure.experiment.fleet import BrokerDefaults, BrokerStarts, Fleet, NumberedBroker, is_ours
 from pipeline_broker.measure.experiment.machine import Surroundings, describe_machine, describe_software
 from pipeline_broker.measure.experiment.progress import ExperimentProgress, experiment_progress
 from pipeline_broker.measure.experiment.raw import Circumstances, RawFolder, Surrounded
@@ -30,26 +26,26 @@ from pipeline_broker.measure.experiment.words import load_of
 
 @attrs.frozen(slots=True)
 class Setting:
-    """Where and how the groups are run.
+    """The settings of an experiment.
 
     Attributes:
-        out: the folder of the results.
-        raw: their rows.
-        costs: what runs take; also how long they are.
-        warmup_s: of each run.
-        how: brokers are started.
-        seed: of the order of the runs, and of the moments of open loops.
-        stretches: of recorded events, one for each round.
-        command: makes the same runs again; empty where no command began them.
+        out: folder of the results.
+        raw: folder of the rows.
+        costs: durations of runs.
+        warmup_s: warm-up of each run.
+        how: common settings of the brokers.
+        seed: seed of the order of the runs, and of the intended times of open loops.
+        stretches: recorded events, one stretch for each round.
+        command: command line that repeats the experiment; empty if no command started it.
         budget_s: see `Request`.
-        client: the command of a client of the user.
+        client: command line of a user's client.
     """
 
     out: Path
     raw: RawFolder
     costs: Costs
     warmup_s: float
-    how: HowBrokersStart
+    how: BrokerDefaults
     seed: int
     stretches: Sequence[Stretch] = ()
     command: str = ""
@@ -58,7 +54,7 @@ class Setting:
 
 
 def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> None:
-    """Run everything in order and gather its figures.
+    """Execute all groups in order and collect their figures.
 
     Raises:
         ExperimentError: a broker failed or refused.
@@ -91,8 +87,6 @@ def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> N
 
 @attrs.frozen
 class Experiment:
-    """The parts that every run needs."""
-
     raw: RawFolder
     costs: Costs
     circumstances: Circumstances
@@ -102,10 +96,10 @@ class Experiment:
     progress: ExperimentProgress
 
     def run_group(self, group: Group) -> None:
-        """All runs of a group, on brokers that they share."""
+        """Start or replace brokers, and execute all runs of a group on them."""
         self.progress.show("starting brokers")
         brokers, fresh = self.fleet.start(group)
-        if not group.traced:  # the files of a traced broker are to hold its run only
+        if not group.traced:  # the files of a traced broker must contain its run only
             for side in fresh:
                 self.driver.warm_up(brokers[side].broker, is_ours=is_ours(side))
                 self.driver.prepare_topics(group.runs, brokers[side].broker)
@@ -122,6 +116,7 @@ class Experiment:
         with Surroundings() as surroundings:
             rows, measured = self.driver.run(run, numbered.broker, self.raw.run(run.number), offered_per_s)
         own = Surrounded(numbered.process, offered_per_s, surroundings.describe())
+        # `run.json` marks the run as complete, so it is written after the rows.
         self.raw.write_run(run, measured, own, self.circumstances)
         self.results.add(run, rows)
         self.progress.advance(self.costs.of_run(run))
@@ -135,7 +130,7 @@ def _title(run: Run) -> str:
 
 @contextlib.contextmanager
 def _scratch(out: Path) -> Iterator[Path]:
-    """A folder for the brokers' data, on the disk of the results and not in a memory file system."""
+    # On the disk of the results: /tmp may be a memory file system, on which a sync costs nothing.
     path = Path(tempfile.mkdtemp(prefix=".brokers-", dir=out))
     try:
         yield path
@@ -145,7 +140,6 @@ def _scratch(out: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _cleared(store: ComparedStore | None) -> Iterator[None]:
-    """Leave nothing in the brokers' store."""
     try:
         yield
     finally:
@@ -155,10 +149,8 @@ def _cleared(store: ComparedStore | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM end the experiment as Ctrl-C does, so that its brokers are stopped; Trio knows that one.
-
-    A shell starts background jobs with Ctrl-C ignored: that would ignore SIGTERM too.
-    """
+    """Turn SIGTERM into Ctrl-C, which Trio handles, so that brokers are stopped."""
+    # A shell starts background jobs with SIGINT ignored, which would ignore the raised SIGINT too.
     interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
     terminate = signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
     try:

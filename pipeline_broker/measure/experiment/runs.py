@@ -1,7 +1,4 @@
-"""What is run: a load on a side, in a round.
-
-Rules of this file: data only. A cell is a load that all sides are driven with, a group the runs that share brokers.
-"""
+"""The terms of an experiment: loads (cells), compared brokers (sides), runs, and groups of runs that share brokers."""
 
 import attrs
 
@@ -17,15 +14,15 @@ from pipeline_broker.measure.experiment.factors import (
 RAW = "raw"
 REPLAY = "replay"
 READER = "raw-reads"
-"""The native client, which reads a topic from its start to its end, again and again."""
+"""The native client, reading a topic from start to end, repeatedly."""
 PAIRS = "publish-to-consume"
-"""Pairs of a producer and a consumer of confluent-kafka, timed from one to the other."""
+"""Pairs of a producer and a consumer of confluent-kafka, timed from publish to consume."""
 COMMAND = "command"
-"""A client of the user, a command."""
+"""A command of the user."""
 BOOTSTRAP = "{bootstrap}"
-"""The place of the broker's address in it."""
+"""Placeholder for the broker's address in a command."""
 CONFLUENT = "confluent-kafka linger={}"
-CONFLUENT_IN_FLIGHT = 5  # of an idempotent librdkafka producer at its defaults
+CONFLUENT_IN_FLIGHT = 5  # default of an idempotent librdkafka producer
 
 GRID_EXPERIMENT = "grid"
 SWEEP_EXPERIMENT = "sweep"
@@ -41,11 +38,11 @@ SELF_EXPERIMENT = "self"
 
 @attrs.frozen(slots=True)
 class Cell:
-    """A load; each side is driven with it.
+    """A load that each side is driven with.
 
     Attributes:
-        offer: what an open loop of the raw client sends; None: a closed loop.
-        is_self: whether both sides are the same mode, which shows what the machine alone makes of equals.
+        offer: rate of an open loop of the native client; None for a closed loop.
+        is_self: whether both sides have the same mode, which shows the variation that the machine alone causes.
     """
 
     client: str
@@ -60,24 +57,23 @@ class Cell:
 
     @property
     def variant(self) -> str:
-        """What else sets it apart from other cells; empty in an ordinary closed loop."""
+        """Further differences to other cells; empty in an ordinary closed loop."""
         words = variant(self.broker, self.requests, self.offer)
         return f"{SELF_EXPERIMENT} {words}".strip() if self.is_self else words
 
     @property
     def uses_confluent(self) -> bool:
-        """Return whether confluent-kafka drives the broker."""
         return self.client not in (RAW, REPLAY, READER, COMMAND)
 
     @property
     def is_open(self) -> bool:
-        """Whether requests have moments of their own, whatever is answered."""
+        """Return whether requests have intended times that do not depend on answers."""
         return self.offer is not None or self.client == REPLAY
 
 
 @attrs.frozen(slots=True)
 class Side:
-    """One of the brokers compared: its mode, and its place in the pair."""
+    """One of the compared brokers: its mode, and its position in the pair."""
 
     mode: str
     number: int
@@ -85,8 +81,6 @@ class Side:
 
 @attrs.frozen(slots=True)
 class Run:
-    """One run of a cell on one side."""
-
     number: int
     round: int
     traced: bool
@@ -97,36 +91,32 @@ class Run:
 
 @attrs.frozen(slots=True)
 class Group:
-    """Runs of one round that share brokers, one a side; a traced run shares its broker with no other."""
+    """Runs of one round that share brokers, one for each side. A traced run shares its broker with no other run."""
 
     runs: tuple[Run, ...]
 
     @property
     def sides(self) -> tuple[Side, ...]:
-        """The brokers that it needs."""
         return tuple(dict.fromkeys(run.side for run in self.runs))
 
     @property
     def round(self) -> int:
-        """Return the round of its runs."""
         return self.runs[0].round
 
     @property
     def is_open(self) -> bool:
-        """Return whether it comes after the closed loops, which tell what its shares are of."""
+        """Return whether all runs are offers of the ladder, which need the capacities of the closed loops first."""
         return all(run.experiment == LADDER_EXPERIMENT for run in self.runs)
 
     @property
     def traced(self) -> bool:
-        """Whether its runs are traced: all are, or none."""
+        """Return whether its runs are traced: all are, or none."""
         return self.runs[0].traced
 
     @property
     def commit_delay_ms(self) -> float:
-        """Of its brokers."""
         return self.runs[0].cell.commit_delay_ms
 
     @property
     def broker(self) -> BrokerFactors:
-        """How its brokers are started beside their mode."""
         return self.runs[0].cell.broker

@@ -1,8 +1,8 @@
-"""The end of `compare --rounds auto`: after the round that made intervals narrow enough, or used up the time.
+"""The stopping rule of `compare --rounds auto`: stop once intervals are narrow, or when the time is used up.
 
-Intervals are those of the rates in a closed loop, because an open loop has the same rounds, later. A rule that looks
-at intervals after each round finds narrow ones a little too often. So it looks at the width of half of all intervals,
-and never at the side of 1 on which one lies.
+The rule considers intervals of rates in closed loops. Open loops have the same rounds, later. A rule that checks
+intervals after each round finds narrow ones a little too often. It therefore uses the median width, and never
+the position of an interval relative to 1.
 """
 
 import math
@@ -17,20 +17,20 @@ from pipeline_broker.measure.experiment.runs import Group
 
 AUTO_ROUNDS_MIN = 3
 WIDTH_MAX = 1.3
-"""Upper end over lower end of half of all intervals."""
+"""Maximum width, upper over lower end, of the median interval."""
 SELF_WIDTH_MAX = 1.2
-"""The same of a mode beside itself: it lies within 0.9 and 1.1."""
+"""Maximum width for a mode compared with itself: its interval then lies between about 0.9 and 1.1."""
 
 
 @attrs.frozen
 class Stopping:
-    """The rule of one experiment.
+    """The stopping rule of one experiment.
 
     Attributes:
-        groups: all that may be run.
-        costs: of them.
-        results: of the runs that have ended.
-        budget_s: for the runs.
+        groups: all groups that may be run.
+        costs: their durations.
+        results: results so far.
+        budget_s: time limit of all runs.
     """
 
     groups: Sequence[Group]
@@ -39,7 +39,7 @@ class Stopping:
     budget_s: float
 
     def is_enough(self, round_number: int, elapsed_s: float) -> bool:
-        """Return whether an experiment ends with this round of its closed loops, after `elapsed_s`."""
+        """Return whether an experiment stops after this round of closed loops, `elapsed_s` after its start."""
         if round_number < AUTO_ROUNDS_MIN:
             return False
         return self._is_narrow() or elapsed_s + self._one_more_s(round_number, elapsed_s) > self.budget_s
@@ -51,10 +51,10 @@ class Stopping:
         return statistics.median(widths or [math.inf]) <= WIDTH_MAX and max(own, default=1.0) <= SELF_WIDTH_MAX
 
     def _one_more_s(self, round_number: int, elapsed_s: float) -> float:
-        """Return the seconds of one more round and of the open loops after it, at the pace so far."""
         closed, opened = ([group for group in self.groups if group.is_open is is_open] for is_open in (False, True))
         done_s = self.costs.of([group for group in closed if group.round <= round_number])
         next_s = self.costs.of([group for group in closed if group.round == round_number + 1])
+        # Each closed round implies a round of the open loops, which run at the end and must fit into the budget too.
         open_s = self.costs.of([group for group in opened if group.round <= round_number + 1])
         return (next_s + open_s) * elapsed_s / done_s
 
@@ -64,11 +64,11 @@ def _width(low: float | None, high: float | None) -> float:
 
 
 def due(groups: Sequence[Group], is_enough: Callable[[int], bool]) -> Iterator[Group]:
-    """Yield groups in order, and after a round that is enough none of a later round.
+    """Yield groups in order, and skip later rounds once `is_enough` has returned True.
 
     Args:
-        groups: of closed loops by round, then those of open loops by round.
-        is_enough: asked once after each round of closed loops.
+        groups: closed loops by round, then open loops by round.
+        is_enough: called once after each round of closed loops.
     """
     rounds, limit = 0, math.inf
     for group in groups:

@@ -1,4 +1,4 @@
-"""Reads what is to be swept: a TOML file with factors and their levels.
+"""The parser of sweeps: TOML files with factors and their levels.
 
     rounds = 5                        # optional, as seconds, warmup, seed and traced
     [factors]
@@ -8,8 +8,7 @@
     commit_delay = ["0", "2ms"]
     "pipeline.queues" = [0, 8]        # any property of the broker that it acts on
 
-Rules of this file: no I/O but reading the file; whatever is wrong is one line that names the file and the place. A
-factor is a name of the table below or a property of the broker; the level `default` of a property leaves it unset.
+A factor is a name in `FACTORS`, or a property of the broker. The level `default` of a property leaves it unset.
 """
 
 import difflib
@@ -35,26 +34,25 @@ RUN_S_MIN, RUN_S_MAX = 0.05, 600.0
 SIDES = 2
 DEFAULT = "default"
 CLOSED = "closed"
-"""The level of `rate` that offers nothing: the next request is sent when an answer has come."""
+"""The level of `rate` for a closed loop: each answer triggers the next request."""
 SHARE = re.compile(rf"(?P<percent>\d{{1,4}}(\.\d+)?)% of (?P<mode>{'|'.join(COMPARED_MODES)})")
-"""The level of `rate` that is a share of what a mode has reached in the closed loop."""
+"""The level of `rate` for a share of a mode's capacity, its rate in the closed loop."""
 RATE_MAX = 10_000_000
-READ_SHARE_MAX = 0.9
-"""Reads find what the other requests of the load have written."""
+READ_SHARE_MAX = 0.9  # reads need the records that the other requests of the load write
 Level = str | int | float | bool
 Levels = tuple[Level, ...]
 
 
 @attrs.frozen(slots=True)
 class Sweep:
-    """What is swept.
+    """The factors and settings of a sweep.
 
     Attributes:
-        factors: the levels of each; those of `mode` are side A and side B.
-        rounds: untraced ones.
-        seconds, warmup: of each run, the second within the first.
-        seed: of the order; None: drawn.
-        traced: in how many of the rounds each load is run once more, traced, which shows the inside of the broker.
+        factors: levels by name; the two levels of `mode` are side A and side B.
+        rounds: untraced rounds.
+        seconds, warmup: duration of each run, and the warm-up as a part of it.
+        seed: seed of the order; None draws one.
+        traced: rounds in which each load is also run with a trace, which shows the stages inside the broker.
     """
 
     factors: Mapping[str, Levels]
@@ -66,20 +64,18 @@ class Sweep:
 
     @property
     def modes(self) -> tuple[str, str]:
-        """Side A and side B."""
         first, second = self.factors["mode"]
         return str(first), str(second)
 
     @property
     def cells(self) -> int:
-        """How many loads there are, for both sides."""
         count = 1
         for name, levels in self.factors.items():
             count *= 1 if name == "mode" else len(levels)
         return count
 
     def as_json(self) -> dict[str, Any]:
-        """What two sweeps must have in common so that one goes on where the other was interrupted."""
+        """Return the plan that a resumed sweep must share with the interrupted one: everything except the seed."""
         found = attrs.asdict(self)
         del found["seed"]
         return {**found, "factors": {name: list(levels) for name, levels in self.factors.items()}}
@@ -126,7 +122,7 @@ def _share(level: object) -> Level:
 
 def _boolean(level: object) -> Level:
     if not isinstance(level, bool):
-        raise ValueError("not true or false")  # noqa: TRY004 - every wrong level is one kind of error
+        raise ValueError("not true or false")  # noqa: TRY004 - all invalid levels raise the same exception
     return level
 
 
@@ -146,7 +142,7 @@ FACTORS: Mapping[str, Callable[[object], Level]] = {
     "read_share": _share,
     "rate": _rate,
 }
-"""What can be varied beside the broker's properties, and how a level is read."""
+"""The factors besides the broker's properties, each with the parser of its levels."""
 _OPTIONS: Mapping[str, Callable[[object], Level]] = {
     "rounds": _whole(1, ROUNDS_MAX),
     "seed": _whole(0, 1 << 53),
@@ -156,10 +152,10 @@ _TIMES = ("seconds", "warmup")
 
 
 def read_sweep(path: Path) -> Sweep:
-    """The sweep that a file describes.
+    """Read a sweep from a file.
 
     Raises:
-        ExperimentError: the file cannot be read, or something in it is wrong; in one line.
+        ExperimentError: the file cannot be read, or contains an invalid setting, which the one-line message names.
     """
     try:
         return parse_sweep(tomllib.loads(read_bounded(path, FILE_BYTES_MAX)[0].decode()))
@@ -172,20 +168,24 @@ def read_sweep(path: Path) -> Sweep:
 
 
 def parse_sweep(tables: Mapping[str, Any]) -> Sweep:
-    """The same from what TOML held; raises ValueError with one line."""
+    """Return the sweep of parsed TOML.
+
+    Raises:
+        ValueError: a setting is invalid; the one-line message names it.
+    """
     given = dict(tables)
     named = given.pop("factors", None)
     if not isinstance(named, dict) or not named:
-        raise ValueError("[factors] is missing: name what varies, such as in_flight = [1, 64]")
+        raise ValueError("[factors] is missing: add it, with factors such as in_flight = [1, 64]")
     options = {name: _option(name, value) for name, value in given.items()}
     factors: dict[str, Levels] = {"mode": COMPARED_MODES}
     factors |= {name: _levels(name, levels) for name, levels in _flat(named)}
-    sweep = Sweep(factors, **options)  # type: ignore[arg-type]  # each was read by the rule of its name
+    sweep = Sweep(factors, **options)  # type: ignore[arg-type]  # `_option` checked each type by its name
     if sweep.warmup >= sweep.seconds:
-        raise ValueError(f"warmup {sweep.warmup:g} takes all of seconds {sweep.seconds:g}")
+        raise ValueError(f"warmup {sweep.warmup:g} must be less than seconds {sweep.seconds:g}")
     _check_shares(sweep)
     if any(sweep.factors.get("transaction", ())) and any(sweep.factors.get("read_share", ())):
-        raise ValueError("factor read_share: a transaction only writes: leave one of the two out")
+        raise ValueError("factor read_share: a transaction only writes: leave out read_share or transaction")
     runs = sweep.cells * 2 * (sweep.rounds + min(sweep.traced, sweep.rounds))
     if runs > RUNS_MAX:
         raise ValueError(f"{sweep.cells:,} loads in {sweep.rounds} rounds are {runs:,} runs: at most {RUNS_MAX:,}")
@@ -193,7 +193,6 @@ def parse_sweep(tables: Mapping[str, Any]) -> Sweep:
 
 
 def _check_shares(sweep: Sweep) -> None:
-    """Refuse a share of what is not measured."""
     rates = sweep.factors.get("rate", ())
     for level in rates:
         found = SHARE.fullmatch(str(level))
@@ -201,14 +200,14 @@ def _check_shares(sweep: Sweep) -> None:
             continue
         if CLOSED not in rates:
             raise ValueError(
-                f'factor rate: "{level}" is a share of the rate in a closed loop: add the level "{CLOSED}"'
+                f'factor rate: "{level}" is a share of the capacity in a closed loop: add the level "{CLOSED}"'
             )
         if found["mode"] not in sweep.modes:
-            raise ValueError(f'factor rate: "{level}" is a share of a mode that is not run')
+            raise ValueError(f'factor rate: "{level}" is a share of a mode that the factor mode does not name: add it')
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, object]]:
-    """Names with dots that TOML made tables of are one name again."""
+    # TOML turns an unquoted name with dots into nested tables.
     found: list[tuple[str, object]] = []
     for name, value in table.items():
         found += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(f"{prefix}{name}", value)]
@@ -220,7 +219,7 @@ def _option(name: str, value: object) -> Level:
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= RUN_S_MAX:
             raise ValueError(f"{name} {value!r} is not a number of seconds up to {RUN_S_MAX:g}")
         if name == "seconds" and value < RUN_S_MIN:
-            raise ValueError(f"seconds {value!r} is too short a run: at least {RUN_S_MIN:g}")
+            raise ValueError(f"seconds {value!r} is too short: use {RUN_S_MIN:g} or more")
         return float(value)
     read = _OPTIONS.get(name)
     if read is None:
@@ -231,7 +230,7 @@ def _option(name: str, value: object) -> Level:
 def _levels(name: str, value: object) -> Levels:
     given: Sequence[object] = value if isinstance(value, list) else [value]
     if not given:
-        raise ValueError(f"factor {name} has no levels")
+        raise ValueError(f"factor {name} has no levels: give at least one")
     read = FACTORS.get(name)
     if read is None:
         levels = [_property_level(name, level) for level in given]
@@ -243,7 +242,7 @@ def _levels(name: str, value: object) -> Levels:
                 f'factor mode: name side A and side B, such as ["{COMPARED_MODES[0]}", "{COMPARED_MODES[1]}"]'
             )
     elif len(set(levels)) != len(levels):
-        raise ValueError(f"factor {name} has a level twice")
+        raise ValueError(f"factor {name} lists a level twice: remove one of the two")
     return tuple(levels)
 
 
@@ -258,9 +257,9 @@ def _property_level(name: str, level: object) -> Level:
     if name not in broker_properties():
         raise ValueError(_unknown("factor", name, [*FACTORS], [*broker_properties()]))
     if not is_acted_on(name):
-        raise ValueError(f"factor {name}: the broker does not act on it, so all levels would be the same")
+        raise ValueError(f"factor {name}: the broker ignores this property, so all levels would be the same: remove it")
     if not isinstance(level, str | int | float):
-        raise ValueError(f"factor {name}: {level!r} is not a text, a number, or true or false")  # noqa: TRY004 - see _boolean
+        raise ValueError(f"factor {name}: {level!r} is not a string, a number, or a boolean")  # noqa: TRY004 - see _boolean
     text = property_text(level)
     if text == DEFAULT:
         return text
@@ -272,7 +271,7 @@ def _property_level(name: str, level: object) -> Level:
 
 
 def _unknown(kind: str, name: str, names: Sequence[str], properties: Sequence[str] = ()) -> str:
-    """The refusal of a name: the nearest one, and all that there are; broker properties are too many to list."""
+    # Broker properties are searched for the nearest name, but not listed: they are too many.
     near = difflib.get_close_matches(name, [*names, *properties], n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     more = ", or a property of the broker" if properties else ""

@@ -1,7 +1,6 @@
-"""The runs of a sweep.
+"""The runs of a sweep: in each round, each combination of levels once on both sides.
 
-Rules of this file: no I/O; a round has every load once on both sides, as `rounds` draws them. Loads that are offered a
-share of what a closed loop reaches come in rounds of their own, after those of the closed loops.
+Loads that are offered a share of a capacity have rounds of their own, after those of the closed loops.
 """
 
 import itertools
@@ -18,7 +17,6 @@ IN_FLIGHT_DEFAULT, CONNECTIONS_DEFAULT = 64, 1
 
 
 def sweep_cells(sweep: Sweep) -> list[Cell]:
-    """All combinations of the levels but those of `mode`, in the order of the file."""
     names = [name for name in sweep.factors if name != "mode"]
     return [
         _cell(dict(zip(names, levels, strict=True)))
@@ -51,7 +49,7 @@ def _offer(level: Level) -> Offer | None:
 
 
 def plan_sweep(sweep: Sweep, seed: int) -> list[Group]:
-    """Everything that is to be run, in order, numbered from 1."""
+    """Return all runs in order, numbered from 1."""
     sides = tuple(Side(mode, number) for number, mode in enumerate(sweep.modes))
     parts = [
         Part(SWEEP_EXPERIMENT, cell, sides, rounds, traced)

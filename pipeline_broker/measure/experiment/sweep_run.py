@@ -1,7 +1,7 @@
-"""Carries out a sweep, or the rest of one.
+"""Executes a sweep, or the rest of an interrupted one.
 
-Rules of this file: what a sweep consists of is written down before its first run; runs that are complete are never
-measured again, and a sweep that is not the one written down is refused, because its rows would be mixed with others.
+The plan is stored before the first run. Complete runs are not repeated. A folder with another plan is refused, because
+the rows of two experiments would be mixed.
 """
 
 import json
@@ -15,7 +15,7 @@ from pipeline_broker.client.errors import ClientError
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.budget import Costs, in_words
 from pipeline_broker.measure.experiment.compare import SWEEP_FILE, draw_seed, empty_output
-from pipeline_broker.measure.experiment.fleet import HowBrokersStart
+from pipeline_broker.measure.experiment.fleet import BrokerDefaults
 from pipeline_broker.measure.experiment.progress import say
 from pipeline_broker.measure.experiment.raw import RawFolder
 from pipeline_broker.measure.experiment.results import Results
@@ -33,18 +33,24 @@ SCHEMA = 1
 
 @attrs.frozen(slots=True)
 class SweepOptions:
-    """The folder of a sweep, the options of its brokers that the sweep does not set, and the command that begins it."""
+    """The options of a sweep besides its factors.
+
+    Attributes:
+        out: folder of its results.
+        how: common settings of the brokers.
+        command: the command line that started it.
+    """
 
     out: Path
-    how: HowBrokersStart = attrs.field(factory=HowBrokersStart)
+    how: BrokerDefaults = attrs.field(factory=BrokerDefaults)
     command: str = ""
 
 
 def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
-    """Run what is missing of a sweep, and print the table of all of it.
+    """Execute the missing runs of a sweep, and print the table of all runs.
 
     Raises:
-        ExperimentError: the folder holds another sweep, levels do not go together, or a broker failed.
+        ExperimentError: the folder contains another sweep, levels contradict each other, or a broker failed.
         ClientError: a broker could not be driven.
     """
     _check_levels(sweep)
@@ -59,7 +65,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
     results.expect(sweep_cells(sweep))
     for run in _runs(groups):
         if run.number in again:
-            raw.forget(run.number)
+            raw.delete_run(run.number)
         else:
             results.add(
                 run, [row for path in sorted(raw.run(run.number).glob("client*.ring")) for row in read_client(path)]
@@ -73,7 +79,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
         run_groups(setting, left, results)
     except KeyboardInterrupt:
         finished = sum(raw.is_done(run.number) for run in _runs(groups))
-        say(f"{finished} of {total} runs are done: the same command goes on")
+        say(f"{finished} of {total} runs are done: repeat the command to resume")
         raise
     print(report_text(results), flush=True)  # noqa: T201 - the command's output
     return results
@@ -84,7 +90,6 @@ def _runs(groups: list[Group]) -> Iterator[Run]:
 
 
 def _check_levels(sweep: Sweep) -> None:
-    """Refuse levels that no client can be driven with before anything is started."""
     for cell in sweep_cells(sweep):
         try:
             rate_per_s = None if cell.offer is None else 1.0
@@ -95,7 +100,6 @@ def _check_levels(sweep: Sweep) -> None:
 
 
 def _opened(sweep: Sweep, options: SweepOptions) -> tuple[RawFolder, int]:
-    """The rows that there are of this sweep, and its seed."""
     path = options.out / SWEEP_FILE
     how = options.how
     planned = {**sweep.as_json(), "flush": how.flush, "commits_in_flight": how.commits_in_flight}
@@ -106,12 +110,13 @@ def _opened(sweep: Sweep, options: SweepOptions) -> tuple[RawFolder, int]:
         seed = int(begun["seed"])
         _compare(begun["plan"], planned, options.out)
         if sweep.seed not in {None, seed}:
-            raise _another(options.out, f"seed was {seed} and is {sweep.seed}")
+            raise _other_plan(options.out, f"seed was {seed} and is {sweep.seed}")
         raw = RawFolder(options.out / "raw")
         raw.root.mkdir(exist_ok=True)
         return raw, seed
     seed = draw_seed() if sweep.seed is None else sweep.seed
     raw = empty_output(options.out)
+    # Renamed when complete, so that an interruption leaves a whole plan or none.
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps({"schema": SCHEMA, "seed": seed, "plan": planned}, indent=1) + "\n", encoding="utf-8")
     fresh.rename(path)
@@ -122,10 +127,12 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["schema"] != SCHEMA:
-            raise ExperimentError(f"{path}: schema {found['schema']}, this version reads {SCHEMA}")
+            raise ExperimentError(
+                f"{path} has schema {found['schema']}, this version reads {SCHEMA}: remove the file to start again"
+            )
         return {"seed": int(found["seed"]), "plan": dict(found["plan"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ExperimentError(f"{path} cannot be read ({error}): remove it to begin anew") from None
+        raise ExperimentError(f"{path} cannot be read ({error}): remove the file to start again") from None
 
 
 def _compare(begun: dict[str, Any], planned: dict[str, Any], out: Path) -> None:
@@ -133,12 +140,14 @@ def _compare(begun: dict[str, Any], planned: dict[str, Any], out: Path) -> None:
         before, now = (plan if part is None else plan.get(part, {}) for plan in (begun, planned))
         for name in {**before, **now}:
             if before.get(name) != now.get(name):
-                raise _another(out, f"{name} was {_told(before.get(name))} and is {_told(now.get(name))}")
+                raise _other_plan(out, f"{name} was {_text(before.get(name))} and is {_text(now.get(name))}")
 
 
-def _told(value: object) -> str:
-    return "not in it" if value is None else json.dumps(value)
+def _text(value: object) -> str:
+    return "missing" if value is None else json.dumps(value)
 
 
-def _another(out: Path, difference: str) -> ExperimentError:
-    return ExperimentError(f"{out} holds a sweep of another plan ({difference}): choose another --out, or remove it")
+def _other_plan(out: Path, difference: str) -> ExperimentError:
+    return ExperimentError(
+        f"{out} contains a sweep with another plan ({difference}): choose another --out, or delete the folder"
+    )

@@ -1,8 +1,4 @@
-"""What the client's figures say, as a table.
-
-Rules of this file: nothing is claimed, because what holds for many loads at once is decided by the analysis; open loops
-are told in `equal_load`.
-"""
+"""The tables that `compare` prints: closed loops and the ablation, with the legends of all tables."""
 
 from collections.abc import Iterator
 
@@ -12,22 +8,19 @@ from pipeline_broker.measure.experiment.runs import Cell
 from pipeline_broker.measure.experiment.words import aligned, figures_of, load_of, ratio_text
 
 _COLUMNS = ("client", "load", "delay", "side", "requests/s", "p50 ms", "p99 ms", "speed-up (95 % interval)")
-_NAMES = 4
-"""So many columns are names."""
+_NAMES = 4  # columns with names
 LEGEND = """\
 raw: the native load client, 4 x 64 means 4 connections with 64 requests in flight each; confluent-kafka: messages, not
-requests; self: a mode beside itself, whose true ratio is 1; -: too few samples for this percentile. A closed loop sends
-when an answer has come, so its latencies say how much is in flight"""
-"""What a reader of the table cannot guess."""
+requests; self: a mode compared with itself, whose true ratio is 1; -: too few samples for this percentile. A closed
+loop sends a request after each answer, so its latency depends on the number of requests in flight"""
 ABLATION_LEGEND = """\
-ablation, in brackets over classic in the same rounds: mute-off is 64 requests in flight, group-commit one commit for
-all that waits, own-queues a queue for each handler, both the first two; queues buy isolation, a queue that stands
-still delays its own connections only, and no processor time: on one event loop 1x is the most that they should show,
-and less where connections of one queue wait for each other's commits"""
+ablation: each axis alone, over classic in the same rounds; mute-off: 64 requests in flight; group-commit: one commit
+for all waiting requests; own-queues: a queue for each handler; both: the first two. Queues isolate connections, so a
+stalled queue delays only its own; they save no processor time. On one event loop own-queues can reach 1x at most, and
+less if connections of one queue wait for each other's commits"""
 
 
 def report_text(results: Results) -> str:
-    """The tables and what a reader of them cannot guess."""
     parts = [table(results), LEGEND, *([ABLATION_LEGEND] if results.ablated else [])]
     if equal_load := equal_load_table(results):
         parts += [equal_load, EQUAL_LOAD_LEGEND]
@@ -36,7 +29,7 @@ def report_text(results: Results) -> str:
 
 
 def table(results: Results) -> str:
-    """The closed loops: two lines a cell, one per side."""
+    """Return the table of the closed loops, with one line for each side of a cell."""
     lines: list[tuple[str, ...]] = [_COLUMNS]
     for cell in [*results.compared(), *results.selves()]:
         if not cell.is_open:

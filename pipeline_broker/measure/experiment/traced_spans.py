@@ -1,7 +1,7 @@
-"""The spans of an experiment: the first measured requests of each traced run, as broker and client saw them.
+"""The spans of an experiment: the first measured requests of each traced run, as seen by broker and client.
 
-Client and broker number connections on their own. A connection of the client belongs to that of the broker whose stamps
-lie within the client's, request by request: a request cannot arrive before it was sent.
+Broker and client number connections independently. Two connections belong together if, for every request, the broker's
+timestamps lie within the client's: a request cannot arrive before it was sent.
 """
 
 import itertools
@@ -18,11 +18,15 @@ from pipeline_broker.wire.registry import ApiKey
 from stages.timeline import NO_STAMP
 
 REQUESTS_OF_RUN_MAX = 200
-"""More would be a file that no viewer opens."""
+"""Limit of spans per run; viewers cannot open files with many more."""
 
 
 def spans_of_experiment(raw: Path) -> Iterator[TracedSpan]:
-    """Yield the first measured Produce requests of each traced run in a folder of raw files."""
+    """Yield the first measured Produce requests of each traced run.
+
+    Args:
+        raw: the raw folder of an experiment.
+    """
     for folder in sorted(raw.glob("run-*")):
         described = folder / "run.json"
         if described.exists():
@@ -47,7 +51,7 @@ def _spans_of_run(folder: Path, run: dict[str, Any]) -> Iterator[TracedSpan]:
 
 
 def _matched(requests: Sequence[TracedRequest], rows: Sequence[ClientRow]) -> dict[int, dict[int, ClientRow]]:
-    """Return for each connection of the broker the rows of the client's, by correlation id."""
+    """Return the client's rows by correlation id, for each connection of the broker."""
     of_client: dict[int, dict[int, ClientRow]] = {}
     for row in rows:
         if row.correlation_id is not None and row.answered_ns is not None:
@@ -60,6 +64,7 @@ def _matched(requests: Sequence[TracedRequest], rows: Sequence[ClientRow]) -> di
         for connection, sent in of_broker.items()
     }
     found: dict[int, dict[int, ClientRow]] = {}
+    # A connection with a single candidate takes it, which may leave another connection with a single candidate.
     while sure := {connection: names for connection, names in fitting.items() if len(names) == 1}:
         for connection, (name,) in sure.items():
             found[connection] = of_client[name]

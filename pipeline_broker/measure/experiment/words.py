@@ -1,7 +1,4 @@
-"""The words that the tables share.
-
-Rules of this file: no figures are computed here.
-"""
+"""Formats loads, figures and ratios for the tables of an experiment."""
 
 from collections.abc import Sequence
 
@@ -13,7 +10,7 @@ _RATIO_SHOWN_MAX = 1000
 
 
 def load_of(cell: Cell) -> str:
-    """A load for a person: `4 x 64 batch=10`, `16 producers`."""
+    """Return the name of a load: `4 x 64 batch=10`, `16 producers`."""
     if cell.client in (RAW, READER):
         return f"{cell.connections} x {cell.in_flight}{f' {cell.variant}' if cell.variant else ''}"
     if cell.client == REPLAY:
@@ -23,14 +20,12 @@ def load_of(cell: Cell) -> str:
 
 
 def figures_of(totals: CellTotals) -> tuple[str, str, str]:
-    """Rate, p50 and p99 of a side."""
     percentiles = (totals.percentile_ms(0.5), totals.percentile_ms(0.99))
     p50, p99 = ("-" if value is None else f"{value:,.2f}" for value in percentiles)
     return f"{totals.requests_per_s:,.0f}", p50, p99
 
 
 def ratio_text(ratio: Speedup | None) -> str:
-    """A ratio with its interval; empty where there is none."""
     if ratio is None:
         return ""
     if ratio.low is None or ratio.high is None:
@@ -39,14 +34,14 @@ def ratio_text(ratio: Speedup | None) -> str:
 
 
 def _ratio(value: float) -> str:
-    """Three digits; two rounds that differ have an interval of which more would be noise."""
     if value > _RATIO_SHOWN_MAX:
         return f"> {_RATIO_SHOWN_MAX}"
+    # Three digits: intervals are so wide that more would be noise.
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def aligned(lines: Sequence[tuple[str, ...]], left: int) -> str:
-    """Lines as a table; so many columns are names, to the left, the others numbers, to the right."""
+    """Align lines as a table: the first `left` columns to the left, the others to the right."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(

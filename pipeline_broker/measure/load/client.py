@@ -1,14 +1,9 @@
-"""Runs a load against a broker.
+"""The load client: connects to a broker, warms it up, and runs a closed or an open loop for a given time.
 
-Rules of this file: the loop of one connection is read, stamp, account, send, with nothing per request but what
-`exchange` does; connections are opened before the first request is sent; every run has a bound after which it is a
-ClientError, so that a dead broker is an error and never a hang. The garbage collector rests during a run.
-
-Warm-up and measurement of a closed loop are two loops, and the first is drained before the second starts: the measured
-requests are then all that is in flight from the first one sent to the last one answered, so that their number over
-that time is the broker's rate however long the queue is. (With a warm-up cut out of one loop, a broker that takes
-0.6 s for a window would seem three times slower than it is.) An open loop goes on, and what was meant for the time of
-the warm-up is not counted.
+A closed loop warms up and measures in two separate loops. The first is drained before the second starts, so all
+requests in flight are measured ones, and their number over the elapsed time is the broker's rate for any queue length.
+A warm-up that is only cut out of one loop fails here: a broker that takes 0.6 s for a window looks three times slower
+than it is. An open loop is not interrupted. Its requests that were intended for the warm-up are not counted.
 """
 
 import contextlib
@@ -39,12 +34,12 @@ from pipeline_broker.traces.client_rows import ClientRow
 Options = TypeVar("Options")
 Result = TypeVar("Result")
 Recording = TypeVar("Recording", bound=Recorder)
-LEAD_NS = 20_000_000  # from the start of the clock to the first moment of an open loop
+LEAD_NS = 20_000_000  # from the start of the clock to the first intended time of an open loop
 
 
 @attrs.frozen(slots=True)
 class LoadResult:
-    """The rows of a run and how busy the client was while it ran."""
+    """The rows of a run, and the processor time of the client as a share of one core."""
 
     rows: list[ClientRow]
     started_ns: int
@@ -54,21 +49,18 @@ class LoadResult:
 
 @attrs.define
 class Clock:
-    """When a run began and ended, and the client's own processor time in it."""
-
     started_ns: int = 0
     ended_ns: int = 0
     cpu_ns: int = 0
 
     @property
-    def cpu_share(self) -> float:
-        """Of one core."""
+    def cpu_share(self) -> float:  # of one core
         return self.cpu_ns / max(1, self.ended_ns - self.started_ns)
 
 
 @attrs.frozen(slots=True)
 class Driven(Generic[Recording]):
-    """What a run leaves: of each connection what it recorded, sent and received."""
+    """The outcome of a run: a recorder and an exchange for each connection, and the requests that read."""
 
     recorders: list[Recording]
     exchanges: list[Exchange]
@@ -77,12 +69,15 @@ class Driven(Generic[Recording]):
 
 
 def run_load(options: LoadOptions) -> LoadResult:
-    """Run a load to its end, and keep a row of every request."""
     return run_to_end(load_rows, options)
 
 
 def run_to_end(function: Callable[[Options], Awaitable[Result]], options: Options) -> Result:
-    """A Trio program of its own, in which Ctrl-C is a KeyboardInterrupt and not a group with one in it."""
+    """Run an async function in a new Trio program.
+
+    Raises:
+        KeyboardInterrupt: the user pressed Ctrl-C. Trio's nurseries would raise a group that contains it.
+    """
     try:
         return trio.run(function, options)
     except BaseExceptionGroup as group:
@@ -92,7 +87,6 @@ def run_to_end(function: Callable[[Options], Awaitable[Result]], options: Option
 
 
 async def load_rows(options: LoadOptions) -> LoadResult:
-    """The same inside a running Trio program."""
     driven = await drive(options, lambda _: RowRecorder(is_open=options.rate_per_s is not None))
     rows = [row for index, recorder in enumerate(driven.recorders) for row in recorder.rows(index)]
     clock = driven.clock
@@ -107,11 +101,12 @@ async def drive(
     """Run a load.
 
     Args:
-        record: makes the recorder of a connection that sends such requests.
-        wait_for_start: waits until all processes are connected; gives the common start, ns of the monotonic clock.
+        options: connections, load, duration and topic.
+        record: returns a new recorder for a connection that sends the given requests.
+        wait_for_start: waits until all processes are connected; returns their common start, ns of the monotonic clock.
 
     Raises:
-        ClientError: the broker cannot be reached, refuses, or goes away.
+        ClientError: the options contradict each other, or the broker is unreachable, refuses, or stops answering.
     """
     options.check()
     security = read_security(dict(options.security))
@@ -147,11 +142,13 @@ async def _run(
             await converse(connections, exchanges)
         return exchanges
     warm_ns = time.monotonic_ns() + round(options.warmup_s * 1e9)
+    # The warm-up's window is small even if the load's is not: it must be drained before the measurement starts.
     window = min(options.in_flight, WARMUP_IN_FLIGHT)
     exchanges = [
         Exchange(it, _closed_pace(options, window, warm_ns), recorder)
         for it, recorder in zip(requests, recorders, strict=True)
     ]
+    # A broker that accepts requests and never answers would block the load forever.
     with bounded(limit_s, exchanges):
         if options.warmup_s > 0:
             await converse(connections, exchanges)
@@ -159,6 +156,7 @@ async def _run(
         _measure_from(from_ns, recorders)
         stop_ns = from_ns + round((options.seconds - options.warmup_s) * 1e9)
         for exchange in exchanges:
+            # The exchanges continue, because recorders expect correlation ids that never restart.
             exchange.pace = _closed_pace(options, options.in_flight, stop_ns, options.think_s)
         await converse(connections, exchanges)
     return exchanges
@@ -166,15 +164,16 @@ async def _run(
 
 @contextlib.contextmanager
 def _hanging_up(options: LoadOptions, began_ns: int, connections: Sequence[Connection]) -> Iterator[None]:
-    """Leave in time where the options say so: a broker that does not keep the pace would take long for the rest."""
     if options.hang_up_s is None:
         yield
         return
     lead_s = max(0, began_ns - time.monotonic_ns()) / NS_PER_S
+    # A broker that does not keep the pace has a long queue by now. Draining it could take far longer than the run.
     with trio.move_on_after(lead_s + options.seconds + options.hang_up_s) as scope:
         yield
     if scope.cancelled_caught:
         for connection in connections:
+            # Otherwise the broker would process the requests that it has not read yet.
             connection.reset_on_close()
 
 
@@ -203,7 +202,11 @@ def _open_pace(options: LoadOptions, began_ns: int, index: int) -> Pace:
 async def prepared(
     host: str, port: int, topic: str, partitions: int, timeout_s: float, security: ClientSecurity = PLAINTEXT
 ) -> Target:
-    """The topic, ready, or a ClientError after the given time."""
+    """Create the topic if necessary, wait until its partitions have leaders, and return it.
+
+    Raises:
+        ClientError: the topic is not ready after `timeout_s`, or the broker refuses.
+    """
     with one_error():
         with trio.move_on_after(timeout_s):
             return await prepare(host, port, topic, partitions, security)
@@ -214,10 +217,15 @@ async def prepared(
 async def connections_to(
     nodes: Sequence[Node], timeout_s: float, security: ClientSecurity = PLAINTEXT
 ) -> AsyncIterator[list[Connection]]:
-    """A connection to each, with their writers running."""
+    """Open a connection to each node, all before the block starts, and run their writers.
+
+    Raises:
+        ClientError: a broker accepted fewer connections in `timeout_s` seconds, or refused one.
+    """
     with one_error():
         async with contextlib.AsyncExitStack() as stack, trio.open_nursery() as nursery:
             connections: list[Connection] = []
+            # All connections are open before the first request, so their setup is not measured.
             with trio.move_on_after(timeout_s) as scope:
                 while len(connections) < len(nodes):
                     node = nodes[len(connections)]
@@ -238,7 +246,8 @@ async def connections_to(
 
 @contextlib.contextmanager
 def measuring() -> Iterator[Clock]:
-    """Keep the garbage collector away and count the client's own processor time."""
+    """Disable the garbage collector and measure the client's own processor time."""
+    # A collection in the middle of a run would pause the client, and its pause would count as latency of the broker.
     gc.collect()
     gc.disable()
     clock = Clock(time.monotonic_ns())
@@ -253,7 +262,7 @@ def measuring() -> Iterator[Clock]:
 
 @contextlib.contextmanager
 def bounded(seconds: float, exchanges: Sequence[Exchange]) -> Iterator[None]:
-    """Give up after so long, with a ClientError that tells how many answers were missing."""
+    """Raise a ClientError with the number of unanswered requests if the block takes longer than `seconds`."""
     with trio.move_on_after(seconds) as scope:
         yield
     if scope.cancelled_caught:
@@ -263,7 +272,10 @@ def bounded(seconds: float, exchanges: Sequence[Exchange]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_error() -> Iterator[None]:
-    """Let the first ClientError stand for the group that nurseries make of it."""
+    """Raise the first ClientError of a group in place of the group.
+
+    A group that also contains other exceptions is raised unchanged.
+    """
     try:
         yield
     except ExceptionGroup as group:

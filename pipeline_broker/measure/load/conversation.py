@@ -1,8 +1,7 @@
-"""Sends and receives on all connections of a load until everything is said.
+"""The send and receive loops of all connections of a load.
 
-Rules of this file: it is the only one that waits for sockets and moments together. A connection whose pace needs no
-clock is a loop of its own: answers make room for requests. Where requests become due by time alone, one task waits for
-the next moment of all connections; answers that make something due earlier hurry it.
+In a closed loop each connection has a task of its own: an answer makes a slot free, and the task fills it. If the pace
+depends on time, one more task waits for the next intended time of all connections.
 """
 
 import time
@@ -15,45 +14,48 @@ from pipeline_broker.client.connection import Connection
 from pipeline_broker.measure.load.exchange import Exchange
 from pipeline_broker.measure.load.timer import Timer, precise_timer
 
-IDLE_NS = 1_000_000_000
-"""How long the task that waits for moments sleeps when no moment is known; an answer wakes it."""
+IDLE_NS = 1_000_000_000  # the wait of `_keep_time` while no request has an intended time; an answer shortens it
 
 
 @attrs.define
-class _Crew:
-    """How many connections still talk."""
-
-    talking: int
+class _OpenConversations:
+    count: int
     scope: trio.CancelScope
 
-    def is_done(self) -> None:
-        """One more has nothing to say."""
-        self.talking -= 1
-        if not self.talking:
+    def end_one(self) -> None:
+        self.count -= 1
+        if not self.count:
             self.scope.cancel()
 
 
 async def converse(connections: Sequence[Connection], exchanges: Sequence[Exchange]) -> None:
-    """Return when every exchange is done; raises ClientError, perhaps in a group."""
+    """Send and receive on each connection until its exchange is done.
+
+    Raises:
+        ClientError: a connection failed or received an invalid answer. Nurseries may wrap it in a group.
+    """
     with precise_timer() as timer:
         async with trio.open_nursery() as nursery:
-            crew = _Crew(len(exchanges), nursery.cancel_scope)
+            open_conversations = _OpenConversations(len(exchanges), nursery.cancel_scope)
             now_ns = time.monotonic_ns()
+            # If an exchange is done already, no answer will arrive to end its task, so `_keep_time` ends the load.
             timed = any(exchange.pace.next_ns(0) is not None or exchange.is_done(now_ns) for exchange in exchanges)
             for connection, exchange in zip(connections, exchanges, strict=True):
-                nursery.start_soon(_converse, connection, exchange, None if timed else crew, timer)
+                nursery.start_soon(_converse, connection, exchange, None if timed else open_conversations, timer)
             if timed:
                 nursery.start_soon(_keep_time, connections, exchanges, timer, nursery.cancel_scope)
 
 
-async def _converse(connection: Connection, exchange: Exchange, crew: _Crew | None, timer: Timer) -> None:
-    """Refill the window with every read; without a crew somebody else knows when it is over."""
+async def _converse(
+    connection: Connection, exchange: Exchange, open_conversations: _OpenConversations | None, timer: Timer
+) -> None:
+    """Refill the window after each read. Without `open_conversations`, `_keep_time` decides when the load ends."""
     clock = time.monotonic_ns
-    if crew is not None:
+    if open_conversations is not None:
         now_ns = clock()
         requests = exchange.send(now_ns)
-        if not requests and exchange.is_done(now_ns):  # its time was over before its turn came
-            crew.is_done()
+        if not requests and exchange.is_done(now_ns):  # the stop time passed before this task ran
+            open_conversations.end_one()
             return
         connection.send_nowait(requests)
     while True:
@@ -64,11 +66,12 @@ async def _converse(connection: Connection, exchange: Exchange, crew: _Crew | No
         requests = exchange.send(now_ns)
         if requests:
             connection.send_nowait(requests)
-        if crew is None:
+        if open_conversations is None:
             next_ns = exchange.pace.next_ns(exchange.in_flight)
+            # This answer may allow a request before the time that `_keep_time` waits for, or end the load.
             timer.hurry(now_ns if next_ns is None else next_ns)
         elif exchange.is_done(now_ns):
-            crew.is_done()
+            open_conversations.end_one()
             return
 
 

@@ -1,8 +1,4 @@
-"""The recorded events: departures of 2013, with their time, as the repository's data file has them.
-
-Rules of this file: rows are read once, in order, and checked; choosing a week and turning departures into a plan
-of requests is arithmetic without I/O.
-"""
+"""The recorded flight departures of 2013 (`data/departures-2013.csv.gz`), to be replayed as records."""
 
 import csv
 import gzip
@@ -26,7 +22,13 @@ DAY_S = 24 * 3600
 
 @attrs.frozen(slots=True)
 class Departure:
-    """One scheduled departure; the delay is None for a flight that never left."""
+    """A scheduled departure.
+
+    Attributes:
+        time_s: scheduled time, Unix time in UTC.
+        tail_number: registration of the aircraft; empty if unknown.
+        delay_minutes: negative for an early departure; None for a cancelled flight.
+    """
 
     time_s: int
     carrier: str
@@ -37,7 +39,6 @@ class Departure:
     delay_minutes: int | None
 
     def record(self) -> NewRecord:
-        """The departure as a record: key = tail number, timestamp = scheduled departure."""
         value = {
             "flight": self.carrier + self.flight,
             "from": self.origin,
@@ -48,12 +49,19 @@ class Departure:
         return NewRecord(json.dumps(value, separators=(",", ":")).encode(), key, self.time_s * 1000)
 
     def partition(self, partitions: int) -> int:
-        """Where Kafka's default partitioner puts it; flights without a tail number go by their number."""
+        """Return the partition that Kafka's default partitioner chooses for the tail number.
+
+        A flight without a tail number is placed by its flight number.
+        """
         return partition_of((self.tail_number or self.carrier + self.flight).encode(), partitions)
 
 
 def read_departures(path: Path, *, busiest_week_only: bool = False) -> list[Departure]:
-    """The departures of a data file, in the order of their times."""
+    """Read the departures of a compressed CSV file, sorted by time.
+
+    Raises:
+        ClientError: the file cannot be read, has other columns, no rows, or is not sorted.
+    """
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
             rows = csv.reader(file)
@@ -66,7 +74,7 @@ def read_departures(path: Path, *, busiest_week_only: bool = False) -> list[Depa
             raise ClientError(f"{path}: no departures")
         if any(after < before for before, after in pairwise(times)):
             raise ClientError(f"{path}: not sorted by time")
-        # Only what is replayed becomes objects: a year of them would take a second.
+        # Only departures that are replayed become objects: creating those of a year takes a second.
         return [_departure(row) for row in (found[busiest_week(times)] if busiest_week_only else found)]
     except (OSError, EOFError, ValueError, TypeError, IndexError) as error:
         raise ClientError(f"{path}: {error}") from None
@@ -78,13 +86,16 @@ def _departure(row: list[str]) -> Departure:
 
 
 def busiest_week(times_s: Sequence[int]) -> slice:
-    """Where, among sorted times, the seven days (from midnight UTC) with the most of them lie; the earliest such."""
+    """Return the slice of sorted times with the most of them in seven days, from midnight UTC.
+
+    Of equally busy weeks it is the first.
+    """
     days = Counter(time_s // DAY_S for time_s in times_s)
     start = max(sorted(days), key=lambda day: sum(days[day + offset] for offset in range(7))) * DAY_S
     return slice(bisect_left(times_s, start), bisect_left(times_s, start + WEEK_S))
 
 
 def intended_offsets_ns(departures: Sequence[Departure], week_s: float) -> list[int]:
-    """When each is to be sent, counted from the start: a week of departures takes `week_s` seconds."""
+    """Return the intended time of each departure, in ns from the start, if a week is replayed in `week_s` seconds."""
     first = departures[0].time_s
     return [round((departure.time_s - first) / WEEK_S * week_s * 1e9) for departure in departures]

@@ -1,9 +1,4 @@
-"""The bytes of one connection of the load client, without the connection.
-
-Rules of this file: no I/O and no clock, stamps are passed in. What is sent, when, and what is remembered of it is each
-somebody else's (`requests`, `pace`, `recorders`); here requests get their correlation ids, 0, 1, 2, ... per
-connection, and answers are cut from what was read.
-"""
+"""The protocol of one load connection, without I/O: numbers requests, and cuts received bytes into answers."""
 
 import struct
 
@@ -19,17 +14,17 @@ HEAD = struct.Struct(">ii")  # length, correlation id
 
 
 class Exchange:
-    """What was sent and received on one connection.
+    """The requests sent and the answers received on one connection.
 
     Args:
-        requests: what is sent.
-        pace: when it is sent.
-        recorder: what is remembered of it.
-        is_answered: whether answers come; they do not with acks=0.
+        requests: build the bytes of the requests.
+        pace: decides when requests are sent.
+        recorder: records requests and answers.
+        is_answered: False with acks=0, which the broker never answers.
 
     Attributes:
-        in_flight: requests without an answer that will come.
-        sent_bytes, received_bytes: of whole frames.
+        in_flight: requests that still await an answer; always 0 with acks=0.
+        sent_bytes, received_bytes: bytes of whole frames.
     """
 
     def __init__(self, requests: Requests, pace: Pace, recorder: Recorder, *, is_answered: bool = True) -> None:
@@ -40,14 +35,13 @@ class Exchange:
         self._sent = 0
         self.in_flight = 0
         self.sent_bytes = self.received_bytes = 0
-        self._rest: list[Buffer] = []  # of an answer that has not come whole
+        self._rest: list[Buffer] = []  # the beginning of an answer that is not yet complete
         self._rest_bytes = 0
-        self._wanted = 0  # bytes that the rest must have before it is looked at again
+        self._wanted = 0  # bytes that the rest needs before it is parsed again
         self._read = requests.read
         self._fields = struct.Struct(f">ii{max(0, requests.error_position - HEAD.size)}xh")
 
     def send(self, now_ns: int) -> bytes:
-        """The requests that are to be sent now."""
         intended_ns = self.pace.take(now_ns, self.in_flight)
         if not intended_ns:
             return b""
@@ -61,10 +55,15 @@ class Exchange:
         return data
 
     def receive(self, data: Buffer, now_ns: int) -> int:
-        """Take in what one read gave; the number of answers in it."""
+        """Process the bytes of one read and return the number of answers in it.
+
+        Raises:
+            ClientError: an answer is invalid, or no request belongs to it.
+        """
         if self._rest:
             self._rest.append(data)
             self._rest_bytes += len(data)
+            # Joining at every read would copy a large answer once per read.
             if self._rest_bytes < self._wanted:
                 return 0
             data = b"".join(self._rest)
@@ -79,14 +78,13 @@ class Exchange:
         return count
 
     def is_done(self, now_ns: int) -> bool:
-        """Whether everything is answered and nothing more will be sent."""
         return self.in_flight == 0 and self.pace.is_over(now_ns)
 
     def _cut(self, data: Buffer) -> tuple[list[int], list[int]]:
-        """The ids and error codes of whole answers that all have their error code at one place."""
         ids: list[int] = []
         errors: list[int] = []
         position, size = 0, len(data)
+        # The fast path: one `unpack_from` per answer, since the error code is at a fixed position.
         unpack, head_size, sent = self._fields.unpack_from, self._fields.size, self._sent
         self._wanted = head_size
         while size - position >= head_size:
@@ -97,6 +95,7 @@ class Exchange:
             if end > size:
                 self._wanted = end - position
                 break
+            # Recorders index their lists by this id.
             if not 0 <= correlation_id < sent:
                 raise ClientError(f"the broker answered correlation id {correlation_id}, which was never sent")
             ids.append(correlation_id)
@@ -106,9 +105,9 @@ class Exchange:
         return ids, errors
 
     def _cut_and_read(self, data: Buffer, read: ReadAnswer) -> tuple[list[int], list[int]]:
-        """The same where each answer must be read."""
         ids: list[int] = []
         errors: list[int] = []
+        # Fetch and EndTxn responses vary in length before their error codes, so each is decoded.
         view = memoryview(data)
         position, size = 0, len(data)
         self._wanted = HEAD.size

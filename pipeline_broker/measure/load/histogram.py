@@ -1,8 +1,7 @@
-"""Counts of latencies, exact to a microsecond below 2 ms and to 0.1 % above, that can be added up without loss.
+"""Latency histograms that can be merged without loss, with the idea of HdrHistogram at three significant digits.
 
-Rules of this file: no clock and no I/O; a value is a number of microseconds. Two histograms that are merged hold what
-one histogram of all values would: the buckets do not depend on what came first. This is the idea of HdrHistogram with
-three significant digits.
+Values are counted exactly below 2 ms (2048 us), and to 0.1 % above. Bucket bounds do not depend on the values, so a
+merge of two histograms equals one histogram of all values.
 """
 
 import itertools
@@ -11,53 +10,52 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 EXACT_BITS = 11
-"""Values of so many bits are counted as they are; of larger ones so many leading bits."""
+"""Leading bits of a value that select its bucket. Values with at most this many bits are counted exactly."""
 EXACT_BELOW = 1 << EXACT_BITS
+# Distinct values kept before they are sorted into buckets. Until then, `Counter.update` adds them in a loop in C.
 UNFOLDED_MAX = 1 << 16
-"""Distinct values that are kept before they are put into their buckets: adding is a loop in C until then."""
 SAMPLES_BEYOND_MIN = 10
-"""A percentile is told when so many samples lie beyond it."""
+"""A percentile needs this many samples above it; with fewer it is None."""
 
 
 class Histogram:
-    """How often each latency came."""
+    """The number of occurrences of each latency, in microseconds."""
 
     def __init__(self, counts: Mapping[int, int] | None = None) -> None:
         self._counts: Counter[int] = Counter()
         self._fresh: Counter[int] = Counter(counts)
 
     def add(self, values_us: Iterable[int]) -> None:
-        """Count values, none below 0."""
+        """Count values, in microseconds, 0 or more."""
         self._fresh.update(values_us)
         if len(self._fresh) > UNFOLDED_MAX:
             self._fold()
 
     def merge(self, other: "Histogram") -> None:
-        """Count all that another histogram has counted."""
         for value, count in other.counts().items():
             self._counts[value] += count
 
     def counts(self) -> Mapping[int, int]:
-        """How often each bucket was met, by the least value that belongs to it, in microseconds."""
+        """Return the count of each bucket, by the smallest value of the bucket in microseconds."""
         self._fold()
         return self._counts
 
     @property
     def total(self) -> int:
-        """How many values were counted."""
         return self._counts.total() + self._fresh.total()
 
     def percentile_us(self, quantile: float) -> float | None:
-        """The least value, to its bucket's middle, that so large a share of all does not exceed.
+        """Return a percentile: the middle of its bucket, in microseconds.
 
         Args:
-            quantile: 0.99 for the 99th percentile; 1 for the largest value, which needs no samples beyond it.
+            quantile: 0.99 for the 99th percentile; 1 for the largest value, which needs no samples above it.
 
         Returns:
-            microseconds; None when fewer than ten samples lie beyond it.
+            None if fewer than ten samples lie above the percentile.
         """
         total = self.total
-        beyond = total * round((1 - quantile) * 1_000_000)  # in millionths: 1 - 0.99 is not 0.01 in binary
+        # Rounded to millionths, because 1 - 0.99 is not exactly 0.01 in binary.
+        beyond = total * round((1 - quantile) * 1_000_000)
         if not total or (quantile < 1 and beyond < SAMPLES_BEYOND_MIN * 1_000_000):
             return None
         values = sorted(self.counts())
@@ -66,7 +64,7 @@ class Histogram:
         return value + (width_of(value) - 1) / 2
 
     def mean_us(self) -> float | None:
-        """The mean of all values, each at its bucket's middle; None of nothing."""
+        """Return the mean, with each value at the middle of its bucket; None for an empty histogram."""
         counts = self.counts()
         total = sum(counts.values())
         if not total:
@@ -74,7 +72,7 @@ class Histogram:
         return sum((value + (width_of(value) - 1) / 2) * count for value, count in counts.items()) / total
 
     def cumulative(self) -> Iterator[tuple[float, float]]:
-        """For a curve: the upper end of each bucket in microseconds, and the share of all values up to it."""
+        """Yield the upper end of each bucket in microseconds, and the share of values up to it."""
         total, seen = self.total, 0
         for value, count in sorted(self.counts().items()):
             seen += count
@@ -88,11 +86,10 @@ class Histogram:
 
 
 def bucket_of(value: int) -> int:
-    """The least value of the bucket that a value belongs to."""
+    """Return the smallest value of the bucket that contains `value`."""
     shift = value.bit_length() - EXACT_BITS
     return value if shift <= 0 else value >> shift << shift
 
 
 def width_of(bucket: int) -> int:
-    """How many values belong to a bucket."""
     return 1 << max(0, bucket.bit_length() - EXACT_BITS)

@@ -1,7 +1,4 @@
-"""What a load has reached: figures that can be added up over processes, and told to people and programs.
-
-Rules of this file: no clock and no I/O. Two measurements of one run that are merged say what one of both would.
-"""
+"""The figures of a load: merged over processes, and formatted as JSON or as a sentence."""
 
 import os
 from collections import Counter
@@ -30,19 +27,21 @@ PERCENTILES: Mapping[str, float] = {
 
 @attrs.define
 class Measurement:
-    """The figures of one process, or of several.
+    """The figures of one process, or the merged figures of several.
+
+    Merging two measurements of one run gives the figures of a run with all their connections.
 
     Attributes:
-        histograms: latencies by kind of request, from the intended moment.
-        errors: by code.
-        order_violations: answers that came after that of a later request of their connection.
-        requests: that were sent to be measured; the end of a transaction is one.
-        records: that were written with them, as far as they were answered without error or are never answered.
-        sent_bytes, received_bytes: on the wire, warm-up included.
-        read_bytes: of record batches that were read, warm-up included.
-        first_sent_ns, last_answered_ns: of the monotonic clock, which the processes of one machine share.
-        answered_in_second: how many answers came in each second.
-        cpu_ns, wall_ns: of the clients.
+        histograms: latencies by kind of request, from the intended time.
+        errors: number of answers by error code.
+        order_violations: answers received after the answer to a later request of the same connection.
+        requests: measured requests; the end of a transaction counts as one.
+        records: records of requests that were answered without error; with acks=0, of all requests.
+        sent_bytes, received_bytes: bytes on the wire, warm-up included.
+        read_bytes: bytes of record batches that were read, warm-up included.
+        first_sent_ns, last_answered_ns: monotonic clock, which all processes of a machine share.
+        answered_in_second: number of answers in each second of the measurement.
+        cpu_ns, wall_ns: processor time of the clients, and duration of the run.
     """
 
     histograms: dict[int, Histogram] = attrs.field(factory=dict)
@@ -62,16 +61,14 @@ class Measurement:
 
     @property
     def answered(self) -> int:
-        """Requests that were answered."""
         return sum(histogram.total for histogram in self.histograms.values())
 
     @property
     def seconds(self) -> float:
-        """From the first request that was sent to the last answer."""
+        """Seconds from the first measured request to the last answer."""
         return max(0, self.last_answered_ns - self.first_sent_ns) / 1e9
 
     def merge(self, other: "Measurement") -> None:
-        """Add the figures of another process of the same run."""
         for kind, histogram in other.histograms.items():
             self.histograms.setdefault(kind, Histogram()).merge(histogram)
         self.errors.update(other.errors)
@@ -84,7 +81,7 @@ class Measurement:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def encode(self) -> dict[str, Any]:
-        """As JSON has it; `decoded` takes it back."""
+        """Return the figures in the form of JSON; `decoded` reverses it."""
         plain = {name: getattr(self, name) for name in (*_SUMS, "first_sent_ns", "last_answered_ns", "wall_ns")}
         counters = {name: dict(getattr(self, name)) for name in ("errors", "answered_in_second")}
         histograms = {str(kind): dict(histogram.counts()) for kind, histogram in self.histograms.items()}
@@ -92,7 +89,6 @@ class Measurement:
 
     @classmethod
     def decoded(cls, encoded: Mapping[str, Any]) -> "Measurement":
-        """What `encode` gave."""
         fields = dict(encoded)
         for name in ("errors", "answered_in_second"):
             fields[name] = Counter(_integer_keys(fields[name]))
@@ -112,7 +108,6 @@ def _integer_keys(counts: Mapping[str, int]) -> dict[int, int]:
 
 
 def measured(options: LoadOptions, driven: Driven[HistogramRecorder]) -> Measurement:
-    """The figures of one process."""
     found = Measurement(cpu_ns=driven.clock.cpu_ns, processes=1)
     found.wall_ns = driven.clock.ended_ns - driven.clock.started_ns
     for recorder in driven.recorders:
@@ -122,6 +117,7 @@ def measured(options: LoadOptions, driven: Driven[HistogramRecorder]) -> Measure
             order_violations=recorder.order_violations,
             requests=recorder.requests,
             first_sent_ns=recorder.first_sent_ns,
+            # With acks=0 no answer arrives, so the last request ends the measurement.
             last_answered_ns=recorder.last_answered_ns or recorder.last_sent_ns,
             answered_in_second=recorder.answered_in_second,
         )
@@ -137,12 +133,13 @@ def measured(options: LoadOptions, driven: Driven[HistogramRecorder]) -> Measure
 
 
 def summary(found: Measurement) -> dict[str, Any]:
-    """The figures under their names."""
+    """Return the figures by the names that `load --json` prints."""
     seconds = found.seconds
     every = Histogram()
     for histogram in found.histograms.values():
         every.merge(histogram)
     ended = found.histograms[END].total if END in found.histograms else 0
+    # The last second is usually incomplete and would be the slowest one.
     complete_seconds = [found.answered_in_second[it] for it in range(int(seconds))]
     return {
         "requests": found.requests,
@@ -186,7 +183,6 @@ def _milliseconds(value_us: float | None) -> float | None:
 
 
 def merged(measurements: Iterable[Measurement]) -> Measurement:
-    """The figures of all processes of a run."""
     found = Measurement()
     for measurement in measurements:
         found.merge(measurement)
@@ -194,23 +190,22 @@ def merged(measurements: Iterable[Measurement]) -> Measurement:
 
 
 def sentence(found: Mapping[str, Any]) -> str:
-    """The figures of `summary` for a person."""
     percentiles = ", ".join(
         f"{name} {found[key]:.2f} ms"
         for name, key in (("p50", "p50_ms"), ("p99", "p99_ms"), ("p99.9", "p999_ms"), ("max", "max_ms"))
         if found[key] is not None
     )
     parts = [
-        f"{found['requests']:,} requests, {found['requests_per_s']:,.0f}/s{_ended(found)}",
+        f"{found['requests']:,} requests, {found['requests_per_s']:,.0f}/s{_transaction_rate(found)}",
         percentiles or ("too few for percentiles" if found["answered"] else "never answered"),
         f"errors {found['errors']}{_names(found['error_names'])}, out of order {found['order_violations']}",
-        f"client {found['client_us_per_request']:.1f} us a request",
+        f"client CPU {found['client_us_per_request']:.1f} us/request",
         f"{found['client_share_of_machine']:.0%} of the machine",
     ]
     return f"{'; '.join(parts[:-1])}, {parts[-1]}"
 
 
-def _ended(found: Mapping[str, Any]) -> str:
+def _transaction_rate(found: Mapping[str, Any]) -> str:
     return f", {found['transactions_per_s']:,.0f} transactions/s" if found["transactions"] else ""
 
 

@@ -1,7 +1,4 @@
-"""What is asked of the load client.
-
-Rules of this file: data only; what does not go together is refused here, in one line.
-"""
+"""The options of the load client."""
 
 import enum
 
@@ -15,46 +12,44 @@ BATCH_BYTES_MAX = 16 << 20
 
 
 class Arrivals(enum.Enum):
-    """How the moments of an open loop lie."""
-
     CONSTANT = "constant"
     POISSON = "poisson"
 
 
 @attrs.frozen(slots=True)
 class LoadOptions:
-    """What is sent to a broker, when, and for how long.
+    """A load: connections, requests, pace and duration.
 
     Attributes:
-        host, port: a broker of the cluster; connections go to the leaders of the topic's partitions.
-        connections: in this process.
-        in_flight: requests that a connection keeps unanswered (closed loop), or does not exceed (open loop).
+        host, port: a broker of the cluster; connections are opened to the leaders of the topic's partitions.
+        connections: connections of this process.
+        in_flight: unanswered requests that a connection keeps (closed loop), or its maximum (open loop).
         record_size: bytes of a record's value.
-        seconds: of the run, warm-up included; longer only where a window takes longer.
-        warmup_s: at the beginning, not counted.
-        topic: created where it is missing.
-        partitions: that it is created with, and of which so many are used.
-        timeout_s: for preparing, and again for the answers that are missing at the end.
-        rate_per_s: requests a second of all connections of all processes together, as an open loop; None: a closed
-            loop.
-        arrivals: of an open loop.
-        hang_up_s: so long after its last moment an open loop leaves, whatever is not answered; None: it waits for all.
-        think_s: how long a closed loop waits after an answer before it sends the next request in its place.
-        batch_records: in a request.
+        seconds: duration including the warm-up; exceeded if the last answers take longer.
+        warmup_s: seconds at the beginning that are not measured.
+        topic: is created if it does not exist.
+        partitions: number of partitions that the topic is created with, and that are used.
+        timeout_s: limit for the preparation, and again for missing answers at the end.
+        rate_per_s: requests per second of all connections of all processes (open loop); None for a closed loop.
+        arrivals: distribution of the intended times of an open loop.
+        hang_up_s: seconds after its last intended time at which an open loop stops waiting for answers; None waits for
+            all.
+        think_s: seconds between an answer and the next request of a closed loop.
+        batch_records: records per request.
         compression: name of a codec.
-        keys: distinct keys of records, which decide the partition as Kafka's own partitioner does; 0: no keys, all
-            partitions in turn.
-        key_skew: exponent of a Zipf distribution over the keys; 0: all alike.
-        acks: -1, 0 or 1.
-        is_idempotent: every connection is an idempotent producer.
-        transaction_requests: produce requests in a transaction, of which each connection has one after the other; 0:
+        keys: number of distinct record keys, which Kafka's default partitioner assigns to partitions; 0 sends records
+            without keys to all partitions in turn.
+        key_skew: exponent of a Zipf distribution over the keys; 0 is uniform.
+        acks: -1 (all), 0 or 1.
+        is_idempotent: makes each connection an idempotent producer.
+        transaction_requests: produce requests per transaction; each connection runs one transaction at a time. 0 for
             none.
-        read_share: of the requests that read instead of write, 0 to 1.
-        read_bytes: that a read asks for.
-        seed: of what is drawn.
-        security: properties of librdkafka with their values; see `security.read_security`.
-        share, shares: which of how many processes this is.
-        connections_together: of all processes.
+        read_share: share of requests that read instead of write, 0 to 1.
+        read_bytes: maximum size of the records that a read requests.
+        seed: seed of all random choices.
+        security: properties of librdkafka and their values; see `security.read_security`.
+        share, shares: index of this process, and number of processes.
+        connections_together: connections of all processes; 0 if this process has all of them.
     """
 
     host: str
@@ -87,26 +82,26 @@ class LoadOptions:
     connections_together: int = 0
 
     def check(self) -> None:
-        """Refuse what does not go together.
+        """Check that the options can be combined.
 
         Raises:
-            ClientError: with what to do instead.
+            ClientError: two options contradict each other; the message says which one to change.
         """
         writes_exactly = self.is_idempotent or self.transaction_requests
         is_open = self.rate_per_s is not None
         refusals = (
-            (self.hang_up_s is not None and not is_open, "only an open loop hangs up: give a rate"),
-            (self.think_s and is_open, "a think time belongs to a closed loop: leave the rate out"),
-            (not self.acks and not is_open, "acks=0 is never answered, a closed loop would wait for ever: give a rate"),
-            (not self.acks and self.read_share, "reads do not go together with acks=0: leave one out"),
+            (self.hang_up_s is not None and not is_open, "only an open loop can stop waiting for answers: give a rate"),
+            (self.think_s and is_open, "a think time needs a closed loop: leave out the rate"),
+            (not self.acks and not is_open, "a closed loop needs answers, and acks=0 has none: give a rate"),
+            (not self.acks and self.read_share, "reads need answers, and acks=0 has none: leave out one of the two"),
             (writes_exactly and self.acks != ACKS_ALL, "idempotent producers and transactions need acks=all"),
-            (self.transaction_requests and self.read_share, "a transaction only writes: leave the read share out"),
-            (self.transaction_requests and is_open, "transactions run in a closed loop: leave the rate out"),
+            (self.transaction_requests and self.read_share, "a transaction only writes: leave out the read share"),
+            (self.transaction_requests and is_open, "transactions run in a closed loop: leave out the rate"),
             (self.transaction_requests and self.think_s, "transactions have no think time: leave it out"),
-            (self.key_skew and not self.keys, "a skew of keys needs keys"),
+            (self.key_skew and not self.keys, "a skew of keys needs keys: give their number"),
             (
                 self.batch_records * self.record_size > BATCH_BYTES_MAX,
-                f"a batch of more than {BATCH_BYTES_MAX} bytes is refused by every broker",
+                f"brokers refuse batches of more than {BATCH_BYTES_MAX} bytes: choose fewer or smaller records",
             ),
         )
         for is_wrong, sentence in refusals:

@@ -1,9 +1,4 @@
-"""When requests are sent.
-
-Rules of this file: no clock and no I/O, times are passed in (ns of the monotonic clock) and never run backwards. A
-pace says how many requests are due now and for when each was meant; what is sent, and what came of it, it does not
-know.
-"""
+"""The pace of one connection: intended times of its requests, in a closed loop, an open loop, or with a think time."""
 
 import random
 from collections import deque
@@ -15,30 +10,30 @@ NEVER_NS = 1 << 62
 
 
 class Pace(Protocol):
-    """What decides when the requests of one connection are sent."""
+    """Decides when the requests of one connection are sent. Times are ns of the monotonic clock and never decrease."""
 
     def take(self, now_ns: int, in_flight: int) -> list[int]:
-        """The moments for which the requests that are to be sent now were meant."""
+        """Return the intended times of the requests to send now."""
 
     def answered(self, count: int, now_ns: int, latency_ns: int) -> None:
-        """So many answers came, the last of them after so long."""
+        """Record that `count` answers arrived, the last of them `latency_ns` after its request."""
 
     def next_ns(self, in_flight: int) -> int | None:
-        """When time alone makes a request due; None when an answer must come first, or none is due any more."""
+        """Return the time of the next request; None if it needs an answer first, or if no request is left."""
 
-    def is_over(self, now_ns: int) -> bool:
-        """Whether no more requests will be due."""
+    def is_over(self, now_ns: int) -> bool: ...
 
 
 class ClosedPace:
-    """Keeps a window of requests in flight: the next one is sent when an answer has come, or a while after it.
+    """A closed loop: keeps a window of requests in flight, and sends a request after each answer.
 
-    It ends when an answer could no longer be expected in time, so that the last ones come about at the stop.
+    It sends no request whose answer would arrive after `stop_ns`, judged by the latest latency. The last answers
+    therefore arrive close to the stop.
 
     Args:
         window: requests in flight.
-        stop_ns: when the last answers are to be there.
-        think_ns: how long after an answer the next request waits; 0 sends it at once.
+        stop_ns: end of the run.
+        think_ns: time between an answer and the next request; 0 sends it at once.
     """
 
     def __init__(self, window: int, stop_ns: int, think_ns: int = 0) -> None:
@@ -46,7 +41,7 @@ class ClosedPace:
         self._stop_ns = stop_ns
         self._think_ns = think_ns
         self._latency_ns = 0
-        self._ready: deque[int] = deque([0] * window if think_ns else ())
+        self._ready: deque[int] = deque([0] * window if think_ns else ())  # the ends of think times
 
     def take(self, now_ns: int, in_flight: int) -> list[int]:
         if self.is_over(now_ns):
@@ -65,7 +60,6 @@ class ClosedPace:
             self._ready.extend([now_ns + self._think_ns] * count)
 
     def next_ns(self, in_flight: int) -> int | None:
-        """See Pace; a place in the window waits for nothing but the think time."""
         return self._ready[0] if self._ready and in_flight < self._window else None
 
     def is_over(self, now_ns: int) -> bool:
@@ -73,15 +67,14 @@ class ClosedPace:
 
 
 class OpenPace:
-    """Sends at given moments, whatever the answers do; only a full window holds requests back.
+    """An open loop: sends at given times, regardless of answers. Only a full window holds requests back.
 
-    A request that was held back was still meant for its moment, so that its latency counts the wait (no coordinated
-    omission).
+    A request that was held back keeps its intended time, so its latency includes the wait (no coordinated omission).
 
     Args:
-        moments_ns: when requests are meant to be sent, never falling; it may be endless where `stop_ns` is given.
-        window: requests in flight that are not exceeded.
-        stop_ns: moments from then on are left out.
+        moments_ns: intended times, never decreasing; may be endless if `stop_ns` is given.
+        window: maximum of requests in flight.
+        stop_ns: intended times at or after it are ignored.
     """
 
     def __init__(self, moments_ns: Iterable[int], window: int, stop_ns: int = NEVER_NS) -> None:
@@ -100,14 +93,13 @@ class OpenPace:
         return taken
 
     def answered(self, count: int, now_ns: int, latency_ns: int) -> None:
-        """See Pace: answers change nothing."""
+        pass
 
     def next_ns(self, in_flight: int) -> int | None:
         return self._next_ns if in_flight < self._window else None
 
-    def is_over(self, now_ns: int) -> bool:  # noqa: ARG002 - the protocol's: other paces look at it
-        """See Pace; what was held back is still sent after its time."""
-        return self._next_ns is None
+    def is_over(self, now_ns: int) -> bool:  # noqa: ARG002 - other implementations of Pace need it
+        return self._next_ns is None  # a request that was held back is sent even after `stop_ns`
 
     def _advance(self) -> None:
         following = next(self._moments, None)
@@ -115,13 +107,13 @@ class OpenPace:
 
 
 def constant_moments(start_ns: int, rate_per_s: float, share: int, shares: int) -> Iterator[int]:
-    """Moments at equal distances, endless.
+    """Yield intended times at equal intervals, without end.
 
     Args:
-        start_ns: when they begin.
-        rate_per_s: of all shares together.
-        share: which connection.
-        shares: of how many; they take turns.
+        start_ns: first intended time of share 0.
+        rate_per_s: requests per second of all shares together.
+        share: index of this connection.
+        shares: number of connections, which take turns.
     """
     gap_ns = NS_PER_S / rate_per_s
     number = share
@@ -131,14 +123,14 @@ def constant_moments(start_ns: int, rate_per_s: float, share: int, shares: int) 
 
 
 def poisson_moments(start_ns: int, rate_per_s: float, shares: int, randomness: random.Random) -> Iterator[int]:
-    """Moments of a Poisson process, endless: the arrivals of many clients that know nothing of each other.
+    """Yield the intended times of a Poisson process, without end, as many independent clients produce them.
 
     Args:
-        start_ns: when they begin.
-        rate_per_s: of all shares together; each is a process of its own with its part of the rate, which together
-            are one with the whole rate.
-        shares: connections.
-        randomness: drawn from.
+        start_ns: start of the process.
+        rate_per_s: requests per second of all shares together. Each share is a Poisson process with an equal part of
+            it.
+        shares: number of connections.
+        randomness: source of the random numbers.
     """
     moment = float(start_ns)
     mean_gap_ns = NS_PER_S * shares / rate_per_s

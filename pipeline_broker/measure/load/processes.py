@@ -1,8 +1,7 @@
-"""Runs a load in several processes that begin together.
+"""A load over several processes, which start at the same time.
 
-Rules of this file: a child is this interpreter with `pipeline_broker.measure.load.worker`, told its part as one line of
-JSON on its standard input. It answers a line when it is connected, is told the start of the common clock, and answers
-its figures. A child that fails or ends ends the run; whatever happens, no child is left.
+Each child runs `pipeline_broker.measure.load.worker` and exchanges JSON lines with its parent: its options, "ready",
+the common start time, its figures.
 """
 
 import contextlib
@@ -20,32 +19,31 @@ from pipeline_broker.client.errors import ClientError
 from pipeline_broker.measure.load.measurement import Measurement, merged
 from pipeline_broker.measure.load.options import LoadOptions
 
-START_IN_NS = 100_000_000
-"""How long after everybody is connected the run begins."""
+START_IN_NS = 100_000_000  # the time that every child has to read the common start
 
 
 def run_processes(options: LoadOptions, processes: int) -> Measurement:
-    """Run a load, its connections dealt to processes.
+    """Run a load and distribute its connections over processes. All children have ended when it returns or raises.
 
     Raises:
-        ClientError: as `client.drive`, or a process ended.
+        ClientError: as `client.drive`, or a process ended early or timed out.
     """
     options.check()
     shares = [part for part in shared(options, processes) if part.connections]
     with _children(shares) as children:
         for child, part in zip(children, shares, strict=True):
-            _tell(child, encoded(part))
+            _send(child, encoded(part))
         for child in children:
-            _hear(child, options.timeout_s * 2)
+            _receive(child, options.timeout_s * 2)
         start_ns = time.monotonic_ns() + START_IN_NS
         for child in children:
-            _tell(child, start_ns)
+            _send(child, start_ns)
         limit_s = options.seconds + options.timeout_s * 2
-        return merged(Measurement.decoded(_hear(child, limit_s)) for child in children)
+        return merged(Measurement.decoded(_receive(child, limit_s)) for child in children)
 
 
 def shared(options: LoadOptions, processes: int) -> list[LoadOptions]:
-    """The part of each process: its connections, and which share of the arrivals is its own."""
+    """Return the options of each process: its connections, and its share of the intended times."""
     each, more = divmod(options.connections, processes)
     return [
         attrs.evolve(
@@ -60,7 +58,6 @@ def shared(options: LoadOptions, processes: int) -> list[LoadOptions]:
 
 
 def encoded(options: LoadOptions) -> dict[str, Any]:
-    """Options as JSON has them."""
     return {**attrs.asdict(options), "arrivals": options.arrivals.value}
 
 
@@ -85,26 +82,26 @@ def _children(shares: Sequence[LoadOptions]) -> "Iterator[list[subprocess.Popen[
                     stream.close()
 
 
-def _tell(child: "subprocess.Popen[bytes]", message: object) -> None:
+def _send(child: "subprocess.Popen[bytes]", message: object) -> None:
     assert child.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it has failed, and says why
+    with contextlib.suppress(BrokenPipeError):  # the child has failed; its output says why
         child.stdin.write(json.dumps(message).encode() + b"\n")
         child.stdin.flush()
 
 
-def _hear(child: "subprocess.Popen[bytes]", seconds: float) -> Any:
+def _receive(child: "subprocess.Popen[bytes]", seconds: float) -> Any:
     assert child.stdout is not None
     line = _read_line(child.stdout, seconds)
     if line is None:
-        raise ClientError(f"a load process said nothing for {seconds:g} s")
-    answer = json.loads(line) if line else {"failed": "a load process ended"}
+        raise ClientError(f"a load process did not answer within {seconds:g} s")
+    answer = json.loads(line) if line else {"failed": "a load process ended unexpectedly"}
     if "failed" in answer:
         raise ClientError(answer["failed"])
     return answer
 
 
 def _read_line(stream: IO[bytes], seconds: float) -> bytes | None:
-    """A line; empty at the end, None when there is none in time. A child writes its lines whole."""
-    poll = select.poll()  # whatever the number of the descriptor, unlike `select`
+    """Read a line: empty at the end of the stream, None after a timeout. A child writes each line in one piece."""
+    poll = select.poll()  # `select.select` fails for descriptors above 1023
     poll.register(stream, select.POLLIN)
     return stream.readline() if poll.poll(seconds * 1000) else None

@@ -1,8 +1,7 @@
-"""Replays what a broker has recorded: the produce requests of a trace, at the times at which they arrived.
+"""The replay of a broker's trace: sends its produce requests again, at the times at which they arrived.
 
-Rules of this file: a request goes out at its time on the connection that stands for the recorded one, as large as it
-was, whatever the answers do. Records themselves are not in a trace; they are made up. What was no produce request is
-left out. A trace that cannot be read is one line.
+Each recorded connection becomes one connection of the replay. Requests have their recorded size and made-up records,
+because a trace contains no records. Other requests are ignored.
 """
 
 import itertools
@@ -28,14 +27,20 @@ from pipeline_broker.wire.registry import ApiKey
 RING_NAME = "requests.ring"
 FURTHER_RINGS = "requests-*.ring"
 SIZES_MAX = 256
-"""Different sizes of requests that are built; others are sent as the nearest smaller one."""
+"""Maximum of distinct request sizes. If a trace has more, a request is sent with the nearest smaller one of these."""
 REQUEST_BYTES_MAX = 16 << 20
 LEAD_NS = 50_000_000
 
 
 @attrs.frozen(slots=True)
 class RecordedRequest:
-    """One produce request of a trace: its connection, counted from 0, its moment from the first one, and its size."""
+    """A produce request of a trace.
+
+    Attributes:
+        connection: index of the recorded connection, counted from 0.
+        offset_ns: time of arrival, counted from the first request.
+        size_bytes: size of the whole request.
+    """
 
     connection: int
     offset_ns: int
@@ -43,13 +48,13 @@ class RecordedRequest:
 
 
 def read_trace(path: Path) -> list[RecordedRequest]:
-    """The produce requests of a trace in the order of their arrival.
+    """Return the produce requests of a trace in the order of their arrival.
 
     Args:
-        path: a `requests.ring` that a broker has written, or the folder with it and those that follow it.
+        path: a `requests.ring` that a broker wrote, or the folder that contains it and the files that follow it.
 
     Raises:
-        ClientError: there is none, it is damaged, or it has no produce request.
+        ClientError: the file is missing or damaged, or contains no produce request.
     """
     files = [path / RING_NAME, *sorted(path.glob(FURTHER_RINGS))] if path.is_dir() else [path]
     rows: list[tuple[int, ...]] = []
@@ -60,7 +65,7 @@ def read_trace(path: Path) -> list[RecordedRequest]:
             raise ClientError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     produced = sorted(row[:-1] for row in rows if row[-1] == ApiKey.PRODUCE)
     if not produced:
-        raise ClientError(f"{files[0]}: no produce request in {len(rows)} rows")
+        raise ClientError(f"{files[0]}: no produce request in {len(rows)} rows: nothing to replay")
     first_ns = produced[0][0]
     numbers: dict[int, int] = {}
     return [
@@ -70,14 +75,14 @@ def read_trace(path: Path) -> list[RecordedRequest]:
 
 
 def plan(recorded: Sequence[RecordedRequest], speed: float) -> tuple[list[list[int]], list[list[int]], list[int]]:
-    """Times and sizes for each connection, and the sizes that there are.
+    """Return the intended times and sizes of the requests of each connection.
 
     Args:
-        recorded: in order.
-        speed: how many times faster than it was.
+        recorded: requests in the order of their arrival.
+        speed: factor by which the replay is faster than the recording.
 
     Returns:
-        for each connection the moments in ns, for each connection the index of each size, and the sizes in bytes.
+        for each connection the times in ns, for each connection the indexes of its sizes, and the sizes in bytes.
     """
     sizes = sorted({it.size_bytes for it in recorded})
     if len(sizes) > SIZES_MAX:
@@ -99,7 +104,17 @@ async def drive_recorded(
     speed: float,
     record: Callable[[Requests], Recording],
 ) -> Driven[Recording]:
-    """Replay a trace; of the options host, port, topic, partitions, acks, security and timeout count."""
+    """Replay a trace.
+
+    Args:
+        options: only host, port, topic, partitions, acks, security and timeout_s are used.
+        recorded: the requests of the trace.
+        speed: factor by which the replay is faster than the recording.
+        record: returns a new recorder for a connection that sends the given requests.
+
+    Raises:
+        ClientError: the broker is unreachable, refuses, or stops answering.
+    """
     security = read_security(dict(options.security))
     target = await prepared(options.host, options.port, options.topic, options.partitions, options.timeout_s, security)
     moments, variants, sizes = plan(recorded, speed)
@@ -128,6 +143,6 @@ async def drive_recorded(
 
 
 def _batch(value_bytes: int) -> bytes:
-    """One record; the lengths within a batch take some bytes more, so sizes are met to a few bytes."""
+    # Length fields inside a batch grow with the value, so a request may be a few bytes larger than recorded.
     size = min(max(0, value_bytes), REQUEST_BYTES_MAX)
     return build_batch([NewRecord(bytes(size), timestamp=time.time_ns() // 1_000_000)])

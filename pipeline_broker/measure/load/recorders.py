@@ -1,43 +1,44 @@
-"""What is remembered of the requests of one connection.
-
-Rules of this file: no clock; correlation ids count from 0 in the order of sending. A recorder is told in batches, what
-one read or one send held, because the client must not be what is measured.
-"""
+"""Recorders of the requests of one connection: a row for each request, or a histogram of latencies."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from pipeline_broker.measure.load.histogram import Histogram
+from pipeline_broker.measure.load.options import IN_FLIGHT_MAX
 from pipeline_broker.measure.load.pace import NEVER_NS, NS_PER_S
 from pipeline_broker.traces.client_rows import ClientRow
 
+# Answered requests to remember. Beyond this number all but the latest quarter of it are dropped in one step. The
+# quarter is larger than any window, so the times of a request that is answered out of order are still known.
 FORGET_FROM = 1 << 16
-"""So many requests are remembered before the older three quarters of those that were answered are dropped together: a
-quarter is more than a window, so that what is answered out of order is still known."""
+assert FORGET_FROM // 4 > IN_FLIGHT_MAX
 
 
 class Recorder(Protocol):
-    """What is told of every request and of every answer."""
+    """Records all requests of one connection, in batches: one call for each send and each read.
+
+    Attributes:
+        measured_from_ns: requests with an earlier intended time belong to the warm-up.
+    """
 
     measured_from_ns: int
-    """Requests that were meant for an earlier moment are warm-up."""
 
     def sent(self, intended_ns: Sequence[int], now_ns: int) -> None:
-        """The next requests were sent now; when each was meant to be."""
+        """Record that the next requests were sent at `now_ns`, and the time at which each was intended to be sent."""
 
     def answered(self, correlation_ids: Sequence[int], errors: Sequence[int], now_ns: int) -> int:
-        """Answers came now; how long the last of them took since it was sent, in ns."""
+        """Record answers and their error codes; return the latency of the last one in ns."""
 
 
 class RowRecorder:
-    """Every request as a row, for the traces of an experiment.
+    """A recorder that keeps a row for each request, for the traces of an experiment.
 
-    `sent_ns[i]` and `intended_ns[i]` belong to correlation id i; `received`, `errors` and `answered_ns` are in order
-    of receipt.
+    `sent_ns[i]` and `intended_ns[i]` belong to correlation id i; `received`, `errors` and `answered_ns` are in order of
+    receipt.
 
     Args:
-        is_open: whether latency counts from the intended moment.
+        is_open: whether latency counts from the intended time.
     """
 
     def __init__(self, *, is_open: bool) -> None:
@@ -61,7 +62,7 @@ class RowRecorder:
         return now_ns - self.sent_ns[correlation_ids[-1]]
 
     def rows(self, connection: int) -> Iterator[ClientRow]:
-        """The rows in order of receipt: `sequence` counts answers, not requests; those without an answer come last."""
+        """Yield the rows in order of receipt, then those of unanswered requests. `sequence` numbers them."""
         sent_ns, intended_ns = self.sent_ns, self.intended_ns
         answers = zip(self.received, self.answered_ns, self.errors, strict=True)
         for sequence, (correlation_id, answered, error) in enumerate(answers):
@@ -79,18 +80,18 @@ class RowRecorder:
 
 
 class HistogramRecorder:
-    """Latencies by kind of request, in bounded memory however long a run is.
+    """A recorder of latencies by kind of request, in bounded memory for a run of any length.
 
     Args:
-        kinds: of the correlation ids, again and again.
+        kinds: kinds of the correlation ids, as a cycle.
 
     Attributes:
-        histograms: latencies from the intended moment, in microseconds, one for each kind that occurs.
-        errors: how often each error code came; not 0.
-        order_violations: answers that came after that of a later request.
-        requests: how many were sent to be measured.
-        first_sent_ns, last_sent_ns, last_answered_ns: of what was measured; 0 before.
-        answered_in_second: how many answers came in each second of the measurement.
+        histograms: latencies from the intended time, in microseconds, for each kind that occurs.
+        errors: number of answers by error code, without 0.
+        order_violations: answers received after the answer to a later request.
+        requests: number of measured requests that were sent.
+        first_sent_ns, last_sent_ns, last_answered_ns: of measured requests; 0 before the first.
+        answered_in_second: number of answers in each second of the measurement.
     """
 
     def __init__(self, kinds: Sequence[int] = (0,)) -> None:
@@ -102,8 +103,8 @@ class HistogramRecorder:
         self.requests = 0
         self.answered_in_second: Counter[int] = Counter()
         self.first_sent_ns = self.last_sent_ns = self.last_answered_ns = 0
-        self._base = 0  # the id that the first remembered time belongs to
-        self._next = 0  # the id that is to be answered next
+        self._base = 0  # the correlation id of the first remembered time
+        self._next = 0  # the correlation id whose answer is expected next
         self._intended_ns: list[int] = []
         self._sent_ns: list[int] = []
 
@@ -156,7 +157,6 @@ class HistogramRecorder:
             self.histograms[kinds[it % period]].add(((now_ns - time_ns) // 1000,))
 
     def _forget(self) -> None:
-        """Drop what is answered; what came too early for its turn waits until the others have come."""
         count = self._next - self._base - FORGET_FROM // 4
         del self._intended_ns[:count]
         del self._sent_ns[:count]

@@ -1,8 +1,7 @@
-"""Replays recorded departures as an open loop.
+"""The replay of recorded flight departures as an open loop.
 
-Rules of this file: a request is sent at its time, whatever the answers do, and its latency counts from that
-intended time (no coordinated omission); a partition is one connection, so that departures of one aircraft stay in
-order; requests are built before the clock starts.
+Each partition has one connection, so the departures of one aircraft keep their order. Requests are built before the
+run.
 """
 
 import time
@@ -33,13 +32,13 @@ from pipeline_broker.records.batch import build_batch
 
 DEFAULT_DATA = Path(__file__).resolve().parents[3] / "data" / "departures-2013.csv.gz"
 REPLAY_WEEK_S = 5.0
-"""Seconds that a week of departures takes."""
+"""Seconds in which a week of departures is replayed."""
 LEAD_NS = 50_000_000  # from the start of the clock to the first departure
 
 
 @attrs.frozen(slots=True)
 class ReplayOptions:
-    """An open loop over four partitions, a week of departures in `week_s` seconds."""
+    """A replay of departures; `week_s` is the number of seconds for a week of them."""
 
     host: str
     port: int
@@ -52,14 +51,12 @@ class ReplayOptions:
 
 
 def run_replay(options: ReplayOptions) -> LoadResult:
-    """Replay to the end."""
     return run_to_end(open_loop, options)
 
 
 async def open_loop(options: ReplayOptions) -> LoadResult:
-    """Replay inside a running Trio program."""
     host, port, timeout_s = options.host, options.port, options.timeout_s
-    if options.warmup_s > 0:  # on a topic of its own: the replayed one holds departures only
+    if options.warmup_s > 0:  # on another topic, because the replayed one must contain departures only
         await load_rows(LoadOptions(host, port, seconds=options.warmup_s, topic="warm-up", timeout_s=timeout_s))
     target = await prepared(host, port, options.topic, options.partitions, timeout_s)
     frames, offsets_ns = _plan(options.departures, options.week_s, target)
@@ -85,7 +82,6 @@ async def open_loop(options: ReplayOptions) -> LoadResult:
 
 
 def _plan(departures: Sequence[Departure], week_s: float, target: Target) -> tuple[list[list[bytes]], list[list[int]]]:
-    """Framed requests and their times, per partition."""
     frames: list[list[bytes]] = [[] for _ in range(target.partitions)]
     times: list[list[int]] = [[] for _ in range(target.partitions)]
     for departure, offset_ns in zip(departures, intended_offsets_ns(departures, week_s), strict=True):

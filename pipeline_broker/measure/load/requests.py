@@ -1,8 +1,7 @@
-"""The bytes of the requests of one connection, and how their answers are read.
+"""The requests of one connection as bytes: produce requests with and without idempotence, reads, and a mix of both.
 
-Rules of this file: no I/O and no clock. Requests are built ahead of a run; while it runs only what must differ is
-patched: correlation ids, the sequence and checksum of idempotent batches, the offset of a read. Correlation ids count
-from 0 in the order of sending.
+Requests are built before a run. While it runs, only three things are patched: correlation ids, the sequence and
+checksum of idempotent batches, and the offset of a read.
 """
 
 import itertools
@@ -22,7 +21,7 @@ from pipeline_broker.wire.messages.data.fetch import FetchResponse
 
 PRODUCE, READ, END = 0, 1, 2
 """Kinds of requests."""
-CORRELATION_POSITION = 8  # behind length, api key and version
+CORRELATION_POSITION = 8  # after length, API key and version
 FETCH_KEY = 1
 CORRELATION = struct.Struct(">i")
 _SEQUENCE_MASK = (1 << 31) - 1
@@ -30,7 +29,7 @@ _CRC = struct.Struct(">I")
 _PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
 _OFFSET = struct.Struct(">q")
 _BATCH_LENGTH = struct.Struct(">8xi")
-# Positions in a batch: of its checksum, of what is checked, of the producer.
+# Positions in a batch: its checksum, the first byte that the checksum covers, and the producer.
 _CRC_POSITION, _CHECKED_POSITION, _PRODUCER_POSITION = 17, 21, 43
 
 
@@ -38,12 +37,12 @@ ReadAnswer = Callable[[int, memoryview], int]
 
 
 class Requests(Protocol):
-    """What one connection sends.
+    """The requests of one connection.
 
     Attributes:
-        error_position: where the error code is in every framed response; 0 where responses differ.
-        read: tells the error code of a correlation id's framed response where they do; else None.
-        kinds: of the correlation ids, again and again.
+        error_position: position of the error code in each framed response; 0 if it differs between responses.
+        read: returns the error code of a framed response, given its correlation id; None if `error_position` is used.
+        kinds: kinds of the correlation ids, as a cycle.
     """
 
     @property
@@ -56,18 +55,18 @@ class Requests(Protocol):
     def kinds(self) -> Sequence[int]: ...
 
     def frames(self, first_id: int, count: int) -> bytes:
-        """The next requests, framed."""
+        """Return the next `count` requests, framed, with correlation ids from `first_id`."""
 
 
 @attrs.frozen(slots=True)
 class ProduceTemplate:
-    """Framed produce requests that differ in what they write, and where a response has its error code.
+    """Framed produce requests with different contents.
 
     Attributes:
-        requests: with correlation id 0.
-        error_position: within the framed response.
-        partitions: of each request.
-        batch_positions: where the batch of each request begins.
+        requests: frames with correlation id 0.
+        error_position: position of the error code in a framed response.
+        partitions: the partition of each request.
+        batch_positions: the position of the batch in each request.
     """
 
     requests: tuple[bytes, ...]
@@ -77,12 +76,14 @@ class ProduceTemplate:
 
 
 class ProduceInTurn:
-    """Produce requests of one size, over all variants in turn: sending is patching ids and one slice.
+    """Produce requests of one size, one variant after the other.
+
+    All variants lie in one buffer, so sending only patches correlation ids and copies one slice.
 
     Args:
         template: one request for each partition.
-        window: the most that are usually asked for at once; more are made in pieces.
-        first: the variant to begin with.
+        window: usual maximum of requests per call of `frames`; larger calls are split.
+        first: index of the first variant.
     """
 
     kinds: Sequence[int] = (PRODUCE,)
@@ -95,7 +96,7 @@ class ProduceInTurn:
         self._size = len(template.requests[0])
         self._variants = count
         self._first = first
-        # One window of requests behind every variant that may come first.
+        # The buffer holds a whole window after each variant, so a window never wraps around.
         self._buffer = bytearray(b"".join(template.requests[index % count] for index in range(window + count - 1)))
 
     def frames(self, first_id: int, count: int) -> bytes:
@@ -116,10 +117,10 @@ class ProduceInTurn:
 
 
 class ProduceInOrder:
-    """Produce requests in an order that is given: of keys, or of recorded events.
+    """Produce requests in a given order, such as that of keys or recorded events.
 
     Args:
-        order: which one is next; it must not end before the run does.
+        order: indexes of the variants; must not end before the run does.
     """
 
     kinds: Sequence[int] = (PRODUCE,)
@@ -141,11 +142,11 @@ class ProduceInOrder:
 
 
 class IdempotentProduce:
-    """Produce requests of one idempotent producer: each batch follows the last one of its partition.
+    """Produce requests of one idempotent producer: the sequence of each batch continues that of its partition.
 
     Args:
-        order: which one is next.
-        records: in each batch.
+        order: indexes of the variants.
+        records: number of records in each batch.
     """
 
     kinds: Sequence[int] = (PRODUCE,)
@@ -166,7 +167,7 @@ class IdempotentProduce:
         self._producer = (-1, -1)
 
     def become(self, producer_id: int, epoch: int) -> None:
-        """Be this producer from the next request on, with new sequences."""
+        """Use another producer id and epoch from the next request, with sequences that restart at 0."""
         self._producer = (producer_id, epoch)
         self._sequences = dict.fromkeys(self._partitions, 0)
 
@@ -177,6 +178,7 @@ class IdempotentProduce:
             frame, start, end = self._frames[variant], self._batch_positions[variant], self._batch_ends[variant]
             partition = self._partitions[variant]
             sequence = self._sequences[partition]
+            # Sequences wrap around to 0 after 2^31 - 1.
             self._sequences[partition] = (sequence + self._records) & _SEQUENCE_MASK
             CORRELATION.pack_into(frame, CORRELATION_POSITION, correlation_id)
             _PRODUCER.pack_into(frame, start + _PRODUCER_POSITION, producer_id, epoch, sequence)
@@ -187,13 +189,13 @@ class IdempotentProduce:
 
 @attrs.frozen(slots=True)
 class ReadTemplate:
-    """Framed fetch requests, one for each partition, at offset 0.
+    """Framed fetch requests, one for each partition.
 
     Attributes:
-        requests: with correlation id 0.
-        offset_position: where the offset is.
-        version: of the API.
-        starts: the first offset of each partition.
+        requests: frames with correlation id 0.
+        offset_position: position of the fetch offset.
+        version: version of the Fetch API.
+        starts: first offset of each partition.
     """
 
     requests: tuple[bytes, ...]
@@ -203,10 +205,10 @@ class ReadTemplate:
 
 
 class Reads:
-    """Fetch requests over all partitions in turn: each is read from its start to its end, again and again.
+    """Fetch requests for all partitions in turn. Each partition is read from its start to its end, repeatedly.
 
     Attributes:
-        bytes_read, batches_read: what the answers held.
+        bytes_read, batches_read: totals of all answers.
     """
 
     error_position = 0
@@ -224,7 +226,6 @@ class Reads:
         return b"".join(self.frame(correlation_id) for correlation_id in range(first_id, first_id + count))
 
     def frame(self, correlation_id: int) -> bytes:
-        """The next request."""
         partition = self._partition
         self._partition = (partition + 1) % len(self._frames)
         self._partition_of[correlation_id] = partition
@@ -234,13 +235,13 @@ class Reads:
         return bytes(frame)
 
     def read(self, correlation_id: int, response: memoryview) -> int:
-        """See Requests; the next read of the partition goes on behind the last whole batch of this answer."""
+        """Return the error code, and continue the partition after the last whole batch of this answer."""
         partition = self._partition_of.pop(correlation_id)
         try:
             _, position = read_response_header(FETCH_KEY, self._template.version, response[4:])
             answer, _ = decode(FetchResponse, self._template.version, response[4:], position)
         except DecodeError as error:
-            raise ClientError(f"the broker's answer to a fetch request cannot be read: {error}") from None
+            raise ClientError(f"the broker's answer to Fetch cannot be decoded: {error}") from None
         if answer.error_code:
             return answer.error_code
         for topic in answer.responses:
@@ -252,14 +253,14 @@ class Reads:
         return 0
 
     def _follow(self, partition: int, records: Buffer) -> None:
-        following = self._template.starts[partition]  # nothing is left: from the start again
+        following = self._template.starts[partition]  # an answer without records: restart at the beginning
         last = -1
         position, size = 0, len(records)
         length_of = _BATCH_LENGTH.unpack_from
         while size - position >= HEADER_SIZE:
             end = position + LENGTH_OVERHEAD + length_of(records, position)[0]
             if end > size:
-                break  # a fetch may end in the middle of a batch
+                break  # a fetch response may end in the middle of a batch
             last, position = position, end
             self.batches_read += 1
         if last >= 0:
@@ -270,10 +271,12 @@ class Reads:
 
 
 class Mixed:
-    """Reads among produce requests, evenly spread.
+    """Reads and produce requests, evenly mixed.
 
     Args:
-        read_share: of all requests, between 0 and 1.
+        produce: the requests that write.
+        reads: the requests that read.
+        read_share: share of reads, between 0 and 1.
     """
 
     error_position = 0
@@ -303,7 +306,7 @@ class Mixed:
 
 
 def pattern(read_share: float) -> tuple[int, ...]:
-    """A hundred kinds, with reads spread evenly among them."""
+    """Return 100 kinds of requests with evenly distributed reads."""
     period = 100
     reads = round(read_share * period)
     return tuple(

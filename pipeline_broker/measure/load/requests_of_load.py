@@ -1,6 +1,6 @@
-"""Makes what each connection of a load sends, and asks the broker for what that needs.
+"""Builds the requests of each connection of a load: their keys, producers, transactions and read positions.
 
-Rules of this file: everything is built before the first request is sent; every wait ends with a ClientError.
+The broker assigns producer ids, coordinators and start offsets, so this module queries it before the run.
 """
 
 import contextlib
@@ -25,29 +25,30 @@ from pipeline_broker.measure.load.requests import (
 from pipeline_broker.measure.load.template import at_random, in_turn, keyed_template, produce_template, read_template
 from pipeline_broker.measure.load.transactions import END_KEY, END_VERSION, PRODUCE_VERSION, Transactions
 
-WARMUP_IN_FLIGHT = 8  # deep enough to warm up everything, and drained soon
+WARMUP_IN_FLIGHT = 8  # deep enough to warm up all code, and quickly drained
+# The window of prepared requests. An open loop may have more in flight, but sends more at once only after a long stall.
 WINDOW_MAX = 1_024
-"""An open loop may have more in flight, but does not send more at once unless it was held up for long."""
+# Random transactional ids to try until one has the wanted broker as its coordinator.
 NAMES_TRIED_MAX = 1000
-"""Of a transactional producer, whose coordinator is to be the broker that its connection goes to."""
 
 
 async def requests_of(
     options: LoadOptions, target: Target, nodes: Sequence[Node], security: ClientSecurity
 ) -> tuple[list[Requests], list[Reads]]:
-    """What each connection sends, and those of it that read.
+    """Build the requests of each connection.
+
+    Returns:
+        the requests of each connection, and those among them that read.
 
     Raises:
-        ClientError: the broker refuses, or does not answer in time; perhaps in a group.
+        ClientError: the broker refuses, or does not answer in `timeout_s`. Nurseries may wrap it in a group.
     """
     with trio.move_on_after(options.timeout_s):
-        return await _Making(options, target, nodes, security).requests()
+        return await _RequestBuilder(options, target, nodes, security).requests()
     raise ClientError(f"{options.host}:{options.port} did not get producers ready within {options.timeout_s:g} s")
 
 
-class _Making:
-    """The requests of one load."""
-
+class _RequestBuilder:
     def __init__(self, options: LoadOptions, target: Target, nodes: Sequence[Node], security: ClientSecurity) -> None:
         self._options = options
         self._target = target
@@ -89,9 +90,10 @@ class _Making:
         return ProduceInTurn(template, window, place)
 
     async def _transactions(self, control: Control, stack: contextlib.AsyncExitStack, index: int) -> Transactions:
-        """One transactional producer; a name of its own, so that it is nobody's successor."""
         if self._target.produce_version < PRODUCE_VERSION or not control.has_version(END_KEY, END_VERSION):
-            raise ClientError("the broker has no transactions of version 2 (Produce 12, EndTxn 5): Kafka 4.0 has them")
+            raise ClientError(
+                "the broker lacks transactions of version 2 (Produce 12, EndTxn 5): use Apache Kafka 4.0 or newer"
+            )
         node = self._nodes[index]
         coordinating = control
         if len(self._target.nodes) > 1:
@@ -105,13 +107,19 @@ class _Making:
         return found
 
     async def _name(self, control: Control, node: Node) -> str:
-        """A name whose coordinator is the broker at the other end of the connection."""
+        # EndTxn goes to the coordinator, and all requests of a load go through one connection. So the coordinator must
+        # be the
+        # broker at its other end.
         for _ in range(NAMES_TRIED_MAX):
+            # A random id, because a reused one would fence the producer of another run.
             name = f"load-{secrets.token_hex(8)}"
             coordinator = await control.coordinator(name)
             if len(self._target.nodes) == 1 or coordinator == (node.host, node.port):
                 return name
-        raise ClientError(f"{node.host}:{node.port} coordinates none of {NAMES_TRIED_MAX} transactional producers")
+        raise ClientError(
+            f"{node.host}:{node.port} coordinates none of {NAMES_TRIED_MAX} random transactional ids: "
+            "check that it is part of the cluster"
+        )
 
     async def _reads(self) -> list[Reads]:
         options, target = self._options, self._target
@@ -119,7 +127,7 @@ class _Making:
             return []
         if target.fetch_version is None:
             raise ClientError(
-                "the broker has no version of Fetch that names topics and has tags: leave the read share out"
+                "the broker lacks Fetch version 12, which names topics and has tags: leave out the read share"
             )
         templates = {}
         for node in dict.fromkeys(self._nodes):

@@ -1,8 +1,4 @@
-"""Figures over client rows, by the definitions of docs/trace-format.md.
-
-Rules of this file: exact, over all measured rows; a percentile is the value that Spark's `percentile` gives (linear
-between the two neighbours) and is None when too few samples lie beyond it.
-"""
+"""Exact figures of a run from its client rows, as docs/reference/trace-format.md defines them."""
 
 import itertools
 import math
@@ -13,20 +9,22 @@ import attrs
 from pipeline_broker.traces.client_rows import ClientRow
 
 SAMPLES_BEYOND_MIN = 10
+"""A percentile needs this many samples above it."""
 SAMPLES_BEYOND_IN_RUN_MIN = 2
-"""Of one run among several rounds, whose spread tells how much its percentile is worth."""
+"""The same for one run of several rounds. Fewer suffice, because the spread of the rounds shows the uncertainty."""
 
 
 @attrs.frozen(slots=True)
 class RunFigures:
-    """One run: its measured requests, the seconds they took, their latencies, and what went wrong.
+    """The figures of one run, over its measured requests.
 
     Attributes:
-        requests: that were answered.
-        seconds: from the first one sent to the last one answered.
-        unanswered: an open loop may leave before the last answer.
-        due_s: of an open loop, from the first moment to the last one; 0 in a closed loop.
-        growth: of an open loop, the seconds by which the wait grew in a second: the slope of latency over due time.
+        requests: answered requests.
+        seconds: from the first request sent to the last answer.
+        latencies_ns: sorted.
+        unanswered: requests without an answer; an open loop may stop waiting before the last one.
+        due_s: seconds from the first intended time to the last one; 0 in a closed loop.
+        growth: seconds by which latency grew per second of an open loop: the slope of latency over the intended time.
     """
 
     requests: int
@@ -40,18 +38,20 @@ class RunFigures:
 
     @property
     def requests_per_s(self) -> float:
-        """Answered requests over the seconds that they took."""
         return self.requests / self.seconds if self.seconds else 0.0
 
     @property
     def answered_share(self) -> float:
-        """The pace of answers over that of requests; where the wait grows by g in a second, 1 / (1 + g)."""
+        """The pace of answers as a share of the pace of requests.
+
+        Latency that grows by g seconds per second means that answers arrive at 1 / (1 + g) of the pace.
+        """
         due = self.requests + self.unanswered
         return self.requests / due / (1 + max(0.0, self.growth)) if due else 0.0
 
 
 def figures(rows: Sequence[ClientRow]) -> RunFigures:
-    """The figures of one run; all rows count for the order, measured ones for everything else."""
+    """Return the figures of one run. Order violations count in all rows, everything else in the measured ones."""
     measured = [row for row in rows if row.measured]
     answered = [row for row in measured if row.answered_ns is not None]
     due = [row for row in measured if row.intended_ns is not None]
@@ -85,7 +85,6 @@ def _open_figures(due: Sequence[ClientRow]) -> dict[str, float]:
 
 
 def _slope(points: Sequence[tuple[int, int]]) -> float:
-    """Of the line of least squares; 0 where there is none."""
     if not points:
         return 0.0
     mean_x, mean_y = (sum(values) / len(points) for values in zip(*points, strict=True))
@@ -94,7 +93,7 @@ def _slope(points: Sequence[tuple[int, int]]) -> float:
 
 
 def order_violations(rows: Iterable[ClientRow]) -> int:
-    """Answers that came back after that of a later request, and ids that never came between those that did."""
+    """Return the number of answers that arrived after the answer to a later request, plus the number of skipped ids."""
     by_connection: dict[int, list[int]] = {}
     for row in sorted(rows, key=lambda row: (row.connection, row.sequence)):
         if row.correlation_id is not None and row.answered_ns is not None:
@@ -107,8 +106,14 @@ def order_violations(rows: Iterable[ClientRow]) -> int:
 
 
 def percentile_ns(ordered: Sequence[int], quantile: float, beyond: int = SAMPLES_BEYOND_MIN) -> float | None:
-    """The quantile of sorted samples; None when fewer than so many lie beyond it."""
-    # Rounded to millionths, because 1 - 0.99 is a little less than 0.01 in binary.
+    """Return a quantile of sorted samples, interpolated linearly between its neighbours like Spark's `percentile`.
+
+    Args:
+        ordered: samples in ascending order.
+        quantile: 0.99 for the 99th percentile.
+        beyond: samples that must lie above it; with fewer, None is returned.
+    """
+    # Rounded to millionths, because 1 - 0.99 is not exactly 0.01 in binary.
     if len(ordered) * round((1 - quantile) * 1_000_000) < beyond * 1_000_000:
         return None
     place = quantile * (len(ordered) - 1)
@@ -117,6 +122,5 @@ def percentile_ns(ordered: Sequence[int], quantile: float, beyond: int = SAMPLES
 
 
 def percentile_ms(ordered: Sequence[int], quantile: float) -> float | None:
-    """The quantile in milliseconds."""
     value = percentile_ns(ordered, quantile)
     return None if value is None else value / 1e6

@@ -1,8 +1,4 @@
-"""Builds produce requests ahead of a run.
-
-Rules of this file: requests come from the codec, byte for byte what any client would send; that only the correlation
-id is patched later is `exchange`'s business.
-"""
+"""Builds framed produce and fetch requests before a run, with the broker's own codec."""
 
 import itertools
 import random
@@ -25,18 +21,18 @@ from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceRe
 
 VARIANTS_MAX = 1024
 VARIANTS_BYTES_MAX = 64 << 20
-"""Requests with keys are built ahead; so many, or of so many bytes together, at the most."""
+"""Limits of the keyed requests that are built before a run: their number, and their bytes together."""
 _PRODUCE_KEY = 0
 _TIMEOUT_MS = 30_000
-_TAIL_BYTES = 3  # behind the batch: the empty tag sections of partition, topic and request
+_TAIL_BYTES = 3  # after the batch: the empty tag sections of partition, topic and request
 _LENGTH = struct.Struct(">i")
-_OFFSET_MARK = 0x0123456789ABCDEF
+_OFFSET_MARK = 0x0123456789ABCDEF  # a fetch offset that is easy to find in an encoded request
 
 
 def produce_frame(
     target: Target, partition: int, batch: bytes, acks: int = ACKS_ALL, transactional_id: str | None = None
 ) -> bytes:
-    """One framed request with one batch and correlation id 0."""
+    """Return a framed produce request with one batch and correlation id 0."""
     data = ProduceRequest.PartitionProduceData(index=partition, records=batch)
     topic = ProduceRequest.TopicProduceData(name=target.topic, partition_data=[data])
     request = ProduceRequest(transactional_id, acks=acks, timeout_ms=_TIMEOUT_MS, topic_data=[topic])
@@ -50,7 +46,8 @@ def _framed(api_key: int, version: int, request: object) -> bytes:
 
 
 def error_position(target: Target) -> int:
-    """Where the error code lies in the framed response to a request of one partition."""
+    """Return the position of the error code in the framed response to a produce request of one partition."""
+    # Found by encoding two responses that differ in nothing else, because it depends on version and topic name.
     first, second = (_response(target, error_code) for error_code in (0, -1))
     return next(index for index, (a, b) in enumerate(zip(first, second, strict=True)) if a != b)
 
@@ -65,7 +62,6 @@ def _response(target: Target, error_code: int) -> bytes:
 def produce_template(
     target: Target, options: LoadOptions, partitions: Sequence[int], transactional_id: str | None = None
 ) -> ProduceTemplate:
-    """One request for each partition, without keys."""
     values = _values(options)
     keys = [None] * options.batch_records
     batches = [(partition, _batch(options, values, keys)) for partition in partitions]
@@ -93,9 +89,12 @@ def keyed_template(
     randomness: random.Random,
     transactional_id: str | None = None,
 ) -> ProduceTemplate:
-    """Requests whose keys are drawn; their partitions are those of the keys, as Kafka's producers choose.
+    """Return produce requests with random keys, placed on partitions by Kafka's default partitioner.
 
-    The keys of a batch all belong to its partition. A key that belongs to no partition of this connection is left out.
+    All keys of a batch belong to its partition. Keys of partitions that this connection does not serve are left out.
+
+    Raises:
+        ClientError: no key belongs to any of `partitions`.
     """
     by_partition: dict[int, tuple[list[bytes], list[float]]] = {it: ([], []) for it in partitions}
     for rank in range(1, options.keys + 1):
@@ -119,18 +118,16 @@ def keyed_template(
 
 
 def in_turn(variants: int, first: int) -> Iterator[int]:
-    """All variants in turn, for ever."""
     return itertools.islice(itertools.cycle(range(variants)), first % variants, None)
 
 
 def at_random(variants: int, randomness: random.Random) -> Iterator[int]:
-    """Variants in random order, for ever."""
     while True:
         yield randomness.randrange(variants)
 
 
 def read_template(target: Target, partitions: Sequence[int], starts: Sequence[int], read_bytes: int) -> ReadTemplate:
-    """One fetch request for each partition, which does not wait for data."""
+    """Return one fetch request for each partition. The broker answers at once, even without data."""
     assert target.fetch_version is not None
     version = target.fetch_version
     frames = [fetch_frame(target.topic, partition, read_bytes, version, _OFFSET_MARK) for partition in partitions]
@@ -138,15 +135,23 @@ def read_template(target: Target, partitions: Sequence[int], starts: Sequence[in
 
 
 def fetch_frame(topic: str, partition: int, read_bytes: int, version: int, offset: int = 0) -> bytes:
-    """One framed request for so much of a partition, which does not wait for data."""
+    """Return a framed fetch request for one partition. The broker answers at once, even without data.
+
+    Args:
+        topic: its name.
+        partition: the partition to read.
+        read_bytes: maximum size of the records.
+        version: version of the Fetch API.
+        offset: first offset to read.
+    """
     wanted = FetchRequest.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=read_bytes)
     topics = [FetchRequest.FetchTopic(topic=topic, partitions=[wanted])]
     return _framed(FETCH_KEY, version, FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=read_bytes, topics=topics))
 
 
 def _values(options: LoadOptions) -> list[bytes]:
-    """The values of a batch: hexadecimal digits, which codecs halve."""
     randomness = random.Random(options.seed)  # noqa: S311 - records of a load
+    # Hexadecimal digits, because codecs compress them to about half, like typical records.
     digits = randomness.randbytes((options.record_size * options.batch_records + 1) // 2).hex().encode()
     size = options.record_size
     return [digits[number * size : (number + 1) * size] for number in range(options.batch_records)]

@@ -1,7 +1,7 @@
-"""Waits for a moment more precisely than an event loop does.
+"""A timer that is more precise than the event loop's.
 
-Rules of this file: Trio's poll rounds up to whole milliseconds, which an open loop at 1,400 requests/s would count as
-latency of the broker; a Linux timer descriptor wakes within some 0.05 ms without spinning. Elsewhere Trio's own sleep.
+Trio's poll rounds up to whole milliseconds, which an open loop at 1,400 requests/s would count as latency of the
+broker. A Linux timer descriptor (timerfd) wakes within about 0.05 ms without spinning. Other systems use `trio.sleep`.
 """
 
 import contextlib
@@ -21,8 +21,7 @@ _NON_BLOCKING = os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
 
 
 class _Moments(ctypes.Structure):
-    """`struct itimerspec`: interval (none here) and the moment."""
-
+    # `struct itimerspec`; an interval of 0 means no repetition.
     _fields_ = (
         ("interval_s", ctypes.c_long),
         ("interval_ns", ctypes.c_long),
@@ -32,18 +31,16 @@ class _Moments(ctypes.Structure):
 
 
 class Timer(Protocol):
-    """Waits for one moment at a time."""
+    """Waits for one time at a time."""
 
     async def wait_until(self, moment_ns: int) -> None:
-        """Wait until a moment of `time.monotonic_ns`, or until the one that `hurry` names meanwhile."""
+        """Wait until a time of `time.monotonic_ns`, or an earlier one that `hurry` sets during the wait."""
 
     def hurry(self, moment_ns: int) -> None:
-        """Let who waits for a later moment wait for this one instead."""
+        """Shorten the current wait to end at `moment_ns`; never prolong it."""
 
 
 class _TimerDescriptor:
-    """A Linux timer descriptor."""
-
     def __init__(self, libc: ctypes.CDLL, descriptor: int) -> None:
         self._libc = libc
         self._descriptor = descriptor
@@ -52,6 +49,7 @@ class _TimerDescriptor:
     async def wait_until(self, moment_ns: int) -> None:
         self._set(moment_ns)
         await trio.lowlevel.wait_readable(self._descriptor)
+        # The read resets the descriptor. It has nothing to read if `hurry` set the timer again after it fired.
         with contextlib.suppress(BlockingIOError):
             os.read(self._descriptor, 8)
 
@@ -61,13 +59,12 @@ class _TimerDescriptor:
 
     def _set(self, moment_ns: int) -> None:
         self._moment_ns = moment_ns
+        # A time of 0 would disarm the timer.
         moments = _Moments(0, 0, *divmod(max(1, moment_ns), _NS_PER_S))
         self._libc.timerfd_settime(self._descriptor, _ABSOLUTE, ctypes.byref(moments), None)
 
 
 class _TrioTimer:
-    """Trio's own sleep, which is rounded up to milliseconds."""
-
     def __init__(self) -> None:
         self._scope = trio.CancelScope()
 
@@ -86,7 +83,6 @@ def _trio_time(moment_ns: int) -> float:
 
 @contextlib.contextmanager
 def precise_timer() -> Iterator[Timer]:
-    """A timer; one wait at a time."""
     if sys.platform != "linux":
         yield _TrioTimer()
         return

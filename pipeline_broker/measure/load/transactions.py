@@ -1,9 +1,8 @@
-"""Transactional producers: so many produce requests, then the end of their transaction, again and again.
+"""Transactional producers of a load: a fixed number of produce requests and the end of their transaction, repeatedly.
 
-Rules of this file: no I/O and no clock. One request in so many plus one ends a transaction; it is sent when everything
-in it is answered, and the next transaction begins when the end is answered, as every transactional producer does it.
-Transactions are of version 2 (KIP-890): the broker adds partitions by itself, and the answer to an end gives the
-producer its next epoch, with which its sequences begin anew.
+Like any transactional producer, they end a transaction once all its requests are answered, and begin the next one once
+the end is answered. Transactions have version 2 (KIP-890): the broker adds partitions by itself. The answer to an end
+assigns the producer's next epoch, in which sequences restart at 0.
 """
 
 import struct
@@ -19,17 +18,18 @@ from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest, En
 END_KEY = 26
 END_VERSION = 5
 PRODUCE_VERSION = 12
-"""The versions with which transactions are of version 2."""
+"""The first version of Produce, like `END_VERSION` of EndTxn, with transactions of version 2 (KIP-890)."""
 _PRODUCER = struct.Struct(">qh")  # id, epoch
 _MARK_ID, _MARK_EPOCH = 0x0123456789ABCDEF, 0x1357
 
 
 class Transactions:
-    """What one transactional producer sends; see `requests.Requests`.
+    """The requests of one transactional producer.
 
     Args:
-        produce: its batches.
-        each: produce requests in a transaction.
+        produce: its produce requests.
+        transactional_id: its name.
+        each: produce requests per transaction.
     """
 
     error_position = 0
@@ -45,7 +45,7 @@ class Transactions:
         self._producer_position = self._end.index(mark)
 
     def become(self, producer_id: int, epoch: int) -> None:
-        """Be this producer from the next transaction on."""
+        """Use another producer id and epoch from the next transaction."""
         self._produce.become(producer_id, epoch)
         _PRODUCER.pack_into(self._end, self._producer_position, producer_id, epoch)
 
@@ -72,47 +72,48 @@ class Transactions:
             _, position = read_response_header(END_KEY, END_VERSION, response[4:])
             answer, _ = decode(EndTxnResponse, END_VERSION, response[4:], position)
         except DecodeError as error:
-            raise ClientError(f"the broker's answer to the end of a transaction cannot be read: {error}") from None
+            raise ClientError(f"the broker's answer to EndTxn cannot be decoded: {error}") from None
         if not answer.error_code:
             self.become(answer.producer_id, answer.producer_epoch)
         return answer.error_code
 
 
 class TransactionPace:
-    """Keeps a window of a transaction's requests in flight, and its end alone; see `pace.Pace`.
+    """A pace that keeps a window of a transaction's produce requests in flight, and sends its end alone.
 
-    It ends between two transactions, so that none stays open.
+    It stops between two transactions, so that none stays open.
 
     Args:
         window: produce requests in flight.
-        stop_ns: no transaction begins from then on.
-        each: produce requests in a transaction.
+        stop_ns: no transaction begins at or after this time.
+        each: produce requests per transaction.
     """
 
     def __init__(self, window: int, stop_ns: int, each: int) -> None:
         self._window = window
         self._stop_ns = stop_ns
         self._each = each
-        self._place = 0  # of the next request in its transaction
+        self._index = 0  # index of the next request in its transaction; the end has index `each`
 
     def take(self, now_ns: int, in_flight: int) -> list[int]:
         if self.is_over(now_ns):
             return []
-        if self._place in {0, self._each}:
+        # The first request of a transaction and its end each need an idle connection.
+        if self._index in {0, self._each}:
             if in_flight:
                 return []
-            count = 1 if self._place else min(self._window, self._each)
+            count = 1 if self._index else min(self._window, self._each)
         else:
-            count = min(self._window - in_flight, self._each - self._place)
-        self._place = (self._place + count) % (self._each + 1)
+            count = min(self._window - in_flight, self._each - self._index)
+        self._index = (self._index + count) % (self._each + 1)
         return [now_ns] * count
 
     def answered(self, count: int, now_ns: int, latency_ns: int) -> None:
-        """See Pace: only what is in flight counts."""
+        pass
 
-    def next_ns(self, in_flight: int) -> int | None:  # noqa: ARG002 - the protocol's: other paces look at it
-        """See Pace: an answer comes first."""
-        return None
+    def next_ns(self, in_flight: int) -> int | None:  # noqa: ARG002 - other implementations of Pace need it
+        return None  # every request needs an answer first
 
     def is_over(self, now_ns: int) -> bool:
-        return self._place == 0 and now_ns >= self._stop_ns
+        # Only between two transactions, so that the stop leaves none open.
+        return self._index == 0 and now_ns >= self._stop_ns

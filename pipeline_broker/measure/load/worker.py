@@ -1,7 +1,4 @@
-"""One of several processes of a load: `python -m pipeline_broker.measure.load.worker`, started by `processes`.
-
-Rules of this file: one line in, one line out; what goes wrong is an answer.
-"""
+"""One process of a load over several. Its parent, `processes`, controls it by JSON lines on stdin and stdout."""
 
 import functools
 import json
@@ -19,31 +16,29 @@ from pipeline_broker.measure.load.requests import Requests
 
 
 def main() -> None:
-    """Do the part that the parent tells."""
     try:
         part: dict[str, Any] = json.loads(sys.stdin.readline())
         part["arrivals"] = Arrivals(part["arrivals"])
         part["security"] = tuple((name, value) for name, value in part["security"])
         options = LoadOptions(**part)
         driven = run_to_end(functools.partial(drive, record=recorder_of, wait_for_start=_common_start), options)
-        _say(measured(options, driven).encode())
+        _send(measured(options, driven).encode())
     except ClientError as error:
-        _say({"failed": str(error)})
+        _send({"failed": str(error)})
     except KeyboardInterrupt:
-        _say({"failed": "interrupted"})
+        _send({"failed": "interrupted"})
 
 
 def recorder_of(requests: Requests) -> HistogramRecorder:
-    """What remembers the requests of a connection."""
     return HistogramRecorder(requests.kinds)
 
 
 async def _common_start() -> int:
-    _say({"ready": True})
+    _send({"ready": True})
     return int(json.loads(await trio.to_thread.run_sync(sys.stdin.readline)))
 
 
-def _say(message: object) -> None:
+def _send(message: object) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 

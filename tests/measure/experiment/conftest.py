@@ -1,4 +1,4 @@
-"""Brokers of an experiment as forks (see tests/forks.py), for the tests that are not about how they are started."""
+"""Brokers of an experiment as forks (see tests/forks.py), for tests that do not test how brokers are started."""
 
 import subprocess
 import sys
@@ -8,13 +8,14 @@ import pytest
 
 from tests.forks import PROGRAM, start_python
 
-COMMAND = [sys.executable, "-P", *PROGRAM]
-"""What the experiment begins the command of a broker with."""
+COMMAND = [sys.executable, "-P", *PROGRAM]  # the beginning of each broker's command
 
 
 @pytest.fixture
 def forked_brokers(monkeypatch):
-    """What an experiment starts is a fork with the same arguments, environment and output, in a group of its own."""
+    """Fork brokers instead of starting programs, with the same arguments, environment and output, in their own
+    group.
+    """
 
     def start(command, *, stderr, **_options):
         assert command[: len(COMMAND)] == COMMAND

@@ -1,4 +1,4 @@
-"""A command of the user is a client: by the lines that it prints, or by what the broker received from it."""
+"""A user's command is measured by the lines that it prints, or by the requests that the broker received."""
 
 import json
 import shlex
@@ -31,7 +31,7 @@ def python(program, *arguments):
     return shlex.join([sys.executable, "-c", program, *arguments])
 
 
-def test_lines_with_both_times_are_messages_and_others_are_passed_over():
+def test_lines_with_both_times_are_messages_and_others_are_ignored():
     lines = [
         {"sent_ns": 5, "done_ns": 9}, {"sent_ns": 9, "done_ns": 9}, {"sent_ns": 9, "done_ns": 5}, {"sent_ns": 1},
         {"sent_ns": True, "done_ns": 9}, {"sent_ns": 1.5, "done_ns": 9}, {"sent_ns": 1, "done_ns": 1 << 63}, [1, 2], 7,
@@ -44,7 +44,7 @@ def test_lines_with_both_times_are_messages_and_others_are_passed_over():
     assert found.client_cpu_share > 0
 
 
-def test_the_address_stands_where_the_command_wants_it():
+def test_the_address_replaces_its_placeholder():
     program = (
         "import sys, json; assert sys.argv[1] == 'at=127.0.0.1:9'; print(json.dumps({'sent_ns': 1, 'done_ns': 2}))"
     )
@@ -52,7 +52,7 @@ def test_the_address_stands_where_the_command_wants_it():
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ("/no/such/program {bootstrap}", "/no/such/program: No such file"),
         (python("import sys; sys.exit('it hurts')"), "ended with exit code 1: it hurts"),
@@ -61,18 +61,18 @@ def test_the_address_stands_where_the_command_wants_it():
         (python("pass"), "sent no request, and printed no line with sent_ns and done_ns"),
     ],
 )
-def test_a_command_that_fails_is_one_line(command, said):
-    with pytest.raises(ExperimentError, match=said):
+def test_a_failing_command_gives_a_one_line_error(command, message):
+    with pytest.raises(ExperimentError, match=message):
         run_command(command, HERE)
 
 
-def test_a_command_that_does_not_end_is_ended(monkeypatch):
+def test_a_command_that_takes_too_long_is_stopped(monkeypatch):
     monkeypatch.setattr("pipeline_broker.measure.experiment.command_client.COMMAND_S_MAX", 0.2)
     with pytest.raises(ExperimentError, match=r"did not end within 0\.2 s"):
         run_command(python("import time; time.sleep(60)"), HERE)
 
 
-def test_every_run_of_a_command_has_a_broker_of_its_own():
+def test_every_run_of_a_command_has_its_own_broker():
     groups = plan(Request(command="x {bootstrap}", rounds=4), 1)
     driven = [pair for group in groups for pair in pairs(group)]
     assert [len(group.runs) for group in groups] == [2] * 7, "a pair of sides, in four rounds and three traced ones"
@@ -81,7 +81,7 @@ def test_every_run_of_a_command_has_a_broker_of_its_own():
 
 
 @pytest.mark.usefixtures("forked_brokers")
-def test_what_the_broker_received_is_what_a_command_without_lines_did(tmp_path):
+def test_a_command_without_lines_is_measured_by_the_brokers_trace(tmp_path):
     out = tmp_path / "out"
     command = f"{python(SENDS)} {{bootstrap}}"
     arguments = ["--out", str(out), "--client", command, "--rounds", "1", "--flush", "os", "--no-report"]

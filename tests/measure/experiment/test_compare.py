@@ -1,4 +1,4 @@
-"""The experiment with real brokers: raw rows as the trace format has them, and nothing left running or lying about."""
+"""The experiment with real brokers: its raw rows have the trace format, and no process or file remains."""
 
 import json
 import re
@@ -24,7 +24,7 @@ from pipeline_broker.measure.experiment.broker_process import (
     running,
 )
 from pipeline_broker.measure.experiment.compare import CompareOptions, alone_in, run_compare
-from pipeline_broker.measure.experiment.fleet import HowBrokersStart
+from pipeline_broker.measure.experiment.fleet import BrokerDefaults
 from pipeline_broker.measure.experiment.plan import PROFILES, Profile, Request
 from pipeline_broker.measure.experiment.raw import RawFolder
 from pipeline_broker.measure.experiment.traced_spans import REQUESTS_OF_RUN_MAX
@@ -74,7 +74,7 @@ def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
     (out / "raw" / "run-00099").mkdir(parents=True)
     (out / "summary.json").write_text("of an earlier experiment")
     request = Request(in_flight=(5,), connections=(2,), delays_ms=(1.0,), rounds=1)
-    results = run_compare(CompareOptions(out, request, HowBrokersStart("os"), seed=5))
+    results = run_compare(CompareOptions(out, request, BrokerDefaults("os"), seed=5))
     assert sorted(path.name for path in out.iterdir()) == ["raw"]
     folders = sorted((out / "raw").iterdir())
     assert [folder.name for folder in folders] == [f"run-{number:05}" for number in range(1, 15)]
@@ -137,10 +137,10 @@ TINY = Profile(
 @pytest.mark.clients
 @pytest.mark.usefixtures("forked_brokers")
 def test_a_whole_experiment_has_every_part_in_every_round(tmp_path, monkeypatch, capsys):
-    """All that `quick` has but the replay, whose length is its events'."""
+    """Runs all of `quick` except the replay, which takes as long as its events."""
     pytest.importorskip("confluent_kafka", reason="confluent-kafka (extra `compare`) is not installed")
     monkeypatch.setitem(PROFILES, "quick", TINY)
-    results = run_compare(CompareOptions(tmp_path, Request(with_replay=False), HowBrokersStart("os")))
+    results = run_compare(CompareOptions(tmp_path, Request(with_replay=False), BrokerDefaults("os")))
     described = [json.loads(path.read_text()) for path in (tmp_path / "raw").glob("*/run.json")]
     parts = Counter((run["experiment"], run["round"], run["traced"]) for run in described)
     of_round = {
@@ -170,7 +170,7 @@ def test_a_whole_experiment_has_every_part_in_every_round(tmp_path, monkeypatch,
 
 
 @pytest.mark.usefixtures("forked_brokers")
-def test_a_broker_that_runs_already_is_driven_beside_both_and_left_running(tmp_path, capsys):
+def test_an_existing_broker_is_driven_beside_both_and_left_running(tmp_path, capsys):
     out = tmp_path / "out"
     with running([BrokerSettings("pipelined", tmp_path / "data", flush="os")]) as (other,):
         address = f"{other.host}:{other.port}"
@@ -222,19 +222,19 @@ def test_a_terminated_experiment_stops_its_brokers(tmp_path):
 
 
 @pytest.mark.parametrize(("profile", "runs"), [("quick", 257), ("full", 1254)])
-def test_a_comparison_tells_its_runs_seed_and_time_before_it_starts(profile, runs, tmp_path, monkeypatch, capsys):
+def test_a_comparison_prints_its_runs_seed_and_time_before_it_starts(profile, runs, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(compare_module, "run_groups", lambda *_: None)
     monkeypatch.setattr(compare_module, "DEFAULT_DATA", tmp_path / "none.csv.gz")
     monkeypatch.setattr(compare_module, "has_confluent", lambda: True)
     run_compare(CompareOptions(tmp_path / "out", Request(profile=profile)))
     missing, announced = capsys.readouterr().err.splitlines()
-    assert missing == "the replay of departures is left out: its events come with the repository, not with the package"
+    assert missing == "the replay of departures is skipped: its events are in the repository, not in the package"
     assert re.fullmatch(rf"{runs} runs, seed \d+, about \d+ min, then the report", announced)
     run_compare(CompareOptions(tmp_path / "out", Request(profile=profile), seed=77), with_report=False)
     assert re.fullmatch(rf"{runs} runs, seed 77, about \d+ min", capsys.readouterr().err.splitlines()[1])
 
 
-def test_a_seed_is_drawn_anew_and_can_be_given(tmp_path, monkeypatch):
+def test_each_comparison_draws_a_seed_unless_one_is_given(tmp_path, monkeypatch):
     planned = []
     monkeypatch.setattr(compare_module, "run_groups", lambda setting, groups, _: planned.append((setting.seed, groups)))
     request = Request(in_flight=(1, 5, 64), connections=(1, 16))
@@ -256,7 +256,7 @@ def test_a_comparison_replaces_a_sweep(tmp_path, monkeypatch):
     assert not any((tmp_path / "raw").iterdir())
 
 
-def test_a_broker_that_does_not_start_says_why(tmp_path):
+def test_a_broker_that_does_not_start_is_reported_with_its_error(tmp_path):
     with (
         pytest.raises(ExperimentError, match=r"did not start|ended with exit code 2"),
         running([BrokerSettings("classic", tmp_path / "data", flush="sometimes")]),
@@ -264,7 +264,7 @@ def test_a_broker_that_does_not_start_says_why(tmp_path):
         pass
 
 
-def test_a_folder_with_something_else_in_it_is_not_removed(tmp_path):
+def test_a_folder_with_foreign_files_is_not_removed(tmp_path):
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "thesis.txt").write_text("years of work")
     with pytest.raises(ExperimentError, match=r"thesis\.txt"):
@@ -291,18 +291,18 @@ def test_a_wrong_value_is_a_usage_error(arguments, tmp_path):
     assert "Error: Invalid value" in result.output
 
 
-def test_a_comparison_whose_report_cannot_be_made_says_so_before_it_runs(tmp_path, monkeypatch):
+def test_a_comparison_without_the_packages_of_its_report_fails_before_it_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(compare_module, "ANALYSIS_PACKAGES", ("no_such_spark", "pyarrow"))
     result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out")])
     assert (result.exit_code, result.stderr) == (
         1,
-        "Error: the report needs no_such_spark: pip install 'pipeline-broker[spark]', or --no-report\n",
+        "Error: the report needs no_such_spark: run pip install 'pipeline-broker[spark]', or use --no-report\n",
     )
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("out", ["file/x", "/proc/x"])
-def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path, monkeypatch, out):
+def test_a_folder_that_cannot_be_created_gives_a_one_line_error(tmp_path, monkeypatch, out):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     result = CliRunner().invoke(main, ["compare", "--out", out, "--no-report", "--in-flight", "1"])
@@ -311,7 +311,7 @@ def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path, monkeypatch,
     assert result.stderr.count("\n") == 1
 
 
-def test_two_experiments_are_not_at_work_in_one_folder(tmp_path):
+def test_two_experiments_cannot_run_in_one_folder(tmp_path):
     kept = tmp_path / "raw" / "run-00001"
     kept.mkdir(parents=True)
     arguments = ["--out", str(tmp_path), "--no-report", "--in-flight", "1"]
@@ -319,12 +319,12 @@ def test_two_experiments_are_not_at_work_in_one_folder(tmp_path):
         result = CliRunner().invoke(compare, arguments)
     assert (result.exit_code, result.stderr) == (
         1,
-        f"Error: another experiment is at work in {tmp_path}: choose another --out\n",
+        f"Error: another experiment is running in {tmp_path}: choose another --out\n",
     )
     assert kept.exists()
-    holder = SystemFileSystem().lock(tmp_path / ".lock")  # the one concept of a lock: whoever has it keeps others out
-    with pytest.raises(ExperimentError, match="another experiment is at work in "), alone_in(tmp_path):
+    holder = SystemFileSystem().lock(tmp_path / ".lock")  # `alone_in` takes the same lock
+    with pytest.raises(ExperimentError, match="another experiment is running in "), alone_in(tmp_path):
         pass
     holder.release()
     with alone_in(tmp_path):
-        pass  # the one before has left it
+        pass  # the lock was released

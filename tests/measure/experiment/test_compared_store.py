@@ -1,4 +1,4 @@
-"""Both modes on a store: their journals are in it, the traces have what it was asked for, and nothing is left of it."""
+"""Both modes on an object store: journals are in it, traces record its settings, and its objects are deleted."""
 
 import json
 
@@ -8,7 +8,7 @@ from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.compare import CompareOptions, run_compare
 from pipeline_broker.measure.experiment.compared_store import ComparedStore
-from pipeline_broker.measure.experiment.fleet import HowBrokersStart
+from pipeline_broker.measure.experiment.fleet import BrokerDefaults
 from pipeline_broker.measure.experiment.plan import STORE_PROFILES, Profile, Request
 from pipeline_broker.objects.opening import open_store
 from pipeline_broker.traces import ring_file
@@ -38,7 +38,7 @@ SHORT = Profile(
 def compared(out, store, monkeypatch):
     monkeypatch.setitem(STORE_PROFILES, "quick", SHORT)
     request = Request(in_flight=(8,), connections=(1,), rounds=1, on_store=True)
-    run_compare(CompareOptions(out, request, HowBrokersStart(store=store), seed=1))
+    run_compare(CompareOptions(out, request, BrokerDefaults(store=store), seed=1))
     return {path.parent: json.loads(path.read_text()) for path in (out / "raw").glob("*/run.json")}
 
 
@@ -70,7 +70,7 @@ def test_the_commits_of_both_modes_are_objects(kind, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def bucket():
-    """Its address, in an environment that leads to it; the threads of obstore are made once, before a test."""
+    """The address of a bucket, with its environment. obstore starts its threads once, before a test counts threads."""
     pytest.importorskip("obstore", reason="obstore (extra `objects`) is not installed")
     with s3_servers.open_moto() as address, pytest.MonkeyPatch.context() as patch:
         for name, value in s3_servers.environment(address).items():
@@ -81,14 +81,14 @@ def bucket():
 
 
 @pytest.mark.usefixtures("forked_brokers")
-def test_nothing_is_left_in_a_bucket(bucket, tmp_path, monkeypatch):
+def test_all_objects_are_deleted_from_a_bucket(bucket, tmp_path, monkeypatch):
     compared(tmp_path / "out", ComparedStore(bucket), monkeypatch)
     assert open_store(bucket, SystemFileSystem()).list("") == []
 
 
-def test_a_store_that_cannot_be_used_ends_the_experiment_before_it_begins(tmp_path):
+def test_an_unusable_store_ends_the_experiment_before_its_first_run(tmp_path):
     store = ComparedStore(f"file://{tmp_path / 'file'}")
     (tmp_path / "file").write_text("no directory")
     with pytest.raises(ExperimentError, match=r"the store file:.* cannot be used"):
-        run_compare(CompareOptions(tmp_path / "out", Request(on_store=True), HowBrokersStart(store=store)))
+        run_compare(CompareOptions(tmp_path / "out", Request(on_store=True), BrokerDefaults(store=store)))
     assert not (tmp_path / "out").exists()

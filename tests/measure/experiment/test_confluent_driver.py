@@ -1,4 +1,4 @@
-"""The child that runs confluent-kafka answers every job with one line, also one that fails."""
+"""The child that runs confluent-kafka answers each job with one line, even a failed one."""
 
 import json
 import subprocess
@@ -87,7 +87,7 @@ def test_every_message_of_a_pair_is_a_row_that_ends_when_it_is_consumed(tmp_path
     assert moments[0] == moments[1]
 
 
-def test_the_moments_of_pairs_are_those_of_the_seed_and_make_the_rate_together():
+def test_intended_times_of_pairs_depend_on_the_seed_and_add_up_to_the_rate():
     job = PairJob("", "pairs", 4, 1_000.0, 10.0, 0.0, 0.5, 100, 3, "")
     drawn = [job.moments_ns(pair, began_ns=5) for pair in range(4)]
     assert drawn == [job.moments_ns(pair, began_ns=5) for pair in range(4)]

@@ -1,4 +1,4 @@
-"""Open loops say how long requests wait at the same load, and nothing of the waits of a side that was behind."""
+"""Open loops compare latency at equal load, without figures for a side that did not keep the pace."""
 
 import math
 
@@ -23,7 +23,7 @@ def closed_rows(rate_per_s, count=100):
 
 
 def open_rows(wait_ms, count=1000, gap_ms=1.0, unanswered=0, growth=0.0):
-    """Requests that are due at equal distances, and all wait as long, or each longer; the last of them for ever."""
+    """Return requests with equal gaps and constant or growing latency; the last ones are never answered."""
     rows = []
     for number in range(count):
         due_ns = round(number * gap_ms * MS)
@@ -38,7 +38,6 @@ def add(results, cell, side, rows, round_number=1, *, experiment="ladder", mode=
 
 
 def results_with(*waits_ms, cell=HALF):
-    """A round for each pair of waits."""
     results = Results(MODES)
     for number, pair in enumerate(waits_ms, start=1):
         for side, wait_ms in enumerate(pair):
@@ -46,7 +45,7 @@ def results_with(*waits_ms, cell=HALF):
     return results
 
 
-def test_a_capacity_is_the_median_rate_of_the_closed_loop_of_this_load_and_of_nothing_else():
+def test_a_capacity_is_the_median_rate_of_the_closed_loop_of_this_load():
     results = Results(MODES)
     closed = Cell(RAW, 64, 16)
     for number, rate in enumerate((1000, 5000, 2000), start=1):
@@ -65,12 +64,12 @@ def test_a_capacity_is_the_median_rate_of_the_closed_loop_of_this_load_and_of_no
     assert results.offered_per_s(closed) is None
 
 
-def test_a_share_of_what_was_never_measured_is_refused():
-    with pytest.raises(ExperimentError, match="nothing is known of what classic can do with 16 x 64"):
+def test_a_share_of_an_unmeasured_capacity_is_refused():
+    with pytest.raises(ExperimentError, match="a share of classic's capacity with 16 x 64, which was not measured"):
         Results(MODES).offered_per_s(HALF)
 
 
-def test_waits_are_compared_round_by_round():
+def test_latencies_are_compared_round_by_round():
     results = results_with((10, 5), (20, 8), (40, 12))
     logs = [math.log(b / a) for a, b in ((10, 5), (20, 8), (40, 12))]
     wait = results.wait(HALF, 0.5)
@@ -89,7 +88,7 @@ def test_waits_are_compared_round_by_round():
     ],
     ids=["waits grow", "some never answered", "none answered"],
 )
-def test_a_side_that_was_behind_is_said_so_and_its_waits_are_not(behind):
+def test_a_side_that_was_behind_is_named_and_its_latencies_are_not_shown(behind):
     results = results_with((10, 5), (10, 5))
     assert results.side(HALF, 0).kept_pace
     for number in (3, 4, 5):
@@ -103,7 +102,7 @@ def test_a_side_that_was_behind_is_said_so_and_its_waits_are_not(behind):
     assert pipelined.split()[-2:] == ["5.00", "5.00"]
 
 
-def test_a_broker_that_is_slow_and_no_slower_keeps_the_pace_and_so_does_every_closed_loop():
+def test_a_broker_with_constant_latency_keeps_the_pace_and_so_does_every_closed_loop():
     results = results_with((300, 5), (300, 5))
     assert results.side(HALF, 0).kept_pace
     closed = Cell(RAW, 64, 16)
@@ -112,7 +111,7 @@ def test_a_broker_that_is_slow_and_no_slower_keeps_the_pace_and_so_does_every_cl
     assert results.side(closed, 0).kept_pace
 
 
-def test_the_table_has_loads_by_what_is_due_with_other_brokers_and_the_replay_apart():
+def test_the_table_is_sorted_by_pace_and_lists_other_brokers_and_the_replay():
     fast = Cell(RAW, 64, 16, offer=Offer(2000.0))
     results = Results(MODES, ("kafka",))
     for number in (1, 2, 3):
@@ -138,7 +137,7 @@ def test_the_table_has_loads_by_what_is_due_with_other_brokers_and_the_replay_ap
     assert "equal load, an open loop" in report_text(results)
 
 
-def test_without_an_open_loop_nothing_is_said_of_it():
+def test_without_an_open_loop_the_table_is_left_out():
     results = Results(MODES)
     add(results, Cell(RAW, 64, 16), 0, closed_rows(10), experiment="grid")
     assert equal_load_table(results) == ""

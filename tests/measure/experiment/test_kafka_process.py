@@ -1,4 +1,4 @@
-"""Apache Kafka beside our brokers: how it is set up, and what is said where it cannot be."""
+"""Apache Kafka beside our brokers: its settings, and errors if it cannot be started."""
 
 import time
 
@@ -14,13 +14,13 @@ from tests.short_java import SHORT_JAVA
 LED_SECONDS_MAX = 30.0
 
 
-def test_it_is_one_node_with_kafkas_own_defaults(tmp_path):
+def test_kafka_is_one_node_with_default_settings(tmp_path):
     lines = KafkaSettings("kafka", tmp_path).properties(5, 6).splitlines()
     assert "listeners=PLAINTEXT://127.0.0.1:5,CONTROLLER://127.0.0.1:6" in lines
     assert not any(line.startswith("log.flush") for line in lines)
 
 
-def test_it_flushes_every_message_where_that_is_compared(tmp_path):
+def test_kafka_synced_flushes_every_message(tmp_path):
     assert "log.flush.interval.messages=1" in KafkaSettings("kafka", tmp_path, is_synced=True).properties(5, 6)
 
 
@@ -29,7 +29,7 @@ def test_free_ports_are_different():
 
 
 @pytest.mark.parametrize(("present", "missing"), [((), "Java"), (("java",), "Maven")])
-def test_what_is_missing_is_one_line_with_another_way(present, missing, tmp_path, monkeypatch):
+def test_a_missing_program_gives_a_one_line_error_with_an_alternative(present, missing, tmp_path, monkeypatch):
     for name in present:
         (tmp_path / name).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -39,7 +39,7 @@ def test_what_is_missing_is_one_line_with_another_way(present, missing, tmp_path
     assert "\n" not in str(caught.value)
 
 
-def test_what_maven_could_not_get_leaves_nothing_behind(tmp_path, monkeypatch):
+def test_a_failed_download_leaves_no_files(tmp_path, monkeypatch):
     for name, script in (("java", "#!/bin/sh\n"), ("mvn", "#!/bin/sh\necho '[ERROR] no such artifact'\nexit 1\n")):
         (tmp_path / name).write_text(script)
         (tmp_path / name).chmod(0o755)
@@ -50,7 +50,7 @@ def test_what_maven_could_not_get_leaves_nothing_behind(tmp_path, monkeypatch):
     assert list((tmp_path / "cache" / "pipeline-broker").iterdir()) == []
 
 
-def test_it_is_driven_by_the_same_client(tmp_path, monkeypatch):
+def test_kafka_is_driven_by_the_same_client(tmp_path, monkeypatch):
     require_kafka()
     monkeypatch.setenv("JDK_JAVA_OPTIONS", SHORT_JAVA)
     with running([KafkaSettings("kafka", tmp_path / "data")]) as (kafka,):

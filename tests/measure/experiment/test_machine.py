@@ -1,4 +1,4 @@
-"""What surrounds a run is told where the system knows it."""
+"""The description of the machine and its load around a run."""
 
 import re
 import subprocess
@@ -34,7 +34,7 @@ def test_the_steal_share_is_that_of_all_time_between_two_readings(before, spent)
 
 
 @pytest.mark.parametrize("times", [(), (1, 2, 3)])
-def test_a_system_that_does_not_tell_leaves_it_open(times):
+def test_an_unknown_steal_share_is_none(times):
     assert steal_share(times, times) is None
 
 
@@ -48,7 +48,7 @@ def test_a_block_has_load_averages_around_it():
     assert "cores" in describe_machine()
 
 
-def test_software_has_its_date_its_commit_and_its_versions(tmp_path):
+def test_software_is_described_by_date_commit_and_versions(tmp_path):
     told = describe_software()
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", told["date"])
     assert told["pipeline-broker"] == metadata.version("pipeline-broker")
@@ -57,7 +57,7 @@ def test_software_has_its_date_its_commit_and_its_versions(tmp_path):
     assert source_commit(tmp_path) == ""
 
 
-def test_the_commit_of_a_checkout_says_whether_its_files_differ(tmp_path):
+def test_the_commit_of_a_changed_checkout_is_marked(tmp_path):
     def git(*arguments):
         identity = ("-c", "user.name=a", "-c", "user.email=a@b")
         subprocess.run(["git", "-C", tmp_path, *identity, *arguments], check=True, capture_output=True)

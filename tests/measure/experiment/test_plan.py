@@ -1,4 +1,4 @@
-"""The plan has the numbers of the profiles, and everything that is compared in the same rounds."""
+"""The plan has the numbers of the profiles, and compares only runs of the same rounds."""
 
 from collections import Counter
 
@@ -49,7 +49,7 @@ def test_every_round_of_a_load_has_both_sides(request, seed):
 
 
 @given(requests, seeds)
-def test_all_but_what_is_traced_or_replayed_has_as_many_rounds_as_the_grid(request, seed):
+def test_untraced_parts_except_the_replay_have_as_many_rounds_as_the_grid(request, seed):
     rounds = Counter((run.experiment, run.cell, run.side, run.traced) for run in runs_of(request, seed))
     for (experiment, cell, _, traced), count in rounds.items():
         if traced:
@@ -64,7 +64,7 @@ def test_all_but_what_is_traced_or_replayed_has_as_many_rounds_as_the_grid(reque
 
 @measured(own_grid=0.2)
 @given(requests, seeds)
-def test_a_grid_of_ones_own_is_the_full_product_and_side_b_beside_itself(request, seed):
+def test_a_chosen_grid_is_the_full_product_and_side_b_with_itself(request, seed):
     runs = runs_of(request, seed)
     if not drawn("own_grid", request.chosen_grid):
         return
@@ -97,7 +97,7 @@ def test_a_self_comparison_is_side_b_on_two_brokers_under_a_load_of_the_grid(req
 
 
 @pytest.mark.parametrize("profile", list(PROFILES))
-def test_on_a_store_runs_are_long_and_nothing_is_offered_that_classic_cannot_keep(profile):
+def test_on_a_store_runs_are_long_and_no_pace_exceeds_classics_capacity(profile):
     request = Request(profile=profile, on_store=True, with_replay=False)
     runs = [run for group in plan(request, 1) for run in group.runs]
     assert {run.experiment for run in runs} == {"grid", "clients", "ablation", "self"}
@@ -107,7 +107,7 @@ def test_on_a_store_runs_are_long_and_nothing_is_offered_that_classic_cannot_kee
 
 
 @pytest.mark.parametrize("profile", list(PROFILES))
-def test_the_ladder_comes_after_the_closed_loops_that_tell_what_its_shares_are_of(profile):
+def test_the_ladder_comes_after_the_closed_loops_that_measure_capacity(profile):
     runs = runs_of(Request(profile=profile))
     ladder = [run for run in runs if run.experiment == "ladder"]
     for run in ladder:
@@ -123,13 +123,13 @@ def test_the_ladder_comes_after_the_closed_loops_that_tell_what_its_shares_are_o
     assert len({run.cell for run in ladder}) == len(shares) * len(PROFILES[profile].ladder_loads)
 
 
-def test_of_a_mode_compared_with_itself_the_ladder_has_no_step_twice():
+def test_the_ladder_of_a_mode_with_itself_has_distinct_steps():
     offers = {run.cell.offer for run in runs_of(Request(modes=("classic", "classic"))) if run.experiment == "ladder"}
     assert offers == {Offer(share=share, of="classic") for share in (0.35, 0.65, 0.8)}
 
 
 @given(requests, seeds)
-def test_the_closed_loops_are_told_in_one_order_whatever_the_seed(request, seed):
+def test_closed_loops_are_listed_in_the_same_order_for_every_seed(request, seed):
     told = reading_order(plan(request, seed))
     assert told == reading_order(plan(request, 0))
     native = [cell for cell in told if cell.client == RAW and not cell.variant]
@@ -172,7 +172,7 @@ def test_consumers_read_at_full_speed_and_are_timed_at_a_given_pace(profile):
     assert {run.cell.client for run in without if run.experiment == "consumers"} == {READER}
 
 
-def test_full_drives_two_loads_without_the_disk_beside_the_durable_ones():
+def test_full_repeats_two_loads_without_the_disk():
     runs = [run for run in runs_of(Request(profile="full")) if run.experiment == "page-cache"]
     assert {run.cell.variant for run in runs} == {"flush=os"}
     assert {(run.cell.in_flight, run.cell.connections) for run in runs} == {(1, 1), (64, 1)}
@@ -198,13 +198,13 @@ def test_the_ablation_of_full_has_every_axis_beside_both_modes_in_its_own_rounds
     assert all({run.side.mode for run in pair} == modes for pair in driven)
 
 
-def test_quick_is_run_in_little_more_than_two_minutes():
+def test_quick_takes_little_more_than_two_minutes():
     costs = Costs(PROFILES["quick"].run_s, PROFILES["quick"].open_s, QUICK_REPLAY_S / 5)
     assert costs.of(plan(Request(), 1)) <= 140
 
 
 @pytest.mark.parametrize("others", [(), ("kafka-synced", "kafka")])
-def test_full_takes_less_than_half_an_hour_beside_the_report(others):
+def test_full_takes_less_than_half_an_hour_without_the_report(others):
     costs = Costs(PROFILES["full"].run_s, PROFILES["full"].open_s, YEAR_OF_REPLAY_S / 7)
     assert costs.of(plan(Request(profile="full", others=others), 1)) < 30 * 60
 
@@ -212,7 +212,7 @@ def test_full_takes_less_than_half_an_hour_beside_the_report(others):
 @pytest.mark.parametrize(
     ("option", "client"), [("with_confluent", "confluent-kafka linger=0"), ("with_replay", REPLAY)]
 )
-def test_what_cannot_be_run_is_left_out(option, client):
+def test_parts_that_cannot_run_are_left_out(option, client):
     assert client in {run.cell.client for run in runs_of(Request())}
     assert client not in {run.cell.client for run in runs_of(Request(**{option: False}))}
 

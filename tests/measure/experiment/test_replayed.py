@@ -1,4 +1,4 @@
-"""Recorded events are cut into a stretch a round; a trace of the user is replayed on both sides, and nothing else."""
+"""Recorded events are cut into one stretch per round. A user's trace is replayed alone, on both sides."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ GAP_NS = 2_000_000
 
 
 def written(path, requests, connections=3):
-    """Write a trace with a request every 2 ms, in turn on each connection, and a Fetch between."""
+    """Write a trace with a request every 2 ms on each connection in turn, and Fetch requests between them."""
     rows = []
     for number in range(requests):
         values = dict.fromkeys((name for name, _ in REQUESTS.columns), 0)
@@ -41,7 +41,7 @@ def test_events_are_cut_at_equal_distances_of_time(times, count):
     assert all(len({(it - times[0]) * count // span for it in part}) == 1 for part in parts)
 
 
-def test_there_is_no_stretch_of_nothing():
+def test_empty_stretches_are_dropped():
     assert cut([], 3, int) == []
 
 
@@ -54,7 +54,7 @@ def test_a_stretch_of_a_trace_begins_at_once_and_keeps_its_connections(tmp_path)
     assert {stretch.seconds for stretch in stretches} == {14 * GAP_NS / 1e9}
 
 
-def test_a_stretch_of_departures_takes_its_part_of_five_seconds_a_week():
+def test_a_stretch_of_departures_takes_five_seconds_per_week():
     stretches = departure_stretches(DEFAULT_DATA, 5, whole_year=False)
     assert len(stretches) == 5
     assert sum(stretch.seconds for stretch in stretches) == pytest.approx(5.0, rel=0.1)
@@ -62,7 +62,7 @@ def test_a_stretch_of_departures_takes_its_part_of_five_seconds_a_week():
     assert [stretch.seconds for stretch in stretches] == [span / WEEK_S * 5.0 for span in spans]
 
 
-def test_a_trace_is_all_that_is_run_on_every_side_and_traced_on_ours(tmp_path):
+def test_a_trace_is_replayed_alone_on_every_side_and_traced_on_ours(tmp_path):
     request = Request(trace=tmp_path, replay_connections=3, rounds=5, others=("kafka",))
     runs = [run for group in plan(request, 1) for run in group.runs]
     assert {(run.cell.client, run.cell.connections) for run in runs} == {(REPLAY, 3)}
@@ -104,7 +104,7 @@ def test_a_trace_and_other_loads_are_a_usage_error(more, said, tmp_path):
     assert said in result.output
 
 
-def test_a_trace_that_is_not_there_is_one_line(tmp_path):
+def test_a_missing_trace_gives_a_one_line_error(tmp_path):
     result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out"), "--replay", str(tmp_path), "--no-report"])
     assert result.exit_code == 1
     assert "No such file" in result.output

@@ -1,4 +1,4 @@
-"""A round has every load once on every side, back to back, on new brokers, in an order that its seed repeats."""
+"""A round has each load once on each side, back to back, on new brokers, in an order that its seed repeats."""
 
 from collections import Counter
 from itertools import pairwise
@@ -67,8 +67,8 @@ def test_every_part_is_run_in_each_round_on_all_its_sides_in_turn_back_to_back(p
 
 
 @given(phases, seeds)
-def test_brokers_live_for_one_round_of_runs_that_need_them_alike_and_traced_ones_for_one_run(phases, seed):
-    """Those of a mode beside itself are its own: what other loads wrote one of them would archive meanwhile."""
+def test_brokers_are_shared_by_equal_settings_within_a_round_and_traced_ones_are_not_shared(phases, seed):
+    """Self-comparisons have their own brokers, which would otherwise still archive the records of other loads."""
     for group in plan_rounds(phases, seed):
         cells = [run.cell for run in group.runs]
         assert len({(cell.commit_delay_ms, cell.broker, cell.is_self) for cell in cells}) == 1
@@ -110,14 +110,14 @@ def test_the_order_of_the_loads_differs_between_rounds_and_between_seeds():
     assert len({tuple(pair[0].cell for pair in pairs(group)) for group in groups}) == 12
 
 
-def test_blocks_of_brokers_come_in_drawn_order_too():
+def test_blocks_of_brokers_are_in_random_order_too():
     delayed = [attrs.evolve(part, cell=attrs.evolve(part.cell, commit_delay_ms=2.0)) for part in loads(1)]
     groups = plan_rounds([[*loads(1), *delayed, *(attrs.evolve(part, traced=True) for part in loads(1))]], 1)
     assert len({tuple(group.commit_delay_ms for group in groups[start : start + 3]) for start in range(0, 12, 3)}) > 1
 
 
 @given(phases, seeds)
-def test_of_two_sides_the_other_one_begins_in_the_next_round(phases, seed):
+def test_the_first_of_two_sides_alternates_between_rounds(phases, seed):
     firsts = {}
     for place, group in enumerate(plan_rounds(phases, seed)):
         for pair in pairs(group):
@@ -136,14 +136,14 @@ def test_about_half_of_the_loads_begin_with_each_side():
     assert min(begun[0], begun[1]) > 70
 
 
-def test_of_several_sides_each_begins_in_turn():
+def test_each_of_several_sides_is_first_in_turn():
     all_sides = tuple(Side(mode, number) for number, mode in enumerate(MODES))
     groups = plan_rounds([[Part("grid", Cell("raw", 5, 1), all_sides, 8)]], 3)
     assert {group.runs[0].side for group in groups} == set(all_sides)
 
 
 @given(phases, seeds, st.data())
-def test_what_is_done_is_not_run_again_and_a_torn_pair_is_run_again_whole(phases, seed, data):
+def test_complete_pairs_are_not_repeated_and_incomplete_ones_are(phases, seed, data):
     groups = plan_rounds(phases, seed)
     numbers = [run.number for run in runs_of(groups)]
     done = data.draw(st.sets(st.sampled_from(numbers))) if numbers else set()

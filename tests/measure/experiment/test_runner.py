@@ -1,4 +1,4 @@
-"""Every round has brokers of its own, what is not ours lives on, and a share is offered of what was measured."""
+"""Each round has its own brokers, other projects' brokers keep running, and offers are shares of measured rates."""
 
 import itertools
 import json
@@ -20,7 +20,7 @@ RATE_PER_S = {"classic": 1000.0, "pipelined": 20_000.0, "kafka-synced": 2000.0, 
 
 @attrs.define(eq=False)
 class FakeBroker:
-    """A broker that does nothing; `log` has what happens to all of them."""
+    """A broker that does nothing; `log` records the calls on all of them."""
 
     name: str
     log: list
@@ -42,7 +42,7 @@ class FakeBroker:
 
 
 class FakeDriver:
-    """Answers at a rate that the mode has; `runs` has what was driven, with its broker and what was offered."""
+    """A driver that answers at the rate of the mode; `runs` records each run with its broker and its offer."""
 
     def __init__(self):
         self.runs = []
@@ -75,7 +75,7 @@ class FakeDriver:
 
 
 class Silent:
-    def tell(self, share, runs, left, title):
+    def update(self, share, runs, left, title):
         pass
 
 
@@ -102,7 +102,7 @@ def carried_out(request, tmp_path):
     return driver, described, log
 
 
-def test_ours_begin_anew_in_every_round_and_others_live_through_all(tmp_path):
+def test_our_brokers_restart_in_every_round_and_others_keep_running(tmp_path):
     driver, described, log = carried_out(Request(others=("kafka-synced", "kafka"), rounds=3), tmp_path)
     rounds_of = {}
     for (run, broker, _), row in zip(driver.runs, described, strict=True):
@@ -117,7 +117,7 @@ def test_ours_begin_anew_in_every_round_and_others_live_through_all(tmp_path):
     assert sorted(name for what, name in log if what == "start") == sorted(name for what, name in log if what == "stop")
 
 
-def test_what_is_measured_untraced_is_warmed_up_once_and_traced_brokers_serve_one_run(tmp_path):
+def test_untraced_brokers_are_warmed_up_once_and_traced_brokers_serve_one_run(tmp_path):
     driver, _, _ = carried_out(Request(others=("kafka",), rounds=3), tmp_path)
     served = {}
     for run, broker, _ in driver.runs:
@@ -139,7 +139,7 @@ def test_brokers_are_warmed_up_in_the_drawn_order_of_their_sides(tmp_path):
     assert {("classic", "pipelined"), ("pipelined", "classic")} <= {tuple(sides) for sides in drawn}
 
 
-def test_both_sides_are_offered_a_share_of_the_rate_that_the_closed_loop_had(tmp_path):
+def test_both_sides_are_offered_a_share_of_the_closed_loops_rate(tmp_path):
     driver, described, _ = carried_out(Request(rounds=2), tmp_path)
     offered = {(run.cell.offer.share, run.cell.offer.of, per_s) for run, _, per_s in driver.runs if run.cell.offer}
     assert {(share, of): round(per_s) for share, of, per_s in offered} == {

@@ -1,4 +1,4 @@
-"""An experiment of as many rounds as it needs ends when half of its intervals are narrow, or its time is over."""
+"""An experiment with `--rounds auto` stops once half of its intervals are narrow, or its budget is used up."""
 
 import math
 
@@ -18,7 +18,7 @@ GROUPS = plan(REQUEST, 5)
 
 
 class FakeResults:
-    """Intervals of these widths, each from 1 up; None: one without ends."""
+    """Results with intervals of these widths, each starting at 1; None for an interval without bounds."""
 
     def __init__(self, widths, own=()):
         self._widths = {Cell(RAW, 1, number): width for number, width in enumerate(widths, start=1)}
@@ -50,12 +50,12 @@ def stopping(results, budget_s=math.inf):
         ([], [1.1], False),
     ],
 )
-def test_half_of_the_intervals_and_that_of_equals_are_narrow(widths, own, is_enough):
+def test_half_of_the_intervals_and_that_of_the_self_comparison_are_narrow(widths, own, is_enough):
     assert stopping(FakeResults(widths, own)).is_enough(3, 60.0) is is_enough
     assert not stopping(FakeResults(widths, own)).is_enough(2, 60.0), "two rounds have no interval"
 
 
-def test_time_is_over_when_one_more_round_and_the_open_loops_do_not_fit():
+def test_the_rule_stops_when_one_more_round_and_the_open_loops_exceed_the_budget():
     wide = FakeResults([9.0])
     closed = [group for group in GROUPS if not group.is_open]
     opened = [group for group in GROUPS if group.is_open]

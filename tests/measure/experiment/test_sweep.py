@@ -1,4 +1,4 @@
-"""A sweep's file is refused in one line where it is wrong; its plan is complete, random, and the same for a seed."""
+"""An invalid sweep gives a one-line error; the plan of a valid one is complete, random, and the same for a seed."""
 
 from collections import Counter
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_shares_of_a_capacity_come_after_the_closed_loops_that_it_is_measured_in
     assert max(run.number for run in runs if run.number not in shares) < min(shares)
 
 
-def test_the_variant_of_a_cell_names_what_is_not_its_load():
+def test_the_variant_of_a_cell_names_all_factors_except_its_load():
     sweep = parse_sweep(
         {"factors": {"in_flight": 5, "batch": 10, "flush": "os", "pipeline": {"queues": 2, "commit": "default"}}}
     )
@@ -92,7 +92,7 @@ def test_the_variant_of_a_cell_names_what_is_not_its_load():
     assert (cell.in_flight, cell.connections, cell.commit_delay_ms) == (5, 1, 0.0)
 
 
-def test_the_example_of_the_documents_is_a_sweep():
+def test_the_documented_example_is_a_valid_sweep():
     sweep = read_sweep(EXAMPLE)
     assert sweep.modes == ("classic", "pipelined")
     assert sweep.cells == 32
@@ -102,7 +102,7 @@ def test_the_example_of_the_documents_is_a_sweep():
 @pytest.mark.parametrize(
     ("text", "refusal"),
     [
-        ("", r"\[factors\] is missing: name what varies"),
+        ("", r"\[factors\] is missing: add it, with factors"),
         ("factors = 3", r"\[factors\] is missing"),
         ("[factors\n", r"not TOML: .*line 1"),
         (
@@ -113,7 +113,7 @@ def test_the_example_of_the_documents_is_a_sweep():
         ("[factors]\nin_flight = [0]", r"factor in_flight: 0 is not a whole number from 1 to 10000"),
         ("[factors]\nin_flight = [true]", r"factor in_flight: True is not a whole number"),
         ("[factors]\nin_flight = []", r"factor in_flight has no levels"),
-        ("[factors]\nin_flight = [1, 1]", r"factor in_flight has a level twice"),
+        ("[factors]\nin_flight = [1, 1]", r"factor in_flight lists a level twice"),
         ("[factors]\ncommit_delay = ['soon']", r"factor commit_delay: 'soon' is not a time"),
         ("[factors]\nflush = ['never']", r"factor flush: 'never' is not one of always, os"),
         ("[factors]\nmode = ['classic']", r"factor mode: name side A and side B"),
@@ -124,24 +124,24 @@ def test_the_example_of_the_documents_is_a_sweep():
         ("[factors]\nrate = ['50% of classic']", r'"50% of classic" is a share .*: add the level "closed"'),
         (
             "[factors]\nmode = ['pipelined', 'pipelined']\nrate = ['closed', '50% of classic']",
-            r"is a share of a mode that is not run",
+            r"is a share of a mode that the factor mode does not name",
         ),
         ("traced = true\n[factors]\nin_flight = 1", r"traced True is not a whole number"),
         ("[factors]\nidempotent = [1]", r"factor idempotent: 1 is not true or false"),
         ("[factors]\nread_share = [1.0]", r"factor read_share: 1.0 is not a share .* that read, from 0 to 0.9"),
         ("[factors]\nread_share = [0.5]\ntransaction = [0, 2]", r"factor read_share: a transaction only writes"),
         ("[factors]\n'pipeline.queues' = ['many']", r"factor pipeline.queues: 'many' is not allowed"),
-        ("[factors]\n'pipeline.queues' = [[1]]", r"factor pipeline.queues: \[1\] is not a text"),
-        ("[factors]\n'leader.imbalance.check.interval.seconds' = [1]", r"the broker does not act on it"),
+        ("[factors]\n'pipeline.queues' = [[1]]", r"factor pipeline.queues: \[1\] is not a string"),
+        ("[factors]\n'leader.imbalance.check.interval.seconds' = [1]", r"the broker ignores this property"),
         ("round = 3\n[factors]\nin_flight = 1", r"unknown setting 'round'; did you mean rounds\?"),
         ("rounds = 0\n[factors]\nin_flight = 1", r"rounds 0 is not a whole number"),
         ("seconds = 0.01\n[factors]\nin_flight = 1", r"seconds 0.01 is too short"),
         ("seconds = 'long'\n[factors]\nin_flight = 1", r"seconds 'long' is not a number of seconds"),
-        ("seconds = 1\nwarmup = 1\n[factors]\nin_flight = 1", r"warmup 1 takes all of seconds 1"),
+        ("seconds = 1\nwarmup = 1\n[factors]\nin_flight = 1", r"warmup 1 must be less than seconds 1"),
         ("rounds = 1000\n[factors]\nin_flight = [1,2,3,4,5,6,7,8,9,10,11]", r"11 loads in 1000 rounds are 22,066 runs"),
     ],
 )
-def test_a_wrong_file_is_refused_in_one_line_that_names_it(text, refusal, tmp_path):
+def test_an_invalid_file_gives_a_one_line_error_with_its_path(text, refusal, tmp_path):
     path = tmp_path / "own.toml"
     path.write_text(text)
     with pytest.raises(ExperimentError, match=refusal) as caught:
@@ -150,12 +150,12 @@ def test_a_wrong_file_is_refused_in_one_line_that_names_it(text, refusal, tmp_pa
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_missing_is_one_line(tmp_path):
+def test_a_missing_file_gives_a_one_line_error(tmp_path):
     with pytest.raises(ExperimentError, match="No such file"):
         read_sweep(tmp_path / "none.toml")
 
 
-def test_every_factor_that_is_read_reaches_a_cell():
+def test_every_factor_reaches_a_cell():
     other = {
         "connections": 3, "in_flight": 7, "commit_delay": "2ms", "flush": "os", "commits_in_flight": 2,
         "record_size": 5, "batch": 2, "compression": "lz4", "keys": 4, "idempotent": True, "transaction": 9,

@@ -1,4 +1,4 @@
-"""A sweep with real brokers: complete rows with their factors, and nothing is measured twice after an interruption."""
+"""A sweep with real brokers: complete rows with their factors, and no repeated runs after an interruption."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from pipeline_broker.commands.compare import compare
 from pipeline_broker.measure.experiment import sweep_run
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
-from pipeline_broker.measure.experiment.fleet import HowBrokersStart
+from pipeline_broker.measure.experiment.fleet import BrokerDefaults
 from pipeline_broker.measure.experiment.sweep import parse_sweep, read_sweep
 from pipeline_broker.measure.experiment.sweep_plan import sweep_cells
 from pipeline_broker.measure.experiment.sweep_run import SweepOptions, run_sweep
@@ -21,7 +21,7 @@ VARIED = ("in_flight", "pipeline.queues")
 
 
 def small_example():
-    """The example of the documents: two of its factors, with all their levels, for a moment."""
+    """The documented example, with two of its factors, all their levels, and short runs."""
     sweep = read_sweep(EXAMPLE)
     factors = {name: levels if name in ("mode", *VARIED) else levels[:1] for name, levels in sweep.factors.items()}
     return attrs.evolve(sweep, factors=factors, rounds=1, traced=0, seconds=0.15, warmup=0.05)
@@ -36,8 +36,8 @@ def interrupt(*_):
 
 
 @pytest.mark.usefixtures("forked_brokers")
-def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, capsys, monkeypatch):
-    sweep, options = small_example(), SweepOptions(tmp_path / "out", HowBrokersStart("os"))
+def test_an_interrupted_sweep_is_resumed(tmp_path, capsys, monkeypatch):
+    sweep, options = small_example(), SweepOptions(tmp_path / "out", BrokerDefaults("os"))
     results = run_sweep(sweep, options)
     runs = described(options.out)
     assert len(runs) == 4 * 2 + 2
@@ -45,7 +45,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, capsys, monkeypatch
     first = capsys.readouterr()
     assert "pipeline.queues=1" in first.out
     seed = json.loads((options.out / "sweep.json").read_text())["seed"]
-    assert first.err.startswith(f"4 loads, 10 runs, seed {seed}, about "), "and no bar where there is no terminal"
+    assert first.err.startswith(f"4 loads, 10 runs, seed {seed}, about "), "and no bar without a terminal"
     assert {run["experiment"] for run in runs.values()} == {"sweep", "self"}
     assert {run["settings"]["seed"] for run in runs.values()} == {seed}
     of_pipelined = [run for run in runs.values() if (run["mode"], run["experiment"]) == ("pipelined", "sweep")]
@@ -81,12 +81,12 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, capsys, monkeypatch
     ("change", "difference"),
     [
         ({"factors": {"in_flight": [1, 5]}}, r"in_flight was \[1\] and is \[1, 5\]"),
-        ({"factors": {"in_flight": [1], "batch": [2]}}, r"batch was not in it and is \[2\]"),
+        ({"factors": {"in_flight": [1], "batch": [2]}}, r"batch was missing and is \[2\]"),
         ({"factors": {"in_flight": [1]}, "rounds": 9}, "rounds was 5 and is 9"),
         ({"factors": {"in_flight": [1]}, "seed": 8}, "seed was 7 and is 8"),
     ],
 )
-def test_a_sweep_that_is_another_one_is_refused_and_nothing_is_removed(change, difference, tmp_path, monkeypatch):
+def test_a_sweep_with_another_plan_is_refused_and_no_file_is_removed(change, difference, tmp_path, monkeypatch):
     monkeypatch.setattr(sweep_run, "run_groups", lambda *_: None)
     options = SweepOptions(tmp_path)
     run_sweep(parse_sweep({"factors": {"in_flight": [1]}, "seed": 7}), options)
@@ -97,34 +97,34 @@ def test_a_sweep_that_is_another_one_is_refused_and_nothing_is_removed(change, d
     assert (tmp_path / "raw" / "run-00001").exists()
 
 
-def test_how_brokers_are_flushed_belongs_to_the_plan(tmp_path, monkeypatch):
+def test_the_flush_setting_is_part_of_the_plan(tmp_path, monkeypatch):
     monkeypatch.setattr(sweep_run, "run_groups", lambda *_: None)
     sweep = parse_sweep({"factors": {"in_flight": [1]}})
     run_sweep(sweep, SweepOptions(tmp_path))
     with pytest.raises(ExperimentError, match='flush was "always" and is "os"'):
-        run_sweep(sweep, SweepOptions(tmp_path, HowBrokersStart("os")))
+        run_sweep(sweep, SweepOptions(tmp_path, BrokerDefaults("os")))
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"schema": 1, "seed": "x", "plan": {}}', "[]"])
-def test_a_plan_that_cannot_be_read_is_one_line(text, tmp_path):
+def test_an_unreadable_plan_gives_a_one_line_error(text, tmp_path):
     (tmp_path / "sweep.json").write_text(text)
     with pytest.raises(ExperimentError, match="cannot be read") as caught:
         run_sweep(parse_sweep({"factors": {"in_flight": [1]}}), SweepOptions(tmp_path))
     assert "\n" not in str(caught.value)
 
 
-def test_levels_that_do_not_go_together_are_refused_before_anything_starts(tmp_path):
+def test_contradicting_levels_are_refused_before_any_broker_starts(tmp_path):
     sweep = parse_sweep({"factors": {"record_size": [1_000_000], "batch": [1, 1000]}})
-    with pytest.raises(ExperimentError, match=r"batch=1000 record_size=1000000: a batch of more than"):
+    with pytest.raises(ExperimentError, match=r"batch=1000 record_size=1000000: brokers refuse batches of more than"):
         run_sweep(sweep, SweepOptions(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
-def test_an_interruption_tells_how_to_go_on(tmp_path, monkeypatch, capsys):
+def test_an_interruption_prints_how_to_resume(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sweep_run, "run_groups", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(parse_sweep({"factors": {"in_flight": [1]}}), SweepOptions(tmp_path))
-    assert "0 of 26 runs are done: the same command goes on" in capsys.readouterr().err
+    assert "0 of 26 runs are done: repeat the command to resume" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("forked_brokers")
@@ -132,7 +132,7 @@ def test_a_share_of_a_capacity_is_offered_to_both_sides(tmp_path):
     factors = {"rate": ["closed", "50% of classic", 1000], "connections": 2}
     sweep = parse_sweep({"rounds": 2, "traced": 0, "seconds": 0.2, "warmup": 0.05, "seed": 1, "factors": factors})
     out = tmp_path / "out"
-    results = run_sweep(sweep, SweepOptions(out, HowBrokersStart("os")))
+    results = run_sweep(sweep, SweepOptions(out, BrokerDefaults("os")))
     runs = list(described(out).values())
     closed = [run for run in runs if run["variant"] == ""]
     assert {(run["offered_of"], run["offered_share"], run["offered_per_s"]) for run in closed} == {(None, None, None)}
@@ -159,13 +159,13 @@ def test_a_share_of_a_capacity_is_offered_to_both_sides(tmp_path):
 @pytest.mark.parametrize(
     "option", [["--rounds", "3"], ["--seed", "4"], ["--modes", "classic,classic"], ["--with-kafka"]]
 )
-def test_an_option_that_the_file_says_is_refused(option, tmp_path):
+def test_an_option_that_the_file_sets_is_refused(option, tmp_path):
     result = CliRunner().invoke(compare, ["--out", str(tmp_path), "--sweep", str(EXAMPLE), *option])
     assert result.exit_code == 2
     assert f"determines the runs: leave {option[0]} out" in result.output
 
 
-def test_a_wrong_file_is_a_usage_error(tmp_path):
+def test_an_invalid_file_is_a_usage_error(tmp_path):
     (tmp_path / "own.toml").write_text("[factors]\nin_fligth = [1]\n")
     result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out"), "--sweep", str(tmp_path / "own.toml")])
     assert result.exit_code == 2

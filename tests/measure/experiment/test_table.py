@@ -1,4 +1,4 @@
-"""Speed-ups have the interval of paired rounds; the table says what the rows say."""
+"""Speed-ups have the interval of paired rounds, and the table shows the figures of the rows."""
 
 import math
 import statistics
@@ -77,7 +77,7 @@ def test_rates_are_requests_over_the_sum_of_the_runs_times():
     assert side.percentile_ms(0.99) is None
 
 
-def test_traced_runs_count_for_the_order_only():
+def test_traced_runs_count_only_for_order_violations():
     results = results_of((RAW_CELL, ([100], [1000])))
     before = results.side(RAW_CELL, 1).requests_per_s
     traced = Run(9, 2, True, Side("pipelined", 1), RAW_CELL, "grid")
@@ -95,7 +95,7 @@ def test_the_table_has_a_line_per_side():
     assert len(lines) == 3
 
 
-def test_a_mode_beside_itself_has_lines():
+def test_a_self_comparison_has_lines():
     results = results_of((RAW_CELL, ([100, 101, 99], [1500, 1510, 1490])))
     itself = Cell(RAW, 64, 1, is_self=True)
     for number in (1, 2, 3):
@@ -110,7 +110,7 @@ def test_a_mode_beside_itself_has_lines():
     assert below.split()[0] == "pipelined"
 
 
-def test_a_mode_compared_with_itself_keeps_its_sides_apart():
+def test_a_mode_compared_with_itself_has_two_sides():
     results = results_of((RAW_CELL, ([100, 100], [200, 200])), modes=("classic", "classic"))
     assert results.speedup(RAW_CELL).ratio == pytest.approx(2)
     assert results.compared() == [RAW_CELL]
@@ -140,12 +140,12 @@ def test_an_axis_is_over_classic_of_the_same_rounds_of_the_ablation():
     assert results.speedup(RAW_CELL).ratio == pytest.approx(10), "rounds of the ablation are not paired with others"
     assert results.side(RAW_CELL, 0).requests_per_s == pytest.approx(400 / (2 + 1), rel=1e-6), "but count in the cell"
     text = report_text(results)
-    assert "queues buy isolation" in text
+    assert "Queues isolate connections" in text
     (line,) = [line for line in text.splitlines() if " own-queues " in line and "over classic 1.00x" in line]
     assert "200" in line
 
 
-def test_an_ablation_without_classic_is_over_that_of_the_comparison():
+def test_an_ablation_without_classic_uses_that_of_the_comparison():
     results = results_of((RAW_CELL, ([100, 100], [1000, 1000])))
     for number in (1, 2):
         results.add(*ablation_run("both", number, 500))
@@ -153,6 +153,6 @@ def test_an_ablation_without_classic_is_over_that_of_the_comparison():
     assert report_text(results_of((RAW_CELL, ([100], [1000])))).count("isolation") == 0
 
 
-def test_a_cell_of_a_sweep_is_named_with_what_it_varies():
+def test_a_cell_of_a_sweep_is_named_with_its_factors():
     cell = Cell(RAW, 64, 1, requests=RequestFactors(batch_records=10))
     assert "1 x 64 batch=10" in table(results_of((cell, ([100, 101, 102], [1500, 1510, 1520])), (RAW_CELL, ([1], [1]))))

@@ -1,4 +1,4 @@
-"""The spans of an experiment join what client and broker saw of a request, whatever they call its connection."""
+"""The spans of an experiment join the client's and the broker's view of a request by its timestamps."""
 
 import json
 
@@ -15,12 +15,11 @@ REQUEST_NS = 20 * GAP_NS
 
 
 def began_ns(connection, number):
-    """Connections overtake each other, and each has a request at a time."""
     return 1_000_000 + (connection * 7 + number * 5) % 20 * GAP_NS + number * REQUEST_NS * 3
 
 
 def written(folder, connections, requests, *, names, measured_from=0, traced=True):
-    """Write a run: `names` are the client's numbers of the broker's connections."""
+    """Write a run; `names` maps the broker's connections to the client's numbers."""
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"traced": traced, "mode": "pipelined", "run": 3, "client": "raw"}))
     rows, seen = [], []
@@ -54,7 +53,7 @@ def test_a_run_has_its_first_measured_requests(tmp_path):
     assert [span.sequence for span in found] == list(range(20, 20 + REQUESTS_OF_RUN_MAX))
 
 
-def test_untraced_and_interrupted_runs_are_passed_over(tmp_path):
+def test_untraced_and_incomplete_runs_are_skipped(tmp_path):
     written(tmp_path / "run-00001", 1, 3, names=(0,), traced=False)
     written(tmp_path / "run-00002", 1, 3, names=(0,))
     (tmp_path / "run-00002" / "run.json").unlink()

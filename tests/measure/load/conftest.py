@@ -1,4 +1,4 @@
-"""A broker in memory that answers produce requests, in order or, when told so, otherwise."""
+"""A broker in memory that answers produce requests, in order or rearranged."""
 
 import struct
 from collections.abc import Callable
@@ -25,7 +25,10 @@ PARTITIONS = 4
 
 @attrs.define
 class FakeBroker:
-    """`rearrange` gets the answers to one read and returns what is sent, `delay_s` later; None closes it."""
+    """A broker that delays and rearranges answers.
+
+    `rearrange` receives the answers to one read and returns those to send after `delay_s`; None closes the connection.
+    """
 
     rearrange: Callable[[list[bytes]], list[bytes] | None] = lambda answers: answers
     delay_s: Callable[[], float] = lambda: 0.0
@@ -107,7 +110,6 @@ class FakeBroker:
         return encode(ListOffsetsResponse(topics=topics), version)
 
     def fetch(self, frame, version, position):
-        """One record at the offset that is asked for, up to ten of them."""
         request, _ = decode(FetchRequest, version, frame, position)
         (wanted,) = request.topics[0].partitions
         offset = wanted.fetch_offset

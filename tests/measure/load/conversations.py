@@ -1,8 +1,8 @@
-"""Conversations of SASL between our own client and our own servers."""
+"""SASL exchanges between our own client and our own servers."""
 
 
 def talk(client, server):
-    """The conversation of a client and a server until the client is content; the server's name for it."""
+    """Run a SASL exchange until the client is satisfied, and return the name that the server authenticated."""
     conversation = client.converse()
     token = next(conversation)
     while True:

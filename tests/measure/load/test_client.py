@@ -1,4 +1,4 @@
-"""The load client against a broker in memory: what it sends, what it measures, and how it ends when things go wrong."""
+"""The load client against a broker in memory: its requests, its measurements, and its errors."""
 
 import itertools
 
@@ -31,7 +31,7 @@ def load(**options):
     return lambda broker: load_rows(LoadOptions("127.0.0.1", broker.port, **options))
 
 
-def test_a_closed_loop_is_answered_completely_and_in_order(serve_fake):
+def test_a_closed_loop_receives_all_answers_in_order(serve_fake):
     options = {"connections": 3, "in_flight": 5, "seconds": 0.15, "warmup_s": 0.05, "record_size": 100}
     broker, result = drive(serve_fake, load(**options))
     found = figures(result.rows)
@@ -48,7 +48,7 @@ def test_a_closed_loop_is_answered_completely_and_in_order(serve_fake):
     assert [len(record.value) for record in iterate_records(batch)] == [100]
 
 
-def test_large_records_are_sent_although_no_send_takes_them_whole(serve_fake):
+def test_large_records_are_sent_in_several_pieces(serve_fake):
     options = {"connections": 1, "in_flight": 16, "record_size": 1_000_000, "seconds": 0.05, "warmup_s": 0.0}
     broker, result = drive(serve_fake, load(**options))
     assert len(broker.produced) == len(result.rows) >= 16
@@ -75,12 +75,12 @@ def test_error_codes_are_counted(serve_fake):
         (lambda answers: [b"HTTP/1.1 400 Bad Request" + bytes(40)], "not a produce response"),
     ],
 )
-def test_a_broken_broker_is_one_clear_error(serve_fake, rearrange, message):
+def test_a_broken_broker_gives_one_error(serve_fake, rearrange, message):
     with pytest.RaisesGroup(pytest.RaisesExc(ClientError, match=message), allow_unwrapped=True, flatten_subgroups=True):
         drive(serve_fake, load(connections=2, seconds=0.05, warmup_s=0, timeout_s=0.3), rearrange=rearrange)
 
 
-def test_a_silent_port_and_a_closed_port_are_clear_errors():
+def test_a_silent_port_and_a_closed_port_give_an_error():
     async def main():
         with trio.socket.socket() as silent:
             await silent.bind(("127.0.0.1", 0))
@@ -88,7 +88,7 @@ def test_a_silent_port_and_a_closed_port_are_clear_errors():
             port = silent.getsockname()[1]
             with pytest.raises(ClientError, match="did not get topic load ready"):
                 await load_rows(LoadOptions("127.0.0.1", port, timeout_s=0.1))
-        with trio.socket.socket() as closed:  # it has the port, so that nobody else gets it
+        with trio.socket.socket() as closed:  # bound but not listening, so no other process gets the port
             await closed.bind(("127.0.0.1", 0))
             with pytest.raises(ClientError, match="cannot connect"):
                 await load_rows(LoadOptions("127.0.0.1", closed.getsockname()[1]))
@@ -96,14 +96,14 @@ def test_a_silent_port_and_a_closed_port_are_clear_errors():
     trio.run(main)
 
 
-def test_a_broker_alone_is_driven_where_it_was_found_whatever_it_advertises(serve_fake):
+def test_a_single_broker_is_driven_at_its_address_whatever_it_advertises(serve_fake):
     broker, result = drive(serve_fake, load(seconds=0.05, warmup_s=0))
     assert result.rows, "the fake broker advertises an address that does not exist"
     assert broker.produced
 
 
 @pytest.mark.parametrize("arrivals", list(Arrivals))
-def test_an_open_loop_keeps_its_moments_whatever_the_broker_does(serve_fake, arrivals):
+def test_an_open_loop_keeps_its_intended_times_whatever_the_broker_does(serve_fake, arrivals):
     options = {"rate_per_s": 500, "arrivals": arrivals, "connections": 3, "seconds": 0.4, "warmup_s": 0.1, "seed": 5}
     _, result = drive(serve_fake, load(in_flight=64, **options))
     rows = result.rows
@@ -120,8 +120,8 @@ def test_an_open_loop_keeps_its_moments_whatever_the_broker_does(serve_fake, arr
     assert (found.errors, found.order_violations) == (0, 0)
 
 
-def test_requests_that_a_full_window_holds_back_count_their_wait(serve_fake):
-    """No coordinated omission: a broker that is late once is late for all that should have been sent meanwhile."""
+def test_latency_includes_the_wait_for_a_full_window(serve_fake):
+    """No coordinated omission: a single delay of the broker counts for all requests that became due during it."""
     delays_s = iter([0.0] * 20 + [0.1])
     options = {"rate_per_s": 1000, "in_flight": 1, "seconds": 0.3, "warmup_s": 0}
     _, result = drive(serve_fake, load(**options), delay_s=lambda: next(delays_s, 0.0))
@@ -132,7 +132,7 @@ def test_requests_that_a_full_window_holds_back_count_their_wait(serve_fake):
     assert sum(latency_ns >= 0.05e9 for latency_ns in figures(result.rows).latencies_ns) >= 45
 
 
-def test_answers_that_a_broker_never_gives_end_the_load(serve_fake):
+def test_missing_answers_end_the_load(serve_fake):
     late = []
 
     def hold(answers):
@@ -152,7 +152,7 @@ def test_a_think_time_is_kept_after_every_answer(serve_fake):
         assert sent[place] - answered[place - 2] >= 20_000_000
 
 
-def test_each_connection_is_an_idempotent_producer_of_its_own(serve_fake):
+def test_each_connection_is_its_own_idempotent_producer(serve_fake):
     broker, result = drive(serve_fake, load(connections=2, is_idempotent=True, in_flight=5, seconds=0.1, warmup_s=0.02))
     assert broker.producers == 2
     sequences = {}
@@ -166,7 +166,7 @@ def test_each_connection_is_an_idempotent_producer_of_its_own(serve_fake):
     assert figures(result.rows).errors == 0
 
 
-def test_reads_go_on_where_the_last_one_ended(serve_fake):
+def test_reads_continue_where_the_last_one_ended(serve_fake):
     broker, result = drive(serve_fake, load(read_share=0.5, in_flight=1, seconds=0.2, warmup_s=0.02))
     assert abs(len(broker.fetched) - len(broker.produced)) <= 1
     assert figures(result.rows).errors == 0
@@ -180,7 +180,7 @@ def test_a_load_may_only_read(serve_fake):
     assert len(broker.fetched) == len(result.rows) > 4
 
 
-def test_requests_that_are_never_answered_are_sent_at_their_moments(serve_fake):
+def test_requests_without_answers_are_sent_at_their_intended_times(serve_fake):
     async def run(broker):
         options = LoadOptions("127.0.0.1", broker.port, acks=0, rate_per_s=200, seconds=0.2, warmup_s=0, in_flight=9)
         driven = await client.drive(options, recorder_of)
@@ -193,7 +193,7 @@ def test_requests_that_are_never_answered_are_sent_at_their_moments(serve_fake):
     assert broker.produced
 
 
-def test_an_open_loop_leaves_in_time_and_keeps_a_row_of_what_was_not_answered(serve_fake):
+def test_an_open_loop_stops_waiting_in_time_and_keeps_rows_of_unanswered_requests(serve_fake):
     options = {"rate_per_s": 1000, "in_flight": 10_000, "connections": 2, "seconds": 0.2, "warmup_s": 0.05}
     answered = itertools.count()
     silent = {"rearrange": lambda answers: [each for each in answers if next(answered) < 50]}
@@ -209,7 +209,7 @@ def test_an_open_loop_leaves_in_time_and_keeps_a_row_of_what_was_not_answered(se
     assert (result.ended_ns - result.started_ns) / 1e9 < 2
     _, whole = drive(serve_fake, load(**options, hang_up_s=30.0))
     assert all(row.answered_ns is not None for row in whole.rows)
-    assert (whole.ended_ns - whole.started_ns) / 1e9 < 10, "and does not wait when there is nothing to wait for"
+    assert (whole.ended_ns - whole.started_ns) / 1e9 < 10, "and does not wait once all requests are answered"
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_an_open_loop_leaves_in_time_and_keeps_a_row_of_what_was_not_answered(se
         {"record_size": 1_000_000, "batch_records": 100},
     ],
 )
-def test_what_does_not_go_together_is_refused_in_one_line(wrong):
+def test_contradicting_options_give_a_one_line_error(wrong):
     with pytest.raises(ClientError) as caught:
         LoadOptions("h", 1, **wrong).check()
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""A conversation ends when everything is said, also where nothing could be said in time."""
+"""A conversation ends once all exchanges are done, even if the time was too short for any request."""
 
 import trio
 import trio.testing
@@ -8,24 +8,24 @@ from pipeline_broker.measure.load.exchange import Exchange
 from pipeline_broker.measure.load.recorders import HistogramRecorder
 
 
-class PaceThatIsOverTooSoon:
-    """Its time ends between the moment when the conversation begins and the first turn of the connection's task."""
+class PaceThatEndsAtOnce:
+    """A pace that ends after the conversation begins and before the connection's task starts."""
 
     def __init__(self):
-        self.asked = 0
+        self.calls = 0
 
     def take(self, now_ns, in_flight):
         return []
 
     def answered(self, count, now_ns, latency_ns):
-        raise AssertionError("nothing was asked")
+        raise AssertionError("no request was sent")
 
     def next_ns(self, in_flight):
         return None
 
     def is_over(self, now_ns):
-        self.asked += 1
-        return self.asked > 1
+        self.calls += 1
+        return self.calls > 1
 
 
 class SilentConnection:
@@ -40,12 +40,12 @@ class NoRequests:
     error_position, read, kinds = 30, None, (0,)
 
     def frames(self, first_id, count):
-        raise AssertionError("none is due")
+        raise AssertionError("no request may be built")
 
 
-def test_a_connection_whose_time_is_over_before_its_turn_waits_for_nothing():
+def test_a_connection_whose_time_ends_before_its_task_starts_does_not_wait():
     async def main():
-        exchange = Exchange(NoRequests(), PaceThatIsOverTooSoon(), HistogramRecorder())
+        exchange = Exchange(NoRequests(), PaceThatEndsAtOnce(), HistogramRecorder())
         with trio.fail_after(60):
             await converse([SilentConnection()], [exchange])
 

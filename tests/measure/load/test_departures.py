@@ -1,4 +1,6 @@
-"""Keys land where Kafka's producers put them; the busiest week is found; the data file is read whole."""
+"""Departures go to the partitions that Kafka's producers choose; the busiest week is found; the data file is
+complete.
+"""
 
 import gzip
 import warnings
@@ -42,7 +44,7 @@ def test_known_hashes(key, hashed):
 
 
 @given(st.binary(max_size=40), st.integers(1, 50))
-def test_the_hash_is_the_one_of_other_clients(key, partitions):
+def test_the_hash_equals_that_of_other_clients(key, partitions):
     assert murmur2(key) == kafka_python_murmur2(key) % (1 << 32)
     assert partition_of(key, partitions) == (kafka_python_murmur2(key) & 0x7FFFFFFF) % partitions
 
@@ -76,7 +78,7 @@ def test_a_departure_is_a_record_keyed_by_its_aircraft():
     ["", "a,b\n1,2\n", HEADER, HEADER + "x,UA,1,N1,EWR,IAH,2\n", HEADER + "1,UA\n",
      HEADER + "2,UA,1,N1,EWR,IAH,\n1,UA,1,N1,EWR,IAH,3\n"],
 )  # fmt: skip
-def test_a_wrong_data_file_is_a_clear_error(tmp_path, text):
+def test_an_invalid_data_file_gives_an_error_with_its_path(tmp_path, text):
     path = tmp_path / "data.csv.gz"
     path.write_bytes(gzip.compress(text.encode()))
     with pytest.raises(ClientError, match=str(path)):

@@ -1,4 +1,4 @@
-"""The bytes of a connection: windows stay full, answers are accounted for wherever a read cuts them."""
+"""The bytes of a connection: windows stay full, and answers are counted wherever reads split them."""
 
 import struct
 
@@ -60,7 +60,7 @@ ANSWERS = st.lists(st.tuples(st.integers(0, 9), st.integers(-1, 133), st.integer
 
 
 @given(ANSWERS, st.booleans(), st.data())
-def test_answers_are_understood_wherever_reads_cut_them(answers, is_read_one_by_one, draw):
+def test_answers_are_parsed_wherever_reads_split_them(answers, is_read_one_by_one, draw):
     exchange = closed(10)
     if is_read_one_by_one:
         exchange._read = lambda _, response: struct.unpack_from(">h", response, ERROR_POSITION)[0]
@@ -76,7 +76,7 @@ def test_answers_are_understood_wherever_reads_cut_them(answers, is_read_one_by_
 
 @pytest.mark.parametrize("is_read_one_by_one", [False, True])
 @pytest.mark.parametrize("raw", [answer(64), answer(-1), struct.pack(">ii", 3, 0) + bytes(40), b"\x7f" * 40])
-def test_what_was_never_asked_is_refused(raw, is_read_one_by_one):
+def test_answers_to_unsent_requests_are_refused(raw, is_read_one_by_one):
     exchange = closed(4)
     if is_read_one_by_one:
         exchange._read = lambda *_: 0
@@ -102,7 +102,7 @@ def test_requests_without_answers_are_never_in_flight():
 
 
 def test_a_long_answer_in_many_reads_is_joined_once():
-    """Its bytes are not looked at again before it is whole: reading stays linear."""
+    """An incomplete answer is not parsed again at each read, so reading stays linear."""
     exchange, joined = closed(1), []
     exchange._read = lambda _, response: joined.append(len(response)) or 0
     exchange.send(0)
@@ -115,8 +115,8 @@ def test_a_long_answer_in_many_reads_is_joined_once():
 
 
 @pytest.mark.parametrize("is_read_one_by_one", [False, True])
-def test_an_answer_is_accounted_for_as_soon_as_it_is_whole_also_behind_a_longer_one(is_read_one_by_one):
-    """What the longer one had to have before it was looked at again says nothing of the next."""
+def test_an_answer_is_counted_once_it_is_complete_even_after_a_longer_one(is_read_one_by_one):
+    """The number of bytes that the longer answer needed must not delay the next one."""
     exchange = closed(2)
     if is_read_one_by_one:
         exchange._read = lambda *_: 0

@@ -1,4 +1,4 @@
-"""Latencies are counted exactly enough, and histograms add up without loss."""
+"""Latencies are counted with bounded error, and histograms are merged without loss."""
 
 import itertools
 
@@ -12,7 +12,7 @@ VALUES = st.lists(st.integers(0, 10**9), max_size=200)
 
 
 @given(st.integers(0, 2**50))
-def test_a_value_lies_in_its_bucket_which_is_a_thousandth_wide_at_most(value):
+def test_a_value_is_in_its_bucket_which_is_at_most_a_thousandth_wide(value):
     bucket = bucket_of(value)
     assert bucket <= value < bucket + width_of(bucket)
     assert width_of(bucket) == 1 or width_of(bucket) * 1000 <= bucket
@@ -20,7 +20,7 @@ def test_a_value_lies_in_its_bucket_which_is_a_thousandth_wide_at_most(value):
 
 
 @given(st.lists(VALUES, max_size=5))
-def test_merged_histograms_hold_what_one_of_all_values_would(parts):
+def test_merged_histograms_equal_one_histogram_of_all_values(parts):
     merged = Histogram()
     for part in parts:
         one = Histogram()
@@ -45,7 +45,7 @@ def test_small_values_are_exact(values):
 
 
 @given(st.lists(st.integers(0, 10**8), min_size=100, max_size=300))
-def test_a_percentile_is_as_good_as_its_bucket(values):
+def test_a_percentile_is_as_precise_as_its_bucket(values):
     found = Histogram()
     found.add(values)
     exact = sorted(values)[len(values) - len(values) // 10 - 1]

@@ -1,4 +1,4 @@
-"""Figures of processes add up to those of the run, and are told in one line or as names."""
+"""Figures of processes add up to those of the run, and have a JSON form and a sentence."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_processes_add_up_over_the_span_of_them_all():
     assert figures["error_names"] == {"NOT_LEADER_OR_FOLLOWER": 2}
 
 
-def test_figures_survive_the_way_between_processes():
+def test_figures_survive_encoding_and_decoding():
     found = measurement([5, 70_000, 2_000_000], read_bytes=9)
     found.errors[87] = 1
     found.answered_in_second[3] = 4
@@ -41,7 +41,7 @@ def test_figures_survive_the_way_between_processes():
     assert summary(back) == summary(found)
 
 
-def test_kinds_are_told_apart_and_together():
+def test_kinds_are_summarized_separately_and_together():
     found = measurement([100] * 20)
     found.histograms[READ] = Histogram()
     found.histograms[READ].add([900] * 20)
@@ -58,13 +58,13 @@ def test_kinds_are_told_apart_and_together():
         (measurement([1], errors={3: 1}), "errors 1"),
     ],
 )  # fmt: skip
-def test_a_person_is_told_one_line(found, part):
+def test_the_sentence_is_one_line(found, part):
     text = sentence(summary(Measurement.decoded(json.loads(json.dumps(found.encode())))))
     assert part in text
     assert "\n" not in text
 
 
-def test_the_slowest_and_the_fastest_whole_second_are_told():
+def test_the_summary_has_the_slowest_and_the_fastest_whole_second():
     found = measurement([1] * 12, end_ns=4_500_000_000)
     found.answered_in_second.update({0: 5, 1: 1, 2: 4, 3: 2})
     figures = summary(found)

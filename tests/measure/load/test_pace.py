@@ -1,4 +1,4 @@
-"""When requests are sent: windows, think times, given moments."""
+"""The pace of requests: windows, think times, and intended times."""
 
 import itertools
 import random
@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pipeline_broker.measure.load.pace import NS_PER_S, ClosedPace, OpenPace, constant_moments, poisson_moments
 
 
-def test_a_closed_loop_fills_its_window_and_ends_when_no_answer_can_come_in_time():
+def test_a_closed_loop_fills_its_window_and_ends_when_no_answer_can_arrive_in_time():
     pace = ClosedPace(3, stop_ns=100)
     assert pace.take(10, 0) == [10, 10, 10]
     assert pace.take(20, 2) == [20]
-    assert pace.next_ns(3) is None, "only an answer makes room"
+    assert pace.next_ns(3) is None, "only an answer frees a slot"
     pace.answered(1, 40, latency_ns=30)
     assert not pace.is_over(69)
     assert pace.take(69, 2) == [69]
@@ -22,7 +22,7 @@ def test_a_closed_loop_fills_its_window_and_ends_when_no_answer_can_come_in_time
     assert pace.take(70, 0) == []
 
 
-def test_a_place_in_the_window_thinks_before_it_sends_again():
+def test_a_slot_of_the_window_waits_for_the_think_time():
     pace = ClosedPace(2, stop_ns=1000, think_ns=50)
     assert pace.take(5, 0) == [5, 5]
     pace.answered(1, 20, latency_ns=15)
@@ -33,7 +33,7 @@ def test_a_place_in_the_window_thinks_before_it_sends_again():
 
 
 @given(st.lists(st.integers(0, 50), max_size=30).map(sorted), st.integers(1, 5), st.data())
-def test_an_open_loop_sends_what_is_due_as_the_window_allows_and_keeps_its_moments(moments, window, draw):
+def test_an_open_loop_sends_as_the_window_allows_and_keeps_its_intended_times(moments, window, draw):
     pace = OpenPace(moments, window, stop_ns=40)
     meant = [it for it in moments if it < 40]
     sent, in_flight = [], 0
@@ -53,7 +53,7 @@ def test_an_open_loop_sends_what_is_due_as_the_window_allows_and_keeps_its_momen
 
 
 @given(st.integers(1, 7), st.floats(1, 100_000))
-def test_constant_moments_of_all_shares_together_are_equally_far_apart(shares, rate):
+def test_constant_times_of_all_shares_together_have_equal_gaps(shares, rate):
     each = [itertools.islice(constant_moments(1_000, rate, share, shares), 20) for share in range(shares)]
     together = sorted(itertools.chain.from_iterable(each))
     gaps = [after - before for before, after in itertools.pairwise(together)]

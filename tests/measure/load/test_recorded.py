@@ -1,4 +1,4 @@
-"""What a broker has recorded is sent again at its times."""
+"""The requests of a broker's trace are sent again at their times."""
 
 import pytest
 import trio
@@ -43,7 +43,7 @@ def test_produce_requests_are_read_in_the_order_of_their_arrival(tmp_path):
         (ring([produce(1, 5, api=1)]), "no produce request in 1 rows"),
     ],
 )
-def test_a_trace_that_cannot_be_replayed_is_one_line(tmp_path, content, message):
+def test_a_trace_that_cannot_be_replayed_gives_a_one_line_error(tmp_path, content, message):
     file = tmp_path / "requests.ring"
     if content is not None:
         file.write_bytes(content)
@@ -52,7 +52,7 @@ def test_a_trace_that_cannot_be_replayed_is_one_line(tmp_path, content, message)
     assert "\n" not in str(caught.value)
 
 
-def test_a_replay_may_be_faster_than_what_was_recorded():
+def test_a_replay_can_be_faster_than_the_recording():
     recorded = [RecordedRequest(0, 0, 10), RecordedRequest(1, 1_000, 20), RecordedRequest(0, 4_000, 10)]
     assert plan(recorded, 2.0) == ([[0, 2_000], [500]], [[0, 0], [1]], [10, 20])
 

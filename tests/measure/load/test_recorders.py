@@ -1,4 +1,4 @@
-"""What is remembered of requests: rows of an experiment, or histograms in bounded memory."""
+"""Recorders of requests: rows for an experiment, or histograms in bounded memory."""
 
 import random
 
@@ -9,7 +9,7 @@ from pipeline_broker.measure.load.recorders import FORGET_FROM, HistogramRecorde
 from pipeline_broker.measure.load.requests import PRODUCE, READ
 
 
-def test_rows_come_in_order_of_receipt_and_know_what_was_warm_up():
+def test_rows_are_in_order_of_receipt_and_mark_the_warm_up():
     recorder = RowRecorder(is_open=True)
     recorder.measured_from_ns = 50
     recorder.sent([10, 60], 65)
@@ -20,7 +20,7 @@ def test_rows_come_in_order_of_receipt_and_know_what_was_warm_up():
     ]
 
 
-def test_rows_without_an_answer_come_last_with_numbers_of_their_own():
+def test_rows_without_an_answer_come_last_and_are_numbered_too():
     recorder = RowRecorder(is_open=True)
     recorder.sent([10, 20, 30], 35)
     recorder.answered([1], [0], 50)
@@ -31,7 +31,7 @@ def test_rows_without_an_answer_come_last_with_numbers_of_their_own():
     ]
 
 
-def test_rows_of_a_closed_loop_have_no_intended_moment():
+def test_rows_of_a_closed_loop_have_no_intended_time():
     recorder = RowRecorder(is_open=False)
     recorder.sent([5], 5)
     recorder.answered([0], [0], 9)
@@ -44,7 +44,7 @@ def recorder_from(start_ns=0, kinds=(PRODUCE,)):
     return recorder
 
 
-def test_latency_counts_from_the_intended_moment():
+def test_latency_counts_from_the_intended_time():
     recorder = recorder_from(1_000)
     recorder.sent([500, 2_000, 4_000], 9_000)
     assert recorder.answered([0, 1, 2], [3, 0, 6], 12_000) == 3_000, "since it was sent"
@@ -54,7 +54,7 @@ def test_latency_counts_from_the_intended_moment():
     assert (recorder.first_sent_ns, recorder.last_sent_ns, recorder.last_answered_ns) == (9_000, 9_000, 12_000)
 
 
-def test_kinds_are_counted_apart():
+def test_kinds_are_counted_separately():
     recorder = recorder_from(kinds=(PRODUCE, READ))
     recorder.sent([0] * 4, 0)
     recorder.answered([0, 1, 2, 3], [0] * 4, 5_000)
@@ -70,7 +70,7 @@ def test_answers_are_counted_by_second():
 
 
 @given(st.permutations(range(12)))
-def test_an_answer_behind_that_of_a_later_request_is_an_order_violation(order):
+def test_an_answer_after_that_of_a_later_request_is_an_order_violation(order):
     recorder = recorder_from()
     recorder.sent([0] * 12, 0)
     highest, expected = -1, 0
@@ -84,7 +84,7 @@ def test_an_answer_behind_that_of_a_later_request_is_an_order_violation(order):
 
 
 def test_memory_does_not_grow_with_the_run():
-    """Also when answers swap places within a window."""
+    """Answers swap their order within a window, too."""
     recorder, randomness, sent = recorder_from(), random.Random(3), 0
     while sent < 4 * FORGET_FROM:
         ids = list(range(sent, sent + 1_000))

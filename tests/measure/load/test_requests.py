@@ -1,4 +1,4 @@
-"""The bytes that are sent: what is patched while a run lasts, and what stays as it was built."""
+"""The bytes of requests: the fields that are patched during a run, and those that never change."""
 
 import itertools
 import random
@@ -42,7 +42,6 @@ def options(**given):
 
 
 def requests_in(data):
-    """Headers and bodies of framed requests."""
     found = []
     while data:
         (size,) = struct.unpack_from(">i", data)
@@ -72,13 +71,13 @@ def test_requests_in_turn_are_the_template_with_their_ids():
 
 
 @given(st.integers(1, 5), st.integers(0, 2), st.integers(0, 9), st.integers(1, 23))
-def test_more_requests_than_a_window_are_the_same_ones_in_pieces(window, first, first_id, count):
+def test_more_requests_than_a_window_are_built_in_pieces(window, first, first_id, count):
     template = produce_template(TARGET, options(), PARTITIONS)
     whole = ProduceInTurn(template, window=count, first=first)
     assert ProduceInTurn(template, window, first).frames(first_id, count) == whole.frames(first_id, count)
 
 
-def test_requests_in_a_given_order_are_sent_in_it():
+def test_requests_follow_a_given_order():
     template = produce_template(TARGET, options(), PARTITIONS)
     source = ProduceInOrder(template, iter([2, 2, 0, 1]))
     sent = requests_in(source.frames(0, 3)) + requests_in(source.frames(3, 1))
@@ -86,7 +85,7 @@ def test_requests_in_a_given_order_are_sent_in_it():
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_batches_of_an_idempotent_producer_follow_each_other_and_are_whole(compression):
+def test_batches_of_an_idempotent_producer_have_following_sequences_and_valid_checksums(compression):
     template = produce_template(TARGET, options(batch_records=4, compression=compression), PARTITIONS)
     source = IdempotentProduce(template, in_turn(3, 0), records=4)
     source.become(77, 5)
@@ -101,10 +100,10 @@ def test_batches_of_an_idempotent_producer_follow_each_other_and_are_whole(compr
         expected[partition] += 4
     source.become(78, 0)
     ((_, body),) = requests_in(source.frames(12, 1))
-    assert read_header(batch_of(body)[1]).base_sequence == 0, "a new producer begins anew"
+    assert read_header(batch_of(body)[1]).base_sequence == 0, "sequences of a new producer restart at 0"
 
 
-def test_sequences_wrap_as_the_protocol_says():
+def test_sequences_wrap_around_to_zero():
     template = produce_template(TARGET, options(), [0])
     source = IdempotentProduce(template, in_turn(1, 0), records=1)
     source._sequences[0] = 2**31 - 1
@@ -135,7 +134,7 @@ def test_a_skew_makes_the_first_keys_frequent():
     assert 0.1 < frequency(1) < 0.35, "1 / H(100) is 0.19"
 
 
-def test_keys_that_belong_to_other_brokers_partitions_are_an_error():
+def test_keys_of_other_brokers_partitions_give_an_error():
     (only,) = {partition_of(b"key-00000001", 3)}
     others = [it for it in PARTITIONS if it != only]
     with pytest.raises(ClientError, match="give more keys"):
@@ -168,12 +167,12 @@ def reads(starts=(3,)):
     return Reads(read_template(TARGET, range(len(starts)), starts, 4096))
 
 
-def test_a_partition_is_read_from_its_start_to_its_end_again_and_again():
+def test_a_partition_is_read_from_start_to_end_repeatedly():
     source = reads()
     assert read_offset(source, 0) == (0, 3)
     whole = records(3, 4) + records(7, 2)
     assert source.read(0, fetched(0, 0, whole + records(9, 1)[:-1])) == 0
-    assert (source.bytes_read, source.batches_read) == (len(whole), 2), "what is cut off was not read"
+    assert (source.bytes_read, source.batches_read) == (len(whole), 2), "an incomplete batch is not counted"
     assert read_offset(source, 1) == (0, 9)
     assert source.read(1, fetched(1, 0, b"")) == 0
     assert read_offset(source, 2) == (0, 3), "from the start again"
@@ -185,16 +184,16 @@ def test_partitions_are_read_in_turn():
 
 
 @pytest.mark.parametrize(("answer", "code"), [({"error": 1}, 1), ({"top_error": 70}, 70)])
-def test_errors_of_a_read_are_found_wherever_they_are(answer, code):
+def test_errors_of_a_read_are_found_at_every_level(answer, code):
     source = reads()
     source.frame(0)
     assert source.read(0, fetched(0, 0, b"", **answer)) == code
 
 
-def test_an_answer_that_is_none_is_one_clear_error():
+def test_an_invalid_answer_gives_one_error():
     source = reads()
     source.frame(0)
-    with pytest.raises(ClientError, match="cannot be read"):
+    with pytest.raises(ClientError, match="cannot be decoded"):
         source.read(0, memoryview(bytes(4) + b"\0\0\0\0\xff\xff"))
 
 

@@ -1,4 +1,4 @@
-"""The load client against brokers that ask who it is, in one process and in several, and in transactions."""
+"""The load client against brokers with authentication, in one process and in several, and in transactions."""
 
 import json
 
@@ -51,7 +51,7 @@ def test_every_mechanism_is_spoken_over_tls(address, authority, mechanism):
     assert (found["errors"], found["order_violations"]) == (0, 0)
 
 
-def test_a_file_of_properties_does_too_and_single_ones_go_over_it(address, authority, tmp_path):
+def test_single_properties_override_a_file_of_properties(address, authority, tmp_path):
     path = tmp_path / "client.properties"
     given = proof(authority, sasl_password="wrong")
     path.write_text("".join(f"{name}={value}\n" for name, value in given.items()), encoding="utf-8")
@@ -60,11 +60,11 @@ def test_a_file_of_properties_does_too_and_single_ones_go_over_it(address, autho
     assert "SASL_AUTHENTICATION_FAILED" in run(address, {}, "-F", str(path), code=1)
 
 
-def test_who_says_nothing_of_security_is_asked_whether_that_is_right(address):
+def test_a_plaintext_client_on_a_tls_port_gets_a_hint_about_security(address):
     assert "the broker closed the connection: is security.protocol right?" in run(address, {}, code=1)
 
 
-def test_processes_are_told_how_to_prove_who_they_are(address, authority):
+def test_processes_receive_the_security_properties(address, authority):
     arguments = ["--processes", "2", "--connections", "2", "--transaction", "3"]
     found = json.loads(run(address, proof(authority, sasl_mechanism="SCRAM-SHA-256"), *arguments))
     assert found["processes"] == 2
@@ -79,27 +79,27 @@ def test_processes_are_told_how_to_prove_who_they_are(address, authority):
         ({"sasl_password": "wrong", "sasl_mechanism": "SCRAM-SHA-512"}, "SASL_AUTHENTICATION_FAILED"),
     ],
 )
-def test_a_wrong_password_is_one_line(address, authority, changes, refusal):
+def test_a_wrong_password_gives_a_one_line_error(address, authority, changes, refusal):
     output = run(address, proof(authority, **changes), code=1)
     assert refusal in output
     assert len(output.splitlines()) == 1
 
 
-def test_a_broker_that_nobody_vouches_for_is_refused(address, authority, tmp_path):
+def test_a_broker_with_an_untrusted_certificate_is_refused(address, authority, tmp_path):
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
     output = run(address, proof(authority, ssl_ca_location=tmp_path / "other.pem"), code=1)
     assert "the TLS handshake with the broker failed" in output
     assert len(output.splitlines()) == 1
 
 
-def test_a_broker_that_has_no_tls_is_one_line(authority, tmp_path):
+def test_a_broker_without_tls_gives_a_one_line_error(authority, tmp_path):
     with running([BrokerSettings("pipelined", tmp_path / "data", flush="os")]) as (broker,):
         output = run(f"{broker.host}:{broker.port}", proof(authority), code=1)
     assert len(output.splitlines()) == 1
     assert output.startswith("Error: ")
 
 
-def test_a_property_that_is_unknown_is_a_usage_error():
+def test_an_unknown_property_is_a_usage_error():
     assert "did you mean sasl.username" in run("localhost:1", {"sasl.user": "x"}, code=2)
     result = CliRunner().invoke(load, ["localhost:1", "--set", "security.protocol"])
     assert result.exit_code == 2
@@ -107,7 +107,7 @@ def test_a_property_that_is_unknown_is_a_usage_error():
 
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
-def test_transactions_are_committed_whole_with_keys_and_batches(mode, tmp_path):
+def test_transactions_with_keys_and_batches_are_committed(mode, tmp_path):
     settings = BrokerSettings(mode, tmp_path / "data", flush="os")
     arguments = ["--transaction", "4", "--connections", "3", "--in-flight", "8", "--batch", "5", "--keys", "9"]
     with running([settings]) as (broker,):
@@ -124,6 +124,6 @@ def test_transactions_are_committed_whole_with_keys_and_batches(mode, tmp_path):
 @pytest.mark.parametrize(
     "arguments", [["--read-share", "0.5"], ["--rate", "10"], ["--think-time", "5ms"], ["--acks", "1"]]
 )
-def test_what_does_not_go_together_with_transactions_is_one_line(arguments):
+def test_options_that_contradict_transactions_give_a_one_line_error(arguments):
     output = run("localhost:1", {}, "--transaction", "2", *arguments, code=1)
     assert len(output.splitlines()) == 1

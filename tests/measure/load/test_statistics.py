@@ -1,4 +1,4 @@
-"""Figures agree with brute force; percentiles without enough samples are not given."""
+"""Figures agree with brute force, and percentiles without enough samples are None."""
 
 import pytest
 from hypothesis import given
@@ -88,7 +88,7 @@ def open_row(number, due_ns, wait_ns):
 
 
 @given(st.integers(0, 10**9), st.integers(-900, 5000), st.integers(2, 50), st.integers(0, 20))
-def test_an_open_loop_tells_its_pace_and_the_growth_of_waits(wait_ns, promille, count, missing):
+def test_an_open_loop_has_a_pace_and_a_growth_of_latency(wait_ns, promille, count, missing):
     gap_ns = 1_000_000
     rows = [
         open_row(number, number * gap_ns, wait_ns + 10**9 + number * gap_ns * promille // 1000)
@@ -103,6 +103,6 @@ def test_an_open_loop_tells_its_pace_and_the_growth_of_waits(wait_ns, promille, 
     assert found.answered_share == pytest.approx(answered / (1 + max(0, promille / 1000)), rel=1e-2)
 
 
-def test_nothing_answered_is_no_pace():
+def test_without_answers_the_answered_share_is_zero():
     found = figures([open_row(number, number * 1000, None) for number in range(5)])
     assert (found.requests, found.unanswered, found.answered_share, found.growth) == (0, 5, 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""A wait for one moment, which may be brought forward and never put off."""
+"""A wait for one time, which may be shortened and never prolonged."""
 
 import time
 
@@ -27,7 +27,7 @@ def in_seconds(seconds):
 
 
 def waited(timer, first_ns, second_ns):
-    """Wait for a moment, and name a second one while that lasts."""
+    """Wait for a time, and call `hurry` with a second one during the wait."""
 
     async def main():
         with trio.fail_after(SECONDS_MAX):
@@ -39,11 +39,11 @@ def waited(timer, first_ns, second_ns):
     trio.run(main)
 
 
-def test_an_earlier_moment_ends_a_wait_for_a_later_one(timer):
+def test_hurry_with_an_earlier_time_shortens_a_wait(timer):
     moment_ns = in_seconds(0.03)
     waited(timer, in_seconds(LATER_SECONDS), moment_ns)
     assert time.monotonic_ns() >= moment_ns
 
 
-def test_a_later_moment_does_not_put_a_wait_off(timer):
+def test_hurry_with_a_later_time_does_not_prolong_a_wait(timer):
     waited(timer, in_seconds(0.03), in_seconds(LATER_SECONDS))

@@ -1,4 +1,4 @@
-"""A transactional producer's requests: whole transactions, each begun when the one before it has ended."""
+"""The requests of a transactional producer: complete transactions, one at a time."""
 
 import struct
 
@@ -54,7 +54,7 @@ def produced(correlation_id, error_code=0):
     return framed(0, 12, correlation_id, ProduceResponse(responses=[topic]))
 
 
-def test_every_request_is_one_of_the_transaction_with_its_producer_and_sequence():
+def test_every_request_has_the_transactions_producer_and_sequence():
     found = transactions(3)
     (first, second, third, (end_id, end)) = requests_in(found.frames(0, 4))
     assert [correlation_id for correlation_id, _ in (first, second, third)] == [0, 1, 2]
@@ -71,7 +71,7 @@ def test_every_request_is_one_of_the_transaction_with_its_producer_and_sequence(
     assert (end_id, end) == (3, EndTxnRequest(NAME, 7, 0, committed=True))
 
 
-def test_the_answer_to_an_end_gives_the_next_epoch_with_new_sequences():
+def test_the_answer_to_an_end_sets_the_next_epoch_and_restarts_sequences():
     found = transactions(1)
     found.frames(0, 2)
     assert found.read(0, produced(0)) == 0
@@ -82,7 +82,7 @@ def test_the_answer_to_an_end_gives_the_next_epoch_with_new_sequences():
     assert end == EndTxnRequest(NAME, 7, 1, committed=True)
 
 
-def test_errors_of_both_kinds_are_told_and_a_refused_end_changes_nobody():
+def test_errors_of_both_kinds_are_returned_and_a_refused_end_keeps_the_producer():
     found = transactions(1)
     found.frames(0, 2)
     assert found.read(0, produced(0, error_code=45)) == 45
@@ -92,7 +92,7 @@ def test_errors_of_both_kinds_are_told_and_a_refused_end_changes_nobody():
 
 
 @pytest.mark.parametrize("correlation_id", [0, 1])
-def test_an_answer_that_is_none_is_an_error_of_the_load(correlation_id):
+def test_an_invalid_answer_is_a_client_error(correlation_id):
     found = transactions(1)
     with pytest.raises(ClientError):
         found.read(correlation_id, memoryview(struct.pack(">iib", 5, correlation_id, 0)))
