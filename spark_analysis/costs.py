@@ -56,9 +56,9 @@ class StoreCost:
     """The costs of one cell over its traced rounds.
 
     Attributes:
-        runs: one per round.
-        puts_per_s, requests_per_put, puts_per_gb, dollars_per_gb: None if nothing was written.
-        dollars_per_month: the price of a month at the rate of the rounds.
+        runs: the traced rounds.
+        puts_per_s, requests_per_put, puts_per_gb, dollars_per_gb, dollars_per_month: geometric means over the rounds
+            with values above 0; None if no round has one. A month is priced at the rate of the rounds.
     """
 
     runs: tuple[StoreRun, ...]

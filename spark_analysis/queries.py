@@ -89,7 +89,11 @@ def commit_times(run: TraceRun) -> DataFrame:
 
 
 def waits(run: TraceRun) -> DataFrame:
-    """Return a row per cell and reason for which connections were muted, and a row for the depth of the queues."""
+    """Return rows for each cell and `what`, with the columns times, total and p99.
+
+    `what` is the reason of a mute, with values in microseconds, or null for the depths of queues, with values in
+    requests.
+    """
     runs = run.runs.where("traced").select("run", *CELL_COLUMNS)
     mutes = run.mutes.select(
         "run",

@@ -35,7 +35,10 @@ class CommitStorage(Protocol):
         """Block until the write of `ticket` is durable."""
 
     def key_of(self, entry: Any) -> Hashable:
-        """Return the key (for example the partition) whose commits per request must not overlap."""
+        """Return the key of an entry, such as its partition. If each request has its own commit, commits that share a
+        key run
+        one after the other.
+        """
 
     def size_of(self, entry: Any) -> int:
         """Return the size of an entry in bytes."""

@@ -28,12 +28,12 @@ class CacheState:
 
 @attrs.frozen
 class StoreView:
-    """The state of an object store.
+    """The use of the broker's object store.
 
     Attributes:
-        totals: totals of all requests.
-        cache: cache for reads of the archive.
-        journal: journal in the store; None if the journal is on disk.
+        totals: requests since startup.
+        cache: hits, misses and size of the cache for reads of the archive.
+        journal: the journal in the store; None if the journal is on disk.
     """
 
     totals: StoreTotals
@@ -42,7 +42,7 @@ class StoreView:
 
 
 def store_view(broker: Broker) -> StoreView | None:
-    """Return the state of the broker's object store; None without a store."""
+    """Return the use of the broker's object store; None without a store."""
     figures, archive, journal = broker.ports.store_figures, broker.logs.archive, broker.logs.journal
     if figures is None:
         return None

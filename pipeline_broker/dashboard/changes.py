@@ -30,7 +30,7 @@ GIVEN_SHOWN_MAX = 100
 
 
 class Asker(Protocol):
-    """Sends requests as the dashboard's principal."""
+    """A sender of requests with the rights of the dashboard's principal."""
 
     async def ask(self, message: Any, now_ms: int) -> Any:
         """Handle a request and return its response."""

@@ -176,7 +176,9 @@ class DelegationTokens(ReplayedWrites):
         lifetime_ms: int,
         now_ms: int,
     ) -> tuple[DelegationToken, Write]:
-        """Decide a new token. A lifetime of 0 or less means the longest one.
+        """Create a token; return it and the write to append.
+
+        `lifetime_ms` is cut to the maximum; 0 or less means the maximum.
 
         Raises:
             TokenError: tokens are disabled, or the requester has too many tokens or renewers.

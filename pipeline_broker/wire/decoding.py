@@ -82,7 +82,7 @@ class Length(NamedTuple):
 
 
 class DecoderWriter:
-    """A generator of the source of one decode function.
+    """A generator of the source of one decode function. Its methods write the code that reads a part of a message.
 
     Args:
         in_steps: write a generator function for large messages. It counts elements and yields between them.
@@ -227,7 +227,6 @@ class DecoderWriter:
         return variable
 
     def elements(self, field: Field, count: Length, variable: str, path: str) -> None:
-        """Read the elements of an array after its count."""
         source = self.source
         size = size_min(self.message, field, self.version, flexible=self.flexible)
         total = f"({count.value}) * {size}"

@@ -163,14 +163,16 @@ def is_folder(name: str) -> bool:
 def verified_batches(
     view: memoryview, position: int, segment: SegmentInfo, folder: str, expected: int | None, index: SegmentIndex | None
 ) -> Iterator[tuple[BatchHeader, int, int]]:
-    """Yield header, start and end of each batch in a piece of the log file. An incomplete last batch is left out.
+    """Yield each batch of a piece of the log file: its header, and its start and end within `view`.
+
+    An incomplete last batch is omitted.
 
     Beyond the checksum, it verifies the fields that the checksum does not cover. Base offsets must be contiguous or
     named by the index, and the leader epoch must be the broker's.
 
     Args:
         view: the piece.
-        position: of the piece in the file.
+        position: start of the piece in the log file.
         segment: its metadata.
         folder: for error messages.
         expected: base offset of the first batch; None if unknown.

@@ -108,7 +108,11 @@ class CleaningRound:
         self._new_horizon_ms = min(parameters.now_ms + parameters.delete_retention_ms, TIME_MS_MAX)
 
     def clean(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Yield the batches of the segment that replaces this group."""
+        """Yield the batches of the segment that replaces this group.
+
+        Raises:
+            WrongChecksum: a batch is damaged.
+        """
         for header, batch in batches:
             # Rebuilding would give a damaged batch a valid checksum, and a damaged key would remove another key's
             # record.

@@ -139,16 +139,16 @@ class PartitionLog:
         return self.append(header, batch, now_ms)
 
     def append_checked(self, header: BatchHeader, batch: Buffer, now_ms: int, *, starts_at_zero: bool) -> Appended:
-        """Append a client's batch that was checked.
+        """Append a batch of a client that `records.check` has accepted, like `append`.
 
         Args:
-            header: of the batch as stored.
-            batch: as stored, with offsets from 0.
+            header: header of the batch, as stored.
+            batch: the batch as stored, with offsets from 0.
             now_ms: wall-clock time.
-            starts_at_zero: require sequence 0 of an unknown producer (transactions version 2).
+            starts_at_zero: refuse an unknown producer whose first sequence is not 0 (transactions version 2).
 
         Raises:
-            LogError: the batch is refused.
+            LogError: the producer's epoch or sequence is wrong, or its transaction forbids the batch.
         """
         if starts_at_zero and header.producer_id >= 0:
             self.producers.check_start(header.producer_id, header.producer_epoch, header.base_sequence)

@@ -150,7 +150,7 @@ class Transaction:
         )
 
     def prepared(self, state: TransactionState, version: int, next_producer_id: int, now_ms: int) -> Transaction:
-        """Decide the end of the transaction, which is final.
+        """Return the transaction with its final outcome decided.
 
         Args:
             state: PREPARE_COMMIT or PREPARE_ABORT.
