@@ -25,7 +25,6 @@ def batch_ranges(options: ReadOptions, bounds: Bounds) -> list[StoredRange]:
     """Return the ranges that a batch reads.
 
     Args:
-        options: the options of the batch.
         bounds: from the filters of the query.
 
     Raises:

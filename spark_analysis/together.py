@@ -58,9 +58,9 @@ def shared(run: TraceRun) -> Iterator[TraceRun]:
 
 
 def together(frames: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the union of the frames. Each frame becomes a struct column; a row fills the column of its own frame, and
-    the
-    others are null.
+    """Return the union of the frames.
+
+    Each frame becomes a struct column. A row fills the column of its own frame; the others are null.
     """
     named = [frame.select(f.struct("*").alias(name)) for name, frame in frames.items()]
     return reduce(lambda above, below: above.unionByName(below, allowMissingColumns=True), named)

@@ -35,9 +35,9 @@ class CommitStorage(Protocol):
         """Block until the write of `ticket` is durable."""
 
     def key_of(self, entry: Any) -> Hashable:
-        """Return the key of an entry, such as its partition. If each request has its own commit, commits that share a
-        key run
-        one after the other.
+        """Return the key of an entry, such as its partition.
+
+        If each request has its own commit, commits that share a key run one after the other.
         """
 
     def size_of(self, entry: Any) -> int:

@@ -146,7 +146,6 @@ def open_listener(
     Call this before the server runs, so that a port in use fails the startup before anything is served.
 
     Args:
-        name: name of the listener.
         host: an address or a name; empty for all interfaces, of IPv4 and, if available, IPv6.
         port: 0 lets the system choose.
         backlog: maximum of connections that wait to be accepted.

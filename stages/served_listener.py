@@ -54,7 +54,6 @@ class ServedListener:
     Args:
         listener: the listener to serve.
         shared: objects that its processors share.
-        quotas: quotas of the server.
         numbers: counters of the server.
         running: returns the nursery of the server; raises if the server does not run or is ending.
     """

@@ -40,7 +40,7 @@ class Session:
         host: the client's address, as group descriptions show it.
         listener: name of the listener that accepted the connection.
         client_id: from the last valid ApiVersions request, shortened; None before the first.
-        security_protocol: of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+        security_protocol: protocol of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
         principal: the authenticated principal.
         is_by_token: whether the client authenticated with a delegation token.
         is_privileged: whether the connection came through the inter-broker listener.

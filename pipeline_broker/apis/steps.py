@@ -79,7 +79,7 @@ def in_steps(
         call: charged for the work.
         items: must not change between the steps.
         make: must append nothing.
-        cost: of one item, about microseconds.
+        cost: cost of one item, about microseconds.
     """
     made = []
     for item in items:

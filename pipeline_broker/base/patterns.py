@@ -115,7 +115,6 @@ class Pattern:
         """Replace each match in a text, like Java's `replaceAll`.
 
         Args:
-            text: the text.
             replacement: returns the replacement of a match; receives its groups, the whole match first.
             replacements_max: maximum number of replacements.
 

@@ -24,9 +24,6 @@ class Coordinator(Protocol):
     """A coordinator: state machines over the records of one internal topic.
 
     The broker replays the records at startup, passes in the time, and reports markers and deleted topics.
-
-    Attributes:
-        topic: the topic of its records.
     """
 
     @property
@@ -36,10 +33,8 @@ class Coordinator(Protocol):
         """Apply one durable record of its topic.
 
         Args:
-            partition: partition of the record.
             header: header of the record's batch.
             change: the record, decoded by `record_readers`.
-            offset: offset of the record.
 
         Raises:
             MisplacedRecordError: the record cannot be applied; nothing has changed.

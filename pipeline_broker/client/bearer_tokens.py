@@ -143,7 +143,6 @@ class Bearer:
     """The credentials of a client that authenticates with tokens.
 
     Attributes:
-        source: the source of its tokens.
         extensions: names and values of SASL extensions (KIP-342).
     """
 

@@ -289,7 +289,6 @@ class Cluster:
         """Run an attempt at the leader of each partition, and return its results. Waits for leaders that are missing.
 
         Args:
-            partitions: the partitions.
             attempt: receives the id of a broker and the partitions that it leads; returns a result for each of them. A
                 retry omits the partitions that already have a result.
 

@@ -50,7 +50,6 @@ async def log_dirs_of(cluster: Cluster, brokers: Collection[int], topics: Collec
     """Describe log directories: `broker`, `directory`, `total_bytes`, `usable_bytes` and `partitions`.
 
     Args:
-        cluster: the cluster.
         brokers: ids of brokers; empty: all.
         topics: list only partitions of these topics; empty: all.
 

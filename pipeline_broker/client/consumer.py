@@ -60,7 +60,6 @@ class Reader:
     A position advances when the sink returns, never inside it, so positions are safe to commit.
 
     Args:
-        cluster: the cluster of the partitions.
         positions: where to start and stop in each partition.
         sink: receives batches, for several partitions concurrently.
         isolation: READ_COMMITTED hides records of open and aborted transactions.

@@ -52,7 +52,6 @@ class GroupMember:
     """A member that joins, heartbeats, commits and leaves. It reads no records itself.
 
     Args:
-        cluster: the cluster of the group.
         topics: the subscription.
 
     Attributes:

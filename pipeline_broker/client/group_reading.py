@@ -49,8 +49,6 @@ class GroupReading:
     next member may read some records again, but none is lost.
 
     Args:
-        cluster: the cluster of the group.
-        options: the options.
         sink: receives batches.
         warn: receives messages for the user, one line each.
     """

@@ -27,7 +27,6 @@ async def plan_reset(
     """Plan a reset: a row for each partition with `topic`, `partition`, `from` and `to`.
 
     Args:
-        cluster: the cluster of the group.
         group: the group id; the commit creates an unknown group.
         topics: partitions by topic, where an empty list means all; None: all that the group has committed.
         to: the new position; None: the committed offset plus `shift`.

@@ -70,7 +70,6 @@ async def committed_offsets(cluster: Cluster, group: str, *, is_stable: bool = T
     """Return all committed offsets of a group.
 
     Args:
-        cluster: the cluster of the group.
         group: the group id; an unknown group has no committed offsets.
         is_stable: wait for transactions that are about to commit offsets of the group (KIP-447).
 
@@ -113,7 +112,6 @@ async def commit(
     """Commit offsets of a group.
 
     Args:
-        cluster: the cluster of the group.
         offsets: the next offset to read in each partition.
         generation: the generation of the member; -1 for a group without members.
         member: the id of the member; "" for a group without members.
@@ -169,7 +167,6 @@ async def lags_of(
     """Return a row for each partition with its committed offset, end offset and lag.
 
     Args:
-        cluster: the cluster of the partitions.
         committed: the committed offsets of a group.
         also: assigned partitions, which may have no committed offset.
 

@@ -32,7 +32,6 @@ class Place:
 
     Attributes:
         time: a timestamp in milliseconds since 1970, or EARLIEST or LATEST.
-        offset: an offset.
         before_end: a number of offsets before the end.
     """
 
@@ -94,7 +93,6 @@ async def list_offsets(
     """Return the first offset at or after a timestamp in each partition, or -1 if no record is that late.
 
     Args:
-        cluster: the cluster of the partitions.
         wanted: a timestamp for each partition: milliseconds since 1970, EARLIEST or LATEST.
         isolation: with READ_COMMITTED the end is the last stable offset.
 
@@ -148,7 +146,6 @@ async def offsets_at(
     """Return the offset of a place in every partition.
 
     Args:
-        cluster: the cluster of the partitions.
         bounds: the partitions, with their start and end offsets.
         is_exact: raise for an offset outside of a partition; otherwise use the nearest offset.
 

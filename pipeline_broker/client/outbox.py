@@ -130,7 +130,6 @@ class Outbox:
         """Append records to the last waiting batch of a partition, and to new batches when it is full.
 
         Args:
-            partition: the partition.
             records: the records; they are encoded now, while they are in the processor's cache.
             numbers: their positions in the input.
         """

@@ -54,7 +54,6 @@ def send_batches(
     """Send a Produce request now, and return a function that waits for the response.
 
     Args:
-        cluster: the cluster of the broker.
         node: the id of the broker.
         link: a connection to it.
         topic: the name of the topic.

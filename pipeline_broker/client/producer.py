@@ -70,7 +70,6 @@ async def producing(
     """Open a producer, and wait at the end of the block until all records are acknowledged.
 
     Args:
-        cluster: the cluster.
         topic: the topic, which the broker may create.
         options: acks, compression, idempotence, requests in flight.
         delivered: called for each acknowledged batch.

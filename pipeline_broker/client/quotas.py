@@ -38,7 +38,6 @@ async def quotas_of(cluster: Cluster, entity: Entity, *, is_strict: bool) -> lis
     """Return the quotas of an entity, sorted.
 
     Args:
-        cluster: the cluster.
         entity: the entity; an empty one matches all.
         is_strict: match exactly this entity; otherwise also entities with additional parts.
 
@@ -69,7 +68,6 @@ async def alter_quotas(cluster: Cluster, entity: Entity, changes: Mapping[str, s
     """Change quotas of an entity, all or none.
 
     Args:
-        cluster: the cluster.
         entity: an entity with at least one part.
         changes: new values by name; None removes a quota.
 

@@ -19,7 +19,6 @@ async def plan_deletion(cluster: Cluster, topics: Mapping[str, Collection[int]],
     """Plan a deletion: a row for each partition with `start`, the new start `to`, and `end`.
 
     Args:
-        cluster: the cluster.
         topics: partitions by topic; empty: all of the topic.
         before: the new start; a place outside of a partition becomes the nearest one inside.
 

@@ -75,7 +75,6 @@ async def set_password(
     """Set the password of a user for some mechanisms; creates the user if necessary.
 
     Args:
-        cluster: the cluster.
         user: the name of the user.
         password: a password that is not empty.
         mechanisms: the mechanisms; if a request fails, the earlier ones are set.

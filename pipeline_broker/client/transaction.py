@@ -93,8 +93,6 @@ async def begin_transaction(cluster: Cluster, transactional_id: str, timeout_ms:
     """Begin a transaction. Aborts an open one of the same transactional id, and fences its producer.
 
     Args:
-        cluster: the cluster.
-        transactional_id: the transactional id.
         timeout_ms: the time after which the coordinator aborts the transaction.
 
     Raises:

@@ -96,7 +96,6 @@ async def list_transactions(
     """Return the transactions of a cluster, sorted by transactional id. Every broker lists those that it coordinates.
 
     Args:
-        cluster: the cluster.
         states: Kafka's names of states, such as Ongoing; empty: all.
         producer_ids: producer ids; empty: all.
 
@@ -160,7 +159,6 @@ async def producers_of(cluster: Cluster, topic: str, partitions: Collection[int]
     """Return the producers that the leaders of a topic's partitions remember, sorted by partition.
 
     Args:
-        cluster: the cluster.
         topic: the name of the topic.
         partitions: partition numbers; empty: all.
 
@@ -214,7 +212,6 @@ async def find_hanging(
     """Return open transactions of partitions that no coordinator will end.
 
     Args:
-        cluster: the cluster.
         topics: topics; empty: all.
         partitions: partition numbers; empty: all.
         before_ms: ignore producers whose last batch is not older than this timestamp, milliseconds since 1970.

@@ -67,7 +67,6 @@ class ResourceKind:
         """Return the settings of a resource after changes.
 
         Args:
-            name: the name of the resource.
             own: the current settings of the resource.
             changes: names, operations and texts, in order.
             settings: the broker's settings, which limit those of groups.

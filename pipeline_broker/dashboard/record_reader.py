@@ -105,7 +105,7 @@ class Reader:
 
     Args:
         logs: by partition.
-        positions: of the page at its start.
+        positions: positions of the page at its start.
         wanted: the filter of records.
         limit: the number of records, at most RECORDS_PER_PAGE_MAX.
         show: converts a record to JSON.

@@ -69,7 +69,7 @@ class Choice:
         every: every `every`-th match.
         p: each match with this probability, above 0 and at most 1.
         times: at most this many matches.
-        seed: of the random generator of `p`, 0 to 2**32 - 1. Drawn at random if missing.
+        seed: seed of the random generator of `p`, 0 to 2**32 - 1. Drawn at random if missing.
 
     Raises:
         FaultError: a value is out of range, or two contradict each other.
@@ -109,7 +109,6 @@ class RequestCondition:
         api: Kafka's name of the request, such as "Produce", or a coordinator's (see COORDINATORS).
         topic: a topic that the request names, or of a fetch, that its session contains.
         partition: a partition of `topic`, or without `topic`, of any topic.
-        client_id: the client id of the request.
         group: a group that the request names.
 
     Raises:
@@ -200,7 +199,7 @@ class Rule:
         origin: where the rule was made.
 
     Attributes:
-        seed: of the generator of `p`, given or drawn. None without `p`.
+        seed: seed of the generator of `p`, given or drawn. None without `p`.
         matched: the number of matching requests or operations so far.
         hits: the number of struck ones.
         is_removed: whether the rule was removed.

@@ -57,7 +57,7 @@ class EntryCheck:
         """Start over at the first segment of the journal.
 
         Args:
-            manifest: of the archive; None if it is unreadable.
+            manifest: manifest of the archive; None if it is unreadable.
         """
         self._manifest = manifest
         self._next_offsets.clear()

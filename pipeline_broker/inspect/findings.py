@@ -374,7 +374,7 @@ class Damage:
     """Data that was durable and is unreadable, or that contradicts other data.
 
     Attributes:
-        offset: of the first record that may be lost; None if unknown.
+        offset: offset of the first record that may be lost; None if unknown.
         reason: the problem, as text.
     """
 

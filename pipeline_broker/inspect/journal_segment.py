@@ -41,7 +41,6 @@ class JournalSegment(SegmentWindow):
     Its space may have been used before. Frames with another identity are ignored.
 
     Args:
-        number: the number of the segment.
         source: the file of the segment.
     """
 

@@ -13,7 +13,6 @@ def some_of(names: Sequence[str], place: str, findings: Callable[[str], Iterable
     """Yield the findings of the first `NAMED_MAX` names, and one with the number of the others.
 
     Args:
-        names: the names of the leftovers.
         place: file name of the last finding.
         findings: returns the findings of one name, which may take a system call.
     """

@@ -52,7 +52,6 @@ class SegmentCheck:
 
     Args:
         store: holds the segment.
-        key: the key of the partition.
         folder, segment: the folder and the segment from the manifest.
         names: topic names.
         selection: the batches and records to report; None for no batches.

@@ -42,7 +42,7 @@ class DamagedSegment(LogError):
 
     Attributes:
         name: the file in its store.
-        position: of the first byte that may be damaged.
+        position: position of the first byte that may be damaged.
         offset: the requested offset that cannot be read, or the first damaged one if known; -1 if neither is known.
         reason: part of the message.
     """

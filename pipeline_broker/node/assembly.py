@@ -88,7 +88,6 @@ def compose(
     """Make the socket server of a broker, and connect both. It does not run yet.
 
     Args:
-        options: options of the broker.
         wiring: ports of the broker.
         broker: recovered broker.
         application: dispatcher of the broker, possibly wrapped.
@@ -125,7 +124,6 @@ class AssembledBroker:
         dispatcher: handles the requests.
         server: socket server.
         listeners: bound listeners.
-        journal: journal of the commits.
         wiring: ports of the broker.
     """
 

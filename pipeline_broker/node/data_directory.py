@@ -190,7 +190,6 @@ def maintenance_of(broker: Broker, sealed: ThreadWakeup) -> LogMaintenance:
     """Import and make the maintenance of the logs of an open broker.
 
     Args:
-        broker: the broker.
         sealed: called when a segment of the journal is complete.
     """
     from pipeline_broker.node.upkeep import LogMaintenance  # noqa: PLC0415 - on first use

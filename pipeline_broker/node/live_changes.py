@@ -48,7 +48,6 @@ class LiveChanges:
     that is not possible, such as binding a port in use, is logged and leaves the server as it is.
 
     Args:
-        mode: mode of the server.
         listeners: listeners of the server; None if none are bound.
     """
 

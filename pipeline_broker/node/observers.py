@@ -49,7 +49,6 @@ class Observers:
     directories before the broker takes its data directory, and never stop the broker later.
 
     Args:
-        mode: mode of the server.
         trace: directory for trace files; None for no trace.
         metrics_address: host and port of the metrics endpoint; None for no endpoint.
         request_log: file of the request log.

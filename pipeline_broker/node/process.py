@@ -136,7 +136,6 @@ async def serve(
     """Run a broker until SIGTERM or SIGINT, or until a commit fails.
 
     Args:
-        options: options of the broker.
         on_ready: called with the ready line.
         on_standing_by: called with a line when a standby starts to wait.
         task_status: started with the server.
@@ -337,7 +336,6 @@ def run(
     """Run a broker in this process. Return after an orderly shutdown, and end the process after a failed commit.
 
     Args:
-        options: options of the broker.
         on_ready: called with the ready line.
         on_standing_by: called with a line when a standby starts to wait.
 

@@ -104,7 +104,6 @@ class SchemaRegistry:
     Libraries handle schemas in worker processes, because untrusted schemas may make them slow or crash them.
 
     Args:
-        broker: broker of the topic.
         server: commits the changes.
         worker: does the work on schemas.
     """
@@ -305,7 +304,6 @@ def refused(request: HttpRequest, host: str) -> Answer | None:
     """Return an error for a request that a browser sent for a foreign page; None if the request is allowed.
 
     Args:
-        request: the request.
         host: address that the server listens on.
     """
     # Against DNS rebinding, and requests that foreign pages make browsers send.

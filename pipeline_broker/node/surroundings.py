@@ -33,7 +33,6 @@ class BrokerWiring:
     ports first, and `connect` sets the server once.
 
     Args:
-        mode: mode of the server.
         listeners: listeners of the server; None if a test connects its clients itself.
         clock_ms, fetch_parked, fault_files: see `Ports`.
         store: object store of the archive; None without one.

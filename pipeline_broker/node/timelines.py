@@ -41,7 +41,6 @@ class Timelines:
     request. So publications have no timelines themselves. A session is the time between on and off.
 
     Args:
-        broker: broker of the topic.
         server: commits the entries.
         observe: sets the timeline that the server reports to, in addition to others; None removes it.
         clock_ms: wall clock.

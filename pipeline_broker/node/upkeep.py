@@ -92,7 +92,6 @@ class LogMaintenance:
 
     Args:
         logs: logs with the journal to archive.
-        archive: archive of the logs.
         config: returns the current configuration.
         clock_ms: wall clock.
         sealed: called when a segment of the journal is complete.

@@ -273,7 +273,6 @@ class Workers:
         """Do work in a process, and return its result.
 
         Args:
-            work: the work.
             client: key of the client; clients take turns.
 
         Raises:

@@ -319,7 +319,6 @@ def data_places(boundary: Boundary, end: Place, listing: Mapping[Place, bool]) -
     """Yield the places of all data between the boundary and the fence at `end`, in order.
 
     Args:
-        boundary: the boundary of the log.
         end: the fence that ends the log.
         listing: the existing places, each with True for a fence; read after that fence was created.
 

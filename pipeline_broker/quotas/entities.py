@@ -102,7 +102,6 @@ def altered(
     """Return the quotas of an entity after operations.
 
     Args:
-        entity: the entity.
         before: its present quotas.
         operations: pairs of key and value; the value None removes the key.
 

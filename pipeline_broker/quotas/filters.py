@@ -63,7 +63,6 @@ def matches(entity: Entity, components: Iterable[Component], *, strict: bool) ->
     """Return whether an entity matches all components of a filter.
 
     Args:
-        entity: the entity.
         components: at most one per entity type.
         strict: the entity must have no other types than the components.
     """

@@ -126,7 +126,6 @@ class RequestQuota:
     """The accounting of one request.
 
     Attributes:
-        client_id: client id of the request.
         throttle_ms: the longest throttle time so far.
     """
 

@@ -106,7 +106,6 @@ def check_batch(  # noqa: C901 - runs for every batch, where a call costs more t
     Args:
         buffer: the records that a client sent for one partition.
         now_ms: wall clock.
-        rules: the rules of the topic.
         zstd_allowed: False for Produce requests below version 7.
         transactions_allowed: the producer has a transaction, so the batch may be part of it.
 
@@ -171,7 +170,6 @@ class BatchCheck:
     Args:
         found: raised by `check_batch`.
         now_ms: wall clock.
-        rules: the rules of the topic.
     """
 
     def __init__(self, found: LongBatchError, now_ms: int, rules: Rules) -> None:

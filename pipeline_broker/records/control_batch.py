@@ -56,7 +56,6 @@ def marker_batch(
         marker: commit or abort.
         timestamp: milliseconds since 1970.
         base_offset: its offset in the log.
-        leader_epoch: the leader epoch of the partition.
     """
     key = _KEY.pack(VERSION, COMMIT if marker.is_commit else ABORT)
     record = NewRecord(_VALUE.pack(VERSION, marker.coordinator_epoch), key, timestamp)

@@ -52,7 +52,6 @@ def records_in(data: bytes, header: BatchHeader, name_errors: str = "replace") -
 
     Args:
         data: the bytes.
-        header: the header of the batch.
         name_errors: error handler for header names that are not UTF-8; "surrogateescape" keeps their bytes.
 
     Raises:

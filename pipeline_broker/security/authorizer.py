@@ -125,9 +125,7 @@ class Authorizer:
         Args:
             principal: compared exactly, including case.
             host: the client's address.
-            operation: the operation.
             resource_type: the type of the resource.
-            name: the name of the resource.
             is_logged: whether to count and log a denial. False if a denial does not refuse the request.
         """
         client = _Client(str(principal), host, _client_address(host))

@@ -48,7 +48,7 @@ class KeyStore:
     Attributes:
         key: the private key in PEM form, possibly encrypted.
         chain: the certificates in PEM form, the listener's own first.
-        password: of the private key; empty if it is not encrypted.
+        password: password of the private key; empty if it is not encrypted.
     """
 
     key: str

@@ -52,7 +52,6 @@ def read_pkcs12(store: bytes, password: str, name: str) -> StoreContent:
 
     Args:
         store: its bytes.
-        password: its password.
         name: the setting and the file, for errors.
 
     Raises:

@@ -31,7 +31,7 @@ class Refusal:
         name: the user name, or the name of the resource; may be empty.
         count: number of refusals.
         last_ms: time of the latest one, milliseconds since the epoch.
-        reason: of the latest one.
+        reason: reason of the latest one.
     """
 
     kind: Kind | None

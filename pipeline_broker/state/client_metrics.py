@@ -182,7 +182,6 @@ class ClientMetrics:
         """Reject settings with which all subscriptions together would have more than PATTERNS_MAX patterns.
 
         Args:
-            name: name of the subscription.
             settings: its new settings.
 
         Raises:

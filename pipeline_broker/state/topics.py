@@ -151,7 +151,6 @@ class TopicCatalogue:
         """Validate a new partition count and return the grown topic, without changing it (`validate_only`).
 
         Args:
-            name: name of the topic.
             count: number of partitions afterwards, including the existing ones.
             assignments: broker ids of each added partition.
         """

@@ -21,7 +21,6 @@ class Measurements(Timeline):
 
     Args:
         api_names: names of the served APIs by key.
-        mode: the mode of the broker.
     """
 
     def __init__(self, api_names: Mapping[int, str], mode: Mode) -> None:

@@ -86,7 +86,6 @@ class TimelineBatches:
 
     Args:
         session: the id of the session.
-        mode: the mode of the broker.
         clock_offset_ns: the difference between nanoseconds since 1970 and a stamp. It is fixed for the session, so that
             setting the wall clock does not separate the stamps of a request.
         pause: called between two pieces of work.

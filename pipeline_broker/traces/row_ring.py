@@ -11,7 +11,6 @@ class RowRing:
     """A preallocated ring of packed rows with one writer (the event loop) and one reader (a thread).
 
     Args:
-        layout: the layout of a row.
         rows_max: capacity in rows. A row that finds the ring full is dropped and counted.
 
     Attributes:

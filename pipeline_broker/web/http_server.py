@@ -101,7 +101,6 @@ async def open_listeners(
     Args:
         what: the service, for the error.
         host: an address or a name; empty for all interfaces, as in Kafka's listeners.
-        limits: of the server.
         option: the option that set the port, for the error; None if it was a default.
 
     Raises:
@@ -124,7 +123,6 @@ async def serve_http(
     Args:
         listeners: from `open_listeners`.
         handler: answers each request.
-        limits: of this server.
         edges: the budget that is charged for the bytes that connections keep.
     """
     slots = Slots(limits.connections_max)
@@ -164,7 +162,6 @@ async def serve_connection(
     Args:
         stream: the client's stream.
         handler: answers the request.
-        limits: of the server.
         kept: charges the budget of the edges for this connection.
         reached: is called with each stage of the connection after Stage.RECEIVING.
     """

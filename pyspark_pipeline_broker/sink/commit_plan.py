@@ -54,7 +54,6 @@ class LedgerEntry:
     """A decided batch.
 
     Attributes:
-        batch: the batch.
         producers: the producers of its tasks' transactions.
         is_complete: all transactions are committed.
     """
@@ -111,7 +110,6 @@ def fate_of(producer: ProducerIdentity, description: TransactionDescription | No
     """Return the state of a transaction.
 
     Args:
-        producer: the producer of the task.
         description: from the coordinator; None if it no longer knows the transactional id.
     """
     if description is None:

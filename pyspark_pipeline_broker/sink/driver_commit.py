@@ -40,9 +40,7 @@ async def commit_batch(
     """Commit a batch after its tasks are done.
 
     Args:
-        cluster: the cluster of the sink.
         options: with a transactional id.
-        batch: the batch.
         producers: the producers of the tasks that wrote rows.
 
     Returns:

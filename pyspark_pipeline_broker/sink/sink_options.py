@@ -41,7 +41,6 @@ class SinkOptions:
         addresses: hosts and ports of brokers.
         security: TLS and SASL settings of the client.
         topic: the topic of all rows; None if the column `topic` names it.
-        compression: compression of the batches.
         request_timeout_ms: the longest wait for an answer, and for retries without progress.
         transactional_id: makes a stream exactly once; None for at least once.
         transactions_topic: the topic of the sink's ledger.

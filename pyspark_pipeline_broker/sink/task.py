@@ -32,7 +32,6 @@ async def write_rows(
     """Write all rows of a task.
 
     Args:
-        options: the options of the sink.
         chunks: the rows. A thread fetches the next chunk while earlier ones are being sent.
         transactional_id: the id of this attempt of the task; its transaction stays open. None writes without one.
 

@@ -249,7 +249,6 @@ def heat_map(
     """Return a table with cells coloured by value; the text shows the value too.
 
     Args:
-        caption: the caption of the table.
         corner: the heading of the row names.
         columns: the column names.
         rows: name and cells of each row; None for an empty cell.

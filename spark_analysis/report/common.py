@@ -166,7 +166,6 @@ def forest(title: str, ratios: Iterable[tuple[str, Ratio]], note: str, *, is_les
     A ratio that is not beyond chance is drawn hollow, and its value is not written.
 
     Args:
-        title: the title of the figure.
         ratios: names and ratios; at least one.
         note: explains the marks.
         is_less_better: for latencies: a ratio below 1 gets the colour of side 1.

@@ -73,7 +73,6 @@ def table(
     """Return a table that scrolls by itself on narrow screens, with a link that saves it as CSV.
 
     Args:
-        caption: the caption of the table.
         head: the column names.
         rows: plain values; the first is the name of the row.
         texts: the number of leading columns with text. The others contain numbers and are aligned right.

@@ -57,7 +57,6 @@ def render(comparison: Comparison, quality: RunQuality, directory: str) -> str:
 
     Args:
         comparison: the results.
-        quality: the quality of the run.
         directory: the directory of the experiment, for the command that makes the page again.
     """
     sections = _sections(comparison, quality, directory)

@@ -28,8 +28,6 @@ class Alteration:
 
     Attributes:
         resource_type: the number in the request.
-        name: of the resource.
-        changes: of its settings.
         replaces: whether settings that are not named return to their defaults.
     """
 

@@ -30,8 +30,8 @@ def check_readable(call: Call, log: PartitionLog, header: BatchHeader, batch: Bu
 
     Args:
         call: charged for the work.
-        log: of an internal topic.
-        header: of the batch, already checked.
+        log: log of an internal topic.
+        header: header of the batch, already checked.
         batch: the batch from the client.
 
     Raises:

@@ -165,7 +165,6 @@ class _Batch:
     """The batch of one partition in a request, and its result.
 
     Attributes:
-        index: of the partition.
         records: as received; empty if null.
         log: the log to append to; None if the batch is refused.
         checked: the header and the batch in their stored form, or the reason for refusing it.

@@ -30,10 +30,8 @@ class Production:
     """A run of the command. Input is read no faster than the producer writes.
 
     Attributes:
-        topic: the topic.
         files: the input files; empty: standard input.
         form: the form of a record in the input.
-        options: the options of the producer.
         delimiter: the bytes between records; None: a file is one record.
         partition: the partition of records that name none; None: chosen by key.
         is_by_key: ignore the partitions that records name.

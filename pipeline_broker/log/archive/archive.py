@@ -34,9 +34,8 @@ class Expiry(NamedTuple):
     """The expired segments of one log, and its new log start.
 
     Attributes:
-        folder: of its files.
         log_start_offset: the new log start offset.
-        base_offsets: of the archived segments to delete.
+        base_offsets: base offsets of the archived segments to delete.
     """
 
     folder: str
@@ -48,7 +47,6 @@ class Cleaned(NamedTuple):
     """The result of one round of compaction.
 
     Attributes:
-        folder: of the log.
         replaced: the segments that were compacted.
         written: the new segments with the remaining records.
         first_dirty_offset: start of the next round.
@@ -236,7 +234,7 @@ class Archive:
         Must happen before the first file of a new topic is written.
 
         Args:
-            folders: of all existing logs, by journal key.
+            folders: folders of all existing logs, by journal key.
             check: called between folders. An exception from it ends the work; the next call does the rest.
         """
         partitions = self._manifest_file.manifest.partitions

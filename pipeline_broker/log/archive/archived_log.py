@@ -24,8 +24,7 @@ class ArchivedLog:
     wait are returned as ColdRead. A read in progress keeps the manifest that it started with.
 
     Args:
-        reader: of the archive's files.
-        manifest: of the partition.
+        reader: reader of the archive's files.
     """
 
     __slots__ = ("_last_offsets", "_reader", "_timestamps", "end_offset", "manifest", "size_bytes")

@@ -39,8 +39,7 @@ class ArchiveTarget(NamedTuple):
     """The settings of a log that the archiver needs.
 
     Attributes:
-        folder: of its files.
-        rules: of segment rolling.
+        rules: rules of segment rolling.
         log_start_offset: batches that end below it are not archived.
         producer_expiration_ms: time after which a silent producer is forgotten.
         roll_seed: seed of the segment jitter.

@@ -8,10 +8,10 @@ One rule is added: a batch that does not begin at the offset after its predecess
 the offsets between them.) The base offset lies outside the checksum of a batch. With this rule it either follows its
 predecessor or is in the index, so damage to it is always found.
 
-Layout (big-endian). An entry of `.index`: the last offset of a batch relative to the segment's base offset (4 bytes), and
-the position of the batch (4 bytes). An entry of `.timeindex`: the largest timestamp so far (8 bytes), and the relative
-last offset of its batch (4 bytes). A time entry is added together with an offset entry if the largest timestamp has
-grown, and once when the segment is sealed.
+Layout (big-endian). An entry of `.index`: the last offset of a batch relative to the segment's base offset (4 bytes),
+and the position of the batch (4 bytes). An entry of `.timeindex`: the largest timestamp so far (8 bytes), and the
+relative last offset of its batch (4 bytes). A time entry is added together with an offset entry if the largest
+timestamp has grown, and once when the segment is sealed.
 """
 
 import struct

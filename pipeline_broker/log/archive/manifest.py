@@ -63,7 +63,6 @@ class PartitionManifest:
     """The archived part of one partition.
 
     Attributes:
-        folder: of its files.
         log_start_offset: records below it are not visible.
         end_offset: after the last archived record, whether or not that record still exists.
         segments: in offset order. Only the last one may be unsealed.

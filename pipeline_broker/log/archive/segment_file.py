@@ -44,7 +44,7 @@ class SegmentInfo:
 
     Attributes:
         base_offset: names the files. All records are at or above it; after compaction, perhaps none is at it.
-        last_offset: of the last batch.
+        last_offset: offset of the last batch.
         size_bytes: counted size of the log file.
         max_timestamp: the largest of all batches.
         first_timestamp: the largest timestamp of the first batch. Kafka counts the age of a segment from it.

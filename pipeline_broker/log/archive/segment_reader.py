@@ -191,9 +191,8 @@ class SegmentReader:
         Fewer batches than requested do not mean the end of the segment.
 
         Args:
-            folder: of the partition.
             segment: metadata. Nothing above its last offset is returned.
-            offset: of the first wanted record.
+            offset: offset of the first wanted record.
             bytes_max: limit on the size of all batches.
             at_least_one: return the first batch even if it is larger than `bytes_max`.
 

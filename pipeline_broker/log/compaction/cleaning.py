@@ -40,9 +40,9 @@ def clean(
 
     Args:
         archive: contains the log.
-        manifest: of the log, as of the plan.
+        manifest: manifest of the log, as of the plan.
         plan: the range to clean.
-        last_records: of the log's live producers.
+        last_records: last records of the log's live producers.
         now_ms: wall-clock time.
         dedupe_buffer_bytes: memory for the offset map. If the keys do not fit, the round cleans a smaller range.
         check: called regularly. An exception from it ends the round; the next startup deletes its files.

@@ -33,7 +33,7 @@ class KeptRecords:
 
     Attributes:
         runs: start and end of each run, alternating.
-        count: of records.
+        count: number of records.
         first_delta, highest_delta: timestamp deltas of the first record, and the highest of all.
         has_tombstone: whether a kept record is a tombstone.
     """
@@ -72,7 +72,7 @@ def rebuilt_batch(
     """Return the batch with only the kept records.
 
     Args:
-        header: of the old batch.
+        header: header of the old batch.
         data: its decompressed records.
         kept: the records to keep.
         new_horizon_ms: delete horizon to set; None keeps the old one, if any.

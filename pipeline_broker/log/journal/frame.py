@@ -76,9 +76,8 @@ def encode_frame(
     """Encode a commit and set the positions of its entries.
 
     Args:
-        entries: of the commit; may be empty.
-        identity: of the segment.
-        first_lsn: of the first entry.
+        entries: entries of the commit; may be empty.
+        first_lsn: LSN of the first entry.
         durable_lsn: all entries below it are synced.
         position: global position of the frame.
 
@@ -150,9 +149,8 @@ def iterate_entries(header: FrameHeader, buffer: Buffer, position: int, place: i
     """Yield the entries of an intact frame.
 
     Args:
-        header: of the frame.
         buffer: contains the whole frame.
-        position: of the frame in the buffer.
+        position: position of the frame in the buffer.
         place: global position of the start of the buffer.
 
     Raises:
@@ -186,7 +184,7 @@ class FrameRun(NamedTuple):
     """Consecutive frames, decoded together for speed.
 
     Attributes:
-        entries: of all frames.
+        entries: entries of all frames.
         end: end position of the last frame in the buffer.
         end_lsn: the LSN after the last entry.
         durable_lsn: the durable LSN of the last frame.
@@ -207,7 +205,6 @@ def read_run(buffer: Buffer, position: int, identity: int, lsn: int, from_lsn: i
     Args:
         buffer: bytes of a segment.
         position: in the buffer.
-        identity: of the segment.
         lsn: expected first LSN.
         from_lsn: entries of frames below it are skipped.
         place: global position of the start of the buffer.

@@ -37,7 +37,7 @@ class JournalEnd(NamedTuple):
     Attributes:
         segment, position, next_lsn: of the next frame.
         segment_lsn: the LSN of the first frame in `segment`.
-        spare_identity: of the spare segment; None without one.
+        spare_identity: identity of the spare segment; None without one.
         sealed_ends: end LSN (exclusive) of each complete segment by number, oldest first.
     """
 
@@ -69,7 +69,6 @@ class Recovery:
 
     Args:
         files: the file system.
-        directory: of the journal.
         must_sync: called at the end of `batches`; returns whether the kept frames must be durable.
         archived_lsn: the archive holds all entries below it. Always a boundary between segments.
         clean: the mark of a clean shutdown; None after a crash.
@@ -352,8 +351,6 @@ def sealed_entries(
 
     Args:
         files: the file system.
-        directory: of the journal.
-        number: of the segment.
         end_lsn: the LSN after its last entry.
         from_lsn: entries below it are skipped. A segment may begin with archived entries: after a power cut, the
             journal can continue in an archived segment whose successor was lost.

@@ -31,7 +31,7 @@ class SegmentWindow(Window):
     A body is kept in memory only after its checksum matched: the size in a damaged header may be anything up to 2 GiB.
 
     Attributes:
-        identity: of the segment; None if its header is invalid.
+        identity: identity of the segment; None if its header is invalid.
     """
 
     def __init__(self, source: ReadableFile) -> None:

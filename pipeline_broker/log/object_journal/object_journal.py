@@ -64,7 +64,6 @@ def lsn_of(slot: int, place: int = 0) -> int:
     """Return the LSN of an entry.
 
     Args:
-        slot: of its commit.
         place: index of the entry in the commit.
     """
     return slot << LSN_BITS | place

@@ -18,7 +18,7 @@ class SlotCache:
     recent slots from the store, where each small commit would cost a request.
 
     Args:
-        bytes_max: of all slots together; 0 disables the cache.
+        bytes_max: total size of all slots together; 0 disables the cache.
     """
 
     def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:

@@ -25,9 +25,9 @@ class Round:
 
     Attributes:
         key: journal key of the log.
-        manifest: of its archived part.
+        manifest: manifest of its archived part.
         plan: the range to clean.
-        last_records: of its live producers.
+        last_records: last records of its live producers.
     """
 
     key: bytes

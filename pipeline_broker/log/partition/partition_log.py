@@ -214,13 +214,13 @@ class PartitionLog:
         As in Apache Kafka, a marker is appended whether or not a transaction is open.
 
         Args:
-            producer_id: of the transaction.
+            producer_id: id of the producer of the transaction.
             producer_epoch: the producer's new epoch.
             committed: commit or abort.
-            coordinator_epoch: of the transaction coordinator's partition.
+            coordinator_epoch: epoch of the transaction coordinator's partition.
             now_ms: wall-clock time.
-            version: of transactions. From 2 the marker has a higher epoch than the data; before, the same or a higher
-                one.
+            version: version of transactions. From 2 the marker has a higher epoch than the data; before, the same or a
+                higher one.
 
         Raises:
             InvalidProducerEpoch: the producer has a newer epoch.

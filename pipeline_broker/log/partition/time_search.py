@@ -35,7 +35,7 @@ class TimeSearch:
 
     Args:
         archived: the archived part of the log.
-        index: of the batches in the journal.
+        index: index of the batches in the journal.
         log_start_offset: records below it are not found by timestamp.
         stored_from: batches of the index below it were deleted by retention.
         read_batch: reads a batch of the index by its number.

@@ -24,8 +24,8 @@ class AbortedTransaction(NamedTuple):
 
     Attributes:
         producer_id: whose records were aborted.
-        first_offset: of the transaction's first batch.
-        last_offset: of its marker.
+        first_offset: offset of the transaction's first batch.
+        last_offset: offset of its marker.
         last_stable_offset: every transaction with records below it had ended when this one did.
     """
 

@@ -73,7 +73,7 @@ class ProducerDescription(NamedTuple):
     """A producer as DescribeProducers returns it; missing values are -1.
 
     Attributes:
-        first_offset: of its open transaction.
+        first_offset: offset of its open transaction.
     """
 
     producer_id: int
@@ -270,10 +270,9 @@ class ProducerStates:
         """Check the epochs of a marker.
 
         Args:
-            producer_id: of the transaction.
-            epoch: of the marker.
-            coordinator_epoch: of the transaction coordinator.
-            version: of transactions; see `PartitionLog.append_marker`.
+            producer_id: id of the producer of the transaction.
+            coordinator_epoch: epoch of the transaction coordinator.
+            version: version of transactions; see `PartitionLog.append_marker`.
 
         Raises:
             InvalidProducerEpoch: the producer has a newer epoch.

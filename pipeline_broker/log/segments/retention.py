@@ -71,7 +71,6 @@ def retention_plan(
 
     Args:
         segments: oldest first; the last one may be active.
-        rules: of the topic.
         now_ms: wall-clock time.
         log_start_offset: current start of the log.
         high_watermark: segments that reach above it are kept.
@@ -194,11 +193,10 @@ def should_roll(
 
     Args:
         segment: the active segment.
-        rules: of the topic.
         now_ms: wall-clock time.
         batch_size_bytes: size of the batch to append.
-        batch_last_offset: of the batch.
-        batch_max_timestamp: of the batch.
+        batch_last_offset: last offset of the batch.
+        batch_max_timestamp: largest timestamp of the batch.
         created_ms: creation time of the segment; counts only if its first batch has no timestamp.
         jitter_ms: see `RollRules.jitter_ms`.
     """

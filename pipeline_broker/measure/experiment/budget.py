@@ -61,7 +61,6 @@ class Costs:
         """Return the estimated seconds until the brokers of a group can be measured.
 
         Args:
-            group: the group.
             others: how many of its brokers belong to other projects and do not run yet.
         """
         seconds = (

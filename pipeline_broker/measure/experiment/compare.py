@@ -62,7 +62,6 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     """Run the experiment and print its tables.
 
     Args:
-        options: the options of the experiment.
         with_report: whether the caller will create a report; changes only a note.
 
     Raises:

@@ -159,8 +159,6 @@ class Driver:
         """Drive the broker with the run's cell, write the rows and return them.
 
         Args:
-            run: the run.
-            broker: the broker of its side.
             folder: folder for its rows.
             offered_per_s: requests per second of an open loop.
 

@@ -22,7 +22,6 @@ class LoadOptions:
 
     Attributes:
         host, port: a broker of the cluster; connections are opened to the leaders of the topic's partitions.
-        connections: connections of this process.
         in_flight: unanswered requests that a connection keeps (closed loop), or its maximum (open loop).
         record_size: bytes of a record's value.
         seconds: duration including the warm-up; exceeded if the last answers take longer.

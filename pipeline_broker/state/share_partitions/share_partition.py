@@ -122,7 +122,6 @@ class SharePartition:
             member_id: the member.
             read_from: the offset at which the log was read; offsets between it and the first batch no longer exist.
             batches: batches of the log, in offset order.
-            limits: limits of this acquisition.
             now_ms: start of the locks.
         """
         if not batches or limits.records_max <= 0 or batches[-1].last < self.start_offset:

@@ -31,7 +31,6 @@ class ArchivePlace(NamedTuple):
     """The location of an archive outside of the data directory.
 
     Attributes:
-        url: of the store.
         node: id of the broker that owns this archive in the store.
         wal: location of the journal: "disk" for the data directory, "objects" for the store.
     """

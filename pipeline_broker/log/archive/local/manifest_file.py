@@ -132,7 +132,7 @@ class ManifestFile:
 
     Args:
         files: the file system.
-        directory: of the archive; must exist.
+        directory: directory of the archive; must exist.
         clean: the end of the manifest from the mark of a clean shutdown; None after a crash.
 
     Raises:

@@ -128,7 +128,6 @@ class ArchiveLog:
 
     Args:
         store: a settled store that waits for an outage to end.
-        name: of the log.
         writer: owns the log's last generation, in which it has not written yet.
         state: the current state.
     """

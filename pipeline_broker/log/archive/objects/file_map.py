@@ -41,7 +41,6 @@ class Change(NamedTuple):
     """A change of one file. It keeps a prefix, so that appending to a long file costs little.
 
     Attributes:
-        name: of the file.
         kept_bytes: size of the prefix that stays; `GONE` if the file is deleted.
         ranges: the content after the prefix.
     """
@@ -116,7 +115,7 @@ def mergeable(sizes: Sequence[int]) -> int:
     Each size class is counted separately. Otherwise large ranges would be copied again for a few small ones.
 
     Args:
-        sizes: of all ranges of the file, in bytes.
+        sizes: sizes of all ranges of the file, in bytes.
     """
     below = 0
     for limit in SMALL_BYTES:

@@ -80,9 +80,9 @@ class ObjectSegmentStore:
 
     Args:
         log: the file map, and its commits.
-        store: of the bulk objects.
+        store: store of the bulk objects.
         cache: reads bulk objects.
-        prefix: of the names of new bulk objects; no other owner may use it.
+        prefix: prefix of the names of new bulk objects; no other owner may use it.
         object_bytes_max: size of a bulk object.
     """
 

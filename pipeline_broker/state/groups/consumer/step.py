@@ -42,7 +42,7 @@ class Step:
     and cannot be undone. Other clients see it once its record is durable. Only this class sets timers.
 
     Attributes:
-        settings: of this group, with its config overrides.
+        settings: settings of this group, with its config overrides.
         memory: the memory of all groups.
         topics_version: increases whenever a topic is created, deleted or gets more partitions.
         records: records to write before those of the updates.
