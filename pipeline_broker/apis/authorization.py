@@ -67,7 +67,7 @@ def authorize_by_resource_type(call: Call, operation: AclOperation, resource_typ
     return authorizer.is_allowed_by_resource_type(session.principal, session.host, operation, resource_type)
 
 
-def topics_allowed(call: Call, operation: AclOperation) -> Callable[[str], bool]:
+def topics_allowed(call: Call, operation: AclOperation, *, is_logged: bool = True) -> Callable[[str], bool]:
     """Return a function that checks a topic name, and caches the result for the rest of one request."""
     if _authorizer_of(call) is None:
         return _anything
@@ -75,7 +75,7 @@ def topics_allowed(call: Call, operation: AclOperation) -> Callable[[str], bool]
 
     def is_allowed(name: str) -> bool:
         if name not in known:
-            known[name] = authorize_topic(call, operation, name)
+            known[name] = authorize_topic(call, operation, name, is_logged=is_logged)
         return known[name]
 
     return is_allowed

@@ -359,9 +359,13 @@ def refuse_batches(request: ProduceRequest, call: Call) -> None:
     Batches that an idempotent producer sent after a refused one must not be appended before it is sent again. Batches
     that were appended nevertheless change nothing.
     """
+    # Requests are refused before topics are authorized too. A client that may not write must not make a log refuse
+    # batches with the producer ids of other clients.
+    is_allowed = topics_allowed(call, AclOperation.WRITE, is_logged=False)
+    by_id = call.version >= TOPIC_ID_FROM
     for topic in request.topic_data:
         for data in topic.partition_data:
-            log = call.broker.find_log(topic.name, topic.topic_id, data.index, by_id=call.version >= TOPIC_ID_FROM)
+            log = call.broker.find_allowed_log(topic.name, topic.topic_id, data.index, is_allowed, by_id=by_id)
             if not isinstance(log, ErrorCode):
                 log.refuse(data.records or b"")
 

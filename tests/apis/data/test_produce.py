@@ -10,6 +10,8 @@ from pipeline_broker.apis.data import produce
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.errors import CHECKSUM, NO_KEY
+from pipeline_broker.security.authorizer import Authorizer
+from pipeline_broker.security.refusals import Refusals
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
@@ -246,6 +248,16 @@ def test_a_refused_request_leaves_a_gap_in_the_partitions_that_it_names(desk, ve
     message.topic_data[0].partition_data[1].records = b"nonsense" * 10  # a header that cannot be: all are refused
     assert answers(desk, message, version) == ["CORRUPT_MESSAGE"] * 2
     assert answers(desk, named(idempotent(1, 0, 1)), version) == ["OUT_OF_ORDER_SEQUENCE_NUMBER", "NONE"]
+
+
+def test_a_refused_request_of_a_client_without_rights_leaves_no_gap(desk):
+    """Else it could make a log refuse the batches of another client, whose producer id it names."""
+    message = idempotent(0, 0, 1)
+    message.topic_data[0].partition_data[1].records = b"nonsense" * 10
+    desk.broker.authorizer = Authorizer(desk.broker.acls, denials=Refusals(lambda: desk.now_ms))
+    assert answers(desk, message, 12) == ["CORRUPT_MESSAGE"] * 2
+    desk.broker.authorizer = None
+    assert answers(desk, idempotent(1, 0, 1), 12) == ["NONE", "NONE"]
 
 
 @pytest.mark.parametrize("empty", [None, b""])
