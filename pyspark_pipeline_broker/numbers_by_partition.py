@@ -21,7 +21,11 @@ WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def whole_number(text: str) -> int:
-    """Read a 64-bit integer like Java's `Long.parseLong`, ignoring surrounding blanks; raises ValueError."""
+    """Read a 64-bit integer like Java's `Long.parseLong`, ignoring surrounding blanks.
+
+    Raises:
+        ValueError: the text is not an integer, or is out of range.
+    """
     number = int(text) if WHOLE.fullmatch(text.strip()) else None
     if number is None or not -MAX <= number <= MAX:
         raise ValueError(f"{text!r} is not a 64-bit integer")
@@ -29,7 +33,11 @@ def whole_number(text: str) -> int:
 
 
 def partitions_of(option: str, text: str) -> frozenset[tuple[str, int]]:
-    """Read partitions by topic, `{"topic": [0, 1]}`; raises ValueError."""
+    """Read partitions by topic, `{"topic": [0, 1]}`.
+
+    Raises:
+        ValueError: the text has another form; the message names the option.
+    """
     found = set()
     for topic, numbers in _topics(option, text, '{"topic": [0, 1]}'):
         if not isinstance(numbers, list) or not all(_is_partition(number) for number in numbers):
@@ -39,7 +47,11 @@ def partitions_of(option: str, text: str) -> frozenset[tuple[str, int]]:
 
 
 def numbers_of(option: str, text: str) -> dict[tuple[str, int], int]:
-    """Read one number per partition, `{"topic": {"0": 23}}`; raises ValueError."""
+    """Read one number per partition, `{"topic": {"0": 23}}`.
+
+    Raises:
+        ValueError: the text has another form, or a number is not a 64-bit integer; the message names the option.
+    """
     example = '{"topic": {"0": 23}}'
     found = {}
     for topic, numbers in _topics(option, text, example):

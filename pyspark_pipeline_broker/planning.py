@@ -1,4 +1,4 @@
-"""Plans the offset ranges that batches and streams read.
+"""Planning of the offset ranges that batches and streams read.
 
 Every function reads the directory again, because a running broker keeps writing to it.
 """
@@ -91,9 +91,11 @@ def limited(options: ReadOptions, start: Offsets, end: Offsets, offsets_max: int
 def stream_ranges(options: ReadOptions, start: Offsets, end: Offsets) -> list[StoredRange]:
     """Return the ranges between two offsets of a stream. A new partition is read from its start.
 
-    Like Spark's Kafka source, it reports lost data unless `options.skips_gone` is set. Lost data is a deleted record or
-    partition, a partition that ends before the offset it was read to (its topic was recreated), or a new partition
-    that does not start at offset 0.
+    Like Spark's Kafka source, it reports lost data unless `options.skips_gone` is set. Data is lost if
+
+    * a record or partition was deleted,
+    * a partition ends before the offset it was read to, because its topic was recreated,
+    * a new partition does not start at offset 0.
 
     Raises:
         RecordsGoneError: records were lost, or may have been.

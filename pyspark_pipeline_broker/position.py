@@ -31,8 +31,7 @@ class Position:
         option: the name of the option, for messages.
         offsets: EARLIEST or LATEST for all partitions, or an offset per partition.
         times_ms: the earliest time of the first record, for all partitions or per partition; overrides `offsets`.
-            LATEST
-            and EARLIEST keep their meaning here.
+            LATEST and EARLIEST keep their meaning here.
         else_latest: use the end offset if all records are older; otherwise that is an error.
     """
 

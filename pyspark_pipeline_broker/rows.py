@@ -1,4 +1,4 @@
-"""Converts stored records to Arrow batches with the columns of Spark's Kafka source."""
+"""Conversion of stored records to Arrow batches with the columns of Spark's Kafka source."""
 
 from __future__ import annotations
 

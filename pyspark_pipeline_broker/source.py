@@ -70,8 +70,7 @@ class FilteredBatchReader(BatchReader):
     """A batch reader that skips files and offsets without matches for the query's filters.
 
     It is a class of its own because PySpark 4.1 and later reject every reader with a `pushFilters` while Spark's
-    setting
-    for filters is off. A reader cannot see that setting.
+    setting for filters is off. A reader cannot see that setting.
     """
 
     def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:  # noqa: N802 - Spark's name

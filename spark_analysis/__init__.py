@@ -1,4 +1,4 @@
-"""Analyses the traces of an experiment with Spark and writes the report that compares two request paths.
+"""Analysis of an experiment's traces with Spark, and the report that compares two request paths.
 
 Rules of this package:
 * It knows only trace files, and topic records with the same rows (docs/trace-format.md). It imports neither `stages`

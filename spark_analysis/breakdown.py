@@ -3,7 +3,7 @@
 The parts add up to the time that the client waited; they are means because only means add up. The parts inside the
 broker come from its stamps. The rest of the client's mean is the socket wait: a request that was sent and not read
 yet, or a response that was sent and not read yet. The broker does not read a classic connection while it answers a
-request of it, so without the socket wait classic would look faster than it is.
+request of it. Without the socket wait, classic would look faster than it is.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def _mean(found: list[dict[str, float]]) -> dict[str, float]:
 def cause(zero: Breakdown, one: Breakdown) -> Cause | None:
     """Return the part with most of the difference between the sides, over the rounds that both have.
 
-    Returns None if the whole difference is not beyond chance, if there are fewer than three rounds, or if no part
-    differs beyond chance in the same direction: a cause must have been measured.
+    Returns None if the whole difference is not beyond chance, or if there are fewer than three rounds.
+    Also returns None if no part differs beyond chance in the same direction: a cause must have been measured.
     """
     # Only rounds of both sides: otherwise drift between rounds would look like a difference.
     paired = [(zero.rounds[number], one.rounds[number]) for number in zero.rounds if number in one.rounds]

@@ -5,15 +5,15 @@ that the client keeps in flight, 5 for an idempotent producer of Kafka. Between 
 
     cycle time = fixed + cost x K + commits x D            rate = K / cycle time
 
-K is the number of requests that one cycle can include. In a mode that mutes a connection until its request is
-committed, these are the connections, at most as many as commits may run at once. In a mode that does not mute, these
-are all requests that clients keep in flight. D is the injected commit delay.
+K is the number of requests that one cycle can include. If the mode mutes a connection until its request is committed, K
+is the number of connections, but at most that of concurrent commits. Otherwise K is the number of requests that clients
+keep in flight. D is the injected commit delay.
 
 Assumptions: a closed loop that saturates the broker; a slower disk is the same disk plus a constant delay per commit;
 bandwidth is not a limit; the client has processor time left at the extrapolated end.
 
-The errors of the model, relative to the measured rate, are those on cells that it was not fitted to. Each cell is
-predicted by the model of all others (held out), and the cells of the longest delay by the model of the shorter ones.
+The errors of the model, relative to the measured rate, are those on cells that it was not fitted to. The model of all
+other cells predicts each cell (held out). The model of the shorter delays predicts the cells of the longest one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Converts the raw traces of an experiment to Parquet, one folder per table, by Spark jobs.
+"""Conversion of an experiment's raw traces to Parquet, one folder per table, by Spark jobs.
 
 A damaged run fails the whole conversion. An interrupted run (without `run.json`) is left out, and its name is stored
 beside the tables.

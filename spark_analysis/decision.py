@@ -1,4 +1,4 @@
-"""Decides for each client whether the second mode pays. These decisions are the boxes at the top of the page.
+"""The decision for each client whether the second mode pays. These decisions are the boxes at the top of the page.
 
 A decision rests on the judgements of loads (`judgement`), never on the ratios alone. If loads differ, the decision
 lists those for which the mode pays and those for which it does not. An undecided load is reported as such. Only ratios

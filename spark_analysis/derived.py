@@ -1,4 +1,4 @@
-"""Writes the report's results as Parquet tables beside the traces, for other queries.
+"""Results of the report as Parquet tables beside the traces, for other queries.
 
 The tables contain the unrounded numbers of the page and of `summary.json`, and also percentiles with fewer than ten
 samples beyond them. They are written together with the report, all or none. An empty table has its columns.

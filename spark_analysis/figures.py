@@ -1,4 +1,4 @@
-"""Runs the Spark queries of the report and stores their results as plain values.
+"""Results of the report's Spark queries, as plain values.
 
 The queries are independent and small, so they run as one job. They return a few thousand values; everything after this
 module works with these and does not know Spark.

@@ -29,14 +29,14 @@ def littles_law(run: TraceRun) -> DataFrame:
     """Check Little's law, L = lambda W, for each stage of each traced run.
 
     The two sides come from different rows. The rate and the wait come from the requests that *enter* the stage in the
-    middle of the run; L is the average number of all requests in the stage during that time. They differ only by the
+    middle of the run. L is the average number of all requests in the stage during that time. They differ only by the
     requests in the stage at the start and the end of that time. A large difference means that the load was not steady,
-    or
-    that stamps are wrong.
+    or that stamps are wrong.
 
     Returns:
-        run, stage, entered (requests), window_us, rate_per_s (lambda), wait_us (W), expected (lambda W, requests in the
-        stage), measured (L, requests in the stage), difference (measured - expected).
+        run, stage, entered (requests), window_us, rate_per_s (lambda), wait_us (W).
+        expected (lambda W, requests in the stage), measured (L, requests in the stage).
+        difference (measured - expected).
     """
     produced = run.requests.where(f.col("api") == PRODUCE_API)
     spans = produced.groupBy("run").agg(f.min("received_ns").alias("first_ns"), f.max("received_ns").alias("last_ns"))
@@ -122,11 +122,10 @@ def mute_spans(run: TraceRun) -> DataFrame:
     """Return the spans in which connections were not read, by reason; a throttle is one of the reasons.
 
     Returns:
-        run, reason (`any`: all reasons, overlaps counted once), spans, unended (spans without a traced end, which count
-        in
-        no time), connections, total_us, share (total_us over the time of the run, for all connections that were muted
-        at
-        least once), p50_us, p99_us, most_us; microseconds.
+        run, reason (`any`: all reasons, overlaps counted once), spans, connections.
+        unended (spans without a traced end, which count in no time).
+        total_us, p50_us, p99_us, most_us; microseconds.
+        share (total_us over the time of the run, for all connections that were muted at least once).
     """
     spans = run.mutes.withColumn("reason", f.coalesce("reason", f.lit("unknown")))
     spans = spans.select("run", "connection", "reason", "began_ns", "ended_ns")

@@ -1,4 +1,4 @@
-"""Downloads jars that Spark lacks with Maven into the user's cache: once, and all of them or none.
+"""Downloads of jars that Spark lacks, with Maven into the user's cache: once, and all of them or none.
 
 Maven follows the mirrors in its own settings.
 """

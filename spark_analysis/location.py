@@ -179,8 +179,7 @@ class Location:
         """Yield the files below a folder.
 
         An object store needs one listing. On this machine, Hadoop would run `ls` for each file of such a listing to
-        read its
-        permissions, so each folder is listed separately.
+        read its permissions, so each folder is listed separately.
         """
         if local_path(self.uri) is None:
             every = files.listFiles(path, True)

@@ -4,9 +4,9 @@ Both sides receive the same requests at the same times, whether or not earlier o
 the due time of a request (no coordinated omission). The comparison is fair only while both sides keep the pace. The
 queue of a slower side grows until the run ends, so its latency only shows the length of the run, and is not quoted.
 
-A side kept the pace if, over its untraced runs, answers arrived at 98 % or more of the pace at which requests became
-due. If the latency grows by g seconds per second (the slope of latency over due time), answers arrive at 1 / (1 + g) of
-the pace. Requests without an answer count as missing.
+A side kept the pace if, over its untraced runs, answers arrived at 98 % or more of the pace of the due times. Let the
+latency grow by g seconds per second (the slope of latency over due time). Then answers arrive at 1 / (1 + g) of the
+pace. Requests without an answer count as missing.
 
 A client is late if it sent the median request more than 1 ms after its due time: it woke late, or its window of
 unanswered requests was full. Latency from the due time then includes the client's delay, and latency from the time of

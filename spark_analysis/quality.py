@@ -28,10 +28,10 @@ def trace_quality(run: TraceRun) -> DataFrame:
     """Return a row per run and table (`client`, and `requests` if the broker was traced).
 
     Returns:
-        run, table, rows, backwards (rows with a stamp before its predecessor), step_us (the largest step back,
-        microseconds), unanswered (without an answer, or with one that was not sent), errors (answers with an error
-        code;
-        null in `requests`).
+        run, table, rows, backwards (rows with a stamp before its predecessor).
+        step_us (the largest step back, microseconds).
+        unanswered (without an answer, or with one that was not sent).
+        errors (answers with an error code; null in `requests`).
     """
     client = run.client.select(
         "run", _back("sent_ns", "answered_ns").alias("back"), f.col("answered_ns").isNull().alias("open"), "error"

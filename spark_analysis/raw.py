@@ -1,4 +1,4 @@
-"""Reads the metadata of raw traces: `run.json`, `strings.jsonl`, `lost.json`, and the names of the ring files.
+"""Metadata of raw traces: `run.json`, `strings.jsonl`, `lost.json`, and the names of the ring files.
 
 One Spark job reads all small files; otherwise hundreds of runs would need a thousand sequential requests. `run.json`
 is written last, so a folder without it is an interrupted run.

@@ -1,4 +1,4 @@
-"""Decodes ring files to Arrow columns, in Spark's workers.
+"""Decoding of ring files to Arrow columns, in Spark's workers.
 
 No Python code runs per row: the rows are one array of fixed-size binaries, and a column is a slice of it, viewed as
 integers. A torn row, an unknown code or a string index without its string is a `TraceError`; nothing is guessed.
@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 # This module, `errors` and `tables` are pickled by value for Spark's workers, which may lack this package. So they
-# import
-# only the standard library and PyArrow; numpy would be one more package to install there.
+# import only the standard library and PyArrow; numpy would be one more package to install there.
 from spark_analysis.errors import TraceError
 from spark_analysis.tables import LATER_STAMPS, OPTIONAL_COLUMNS, SCHEMAS_READ, TABLES, ColumnType
 

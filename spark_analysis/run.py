@@ -1,4 +1,4 @@
-"""Opens the Parquet traces of one experiment.
+"""Parquet traces of one experiment.
 
 A table is read when it is first used. Its columns are checked before any computation, so that a wrong file gives one
 clear line instead of a failed job. Tables may be partitioned by run or not.

@@ -5,13 +5,18 @@ is faster, and a claim states only the certain part of the size. A run is poor i
 
 * no claim is decided,
 * a mode is called different from itself (A/A),
-* the machine was busy: a load average above 0.75 per core before the first run, or a hypervisor gave more than 5 % of
-  the cores' time to others (mean over the runs),
+* the machine was busy: a load average above 0.75 per core before the first run,
+* a hypervisor gave more than 5 % of the cores' time to others (mean over the runs),
 * the client was at the limit of its core with both sides under every load, so the client was measured, not the brokers.
 
-A run is good if half of the intervals are no wider than 1.5 times, the load average is at most 0.25 per core, at most
-1 % of the time was given to others, the A/A interval is no wider than 1.1 times, and the client had time left. Measures
-that old traces lack are unknown, and keep a run from being good.
+A run is good if
+
+* half of the intervals are no wider than 1.5 times,
+* the A/A interval is no wider than 1.1 times,
+* the load average is at most 0.25 per core, and at most 1 % of the time was given to others,
+* the client had time left.
+
+Measures that old traces lack are unknown, and keep a run from being good.
 """
 
 from __future__ import annotations

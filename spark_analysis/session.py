@@ -1,4 +1,4 @@
-"""Starts and ends the Spark session of an analysis.
+"""The Spark session of an analysis.
 
 The JVM writes to a temporary file instead of the terminal; if it fails, the reason is taken from that file. The user's
 settings win (`user_settings`, and everything under `spark-submit`, which has started the JVM); the settings here fill

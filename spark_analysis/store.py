@@ -29,9 +29,9 @@ def store_requests(run: TraceRun) -> DataFrame:
     """Return counts, bytes and times of the requests to a store.
 
     Returns:
-        run, puts, gets, unsure, failed (no answer, without the unsure ones), put_bytes, put_p50_us, put_p99_us (of
-        creations, which are the commits), window_us, written_bytes (of commits), produced (Produce requests that
-        wrote).
+        run, puts, gets, unsure, failed (no answer, without the unsure ones), window_us.
+        put_bytes, put_p50_us, put_p99_us (of creations, which are the commits).
+        written_bytes (of commits), produced (Produce requests that wrote).
     """
     spans = run.requests.groupBy("run").agg(
         f.min("received_ns").alias("from_ns"),

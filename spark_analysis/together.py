@@ -1,4 +1,4 @@
-"""Runs many small queries as one Spark job over cached tables.
+"""Many small queries as one Spark job over cached tables.
 
 The queries become one union, so Spark computes common parts once and their stages share the cores. Each query gets its
 own rows back. Tables that several queries read are cached in memory, and on disk if memory is full, while the queries

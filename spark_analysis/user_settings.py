@@ -1,4 +1,4 @@
-"""Finds the user's Spark settings, which override those of the analysis.
+"""The user's Spark settings, which override those of the analysis.
 
 Spark itself reads `spark-defaults.conf`, the environment and, in PySpark, `PYSPARK_SUBMIT_ARGS`. This module reads them
 to avoid conflicts: Java does not start with two garbage collectors, for example.

@@ -1,4 +1,4 @@
-"""Formats ratios, latencies and loads as text, in the same way for the verdict and the page.
+"""Text of ratios, latencies and loads, the same for the verdict and the page.
 
 A missing number is a dash. A ratio whose interval contains 1 never appears without its interval.
 """

@@ -72,7 +72,7 @@ class Admission:
         """Admit frames and receive more, until the end of the stream.
 
         Raises:
-            InvalidFrameError: see FrameReader.
+            InvalidFrameError: a frame has a negative size, or is larger than allowed.
         """
         connection, reader, counters = self._connection, self.reader, self._resources.counters
         transport, order, mute_reasons = connection.transport, connection.order, connection.mute.reasons
@@ -137,7 +137,7 @@ class Admission:
         """Parse frames and put them on the queue while the connection is not muted.
 
         Raises:
-            InvalidFrameError: see FrameReader.
+            InvalidFrameError: a frame has a negative size, or is larger than allowed.
         """
         connection, reader, channel = self._connection, self.reader, self._channel
         order, mute_reasons, gate = connection.order, connection.mute.reasons, self.gate

@@ -1,7 +1,7 @@
 """Pace of overlapping group commits.
 
 Fast storage runs one commit at a time, which makes the largest groups. On slow storage half of the clients would wait
-for a commit that has not started, so the next one starts before the last one ends.
+for a commit that has not started. So there the next commit starts before the last one ends.
 """
 
 from collections import deque

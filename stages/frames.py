@@ -1,4 +1,4 @@
-"""Length-prefixed frames: parses received bytes into frames, and frames responses.
+"""Length-prefixed frames: a parser of received bytes, and framing of responses.
 
 A frame is a signed 32-bit big-endian length and that many bytes. Memory grows with the bytes that arrive, to at most
 twice their number, never with a declared length. A server that trusts lengths runs out of memory when 300 connections

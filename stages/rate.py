@@ -24,8 +24,8 @@ class Rate:
     """Events per second; sans-IO.
 
     A window starts with an event. The rate is the sum over the remembered windows, divided by the time since the oldest
-    one started, which counts as at least all windows but one. So a client that was idle may spend its allowance of that
-    time at once.
+    one started. This time counts as at least all windows but one. So a client that was idle may spend its allowance of
+    that time at once.
 
     Times are seconds of a clock that never runs backwards.
     """

@@ -312,8 +312,8 @@ class Request(Stamps):
         is_cut: whether only the beginning of its frame is left.
         answer: the response as a message of the application; set by the application, for observers only.
         before_answer: called once with the result that would end the slot; its return value replaces that result. If it
-            returns None, the slot stays open, the application completes the request later, and the response that was
-            held back counts as unsent until then. Set by the application.
+            returns None, the slot stays open and the application completes the request later. Until then, the response
+            that was held back counts as unsent. Set by the application.
         queue: number of the queue where it waited; NO_QUEUE if none.
         commit: number of the commit that made it durable; NO_STAMP if none.
     """

@@ -1,4 +1,4 @@
-"""Sends the released responses of all connections of a server."""
+"""The sender of the released responses of all connections of a server."""
 
 from __future__ import annotations
 

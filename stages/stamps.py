@@ -3,7 +3,7 @@
     received -> enqueued -> dequeued -> handled -> decided -> submitted -> durable -> completed -> released
     -> send started -> sent
 
-A stamp is an int64 of nanoseconds of the machine's monotonic clock, so the stamps of a broker and of a client on the
+A stamp is an int64 of nanoseconds of the machine's monotonic clock. So the stamps of a broker and of a client on the
 same machine can be compared. A stage is the difference of two stamps; observers define the stages.
 """
 

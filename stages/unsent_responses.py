@@ -88,9 +88,9 @@ class ResponseBudget:
 class UnsentResponses:
     """The unsent responses of one connection, and its deferred requests.
 
-    The bytes of a response count from the completion of its request until the transport takes them, also while the
-    response waits for an earlier one. A parked request counts if the size of its response is known. Small responses may
-    be counted once for each flush.
+    The bytes of a response count from the completion of its request until the transport takes them. They also count
+    while the response waits for an earlier one. A parked request counts if the size of its response is known. Small
+    responses may be counted once for each flush.
 
     A connection is full at its own bound, or if it has any unsent bytes while all connections together are at theirs. A
     full connection is not read, and its requests are deferred. The same queue holds requests deferred for an unfinished

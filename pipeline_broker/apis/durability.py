@@ -26,10 +26,10 @@ REFUSAL = (
 
 
 def check_durability(call: Call, before: FlushRules, after: FlushRules) -> None:
-    """Refuse weaker flush rules if the client may not alter the cluster.
+    """Refuse weaker flush rules.
 
     Raises:
-        TopicError: CLUSTER_AUTHORIZATION_FAILED.
+        TopicError: CLUSTER_AUTHORIZATION_FAILED if the rules get weaker and the client may not alter the cluster.
     """
     if after.is_weaker_than(before) and not authorize_cluster(call, AclOperation.ALTER):
         raise TopicError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, REFUSAL)

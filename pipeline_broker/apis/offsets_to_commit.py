@@ -54,7 +54,6 @@ def offsets_to_commit(
 
     Args:
         call: charged for the work.
-        wanted_topics: topics of the request.
         find: returns the current topic, or an error, for each of `wanted_topics`.
         prepare: begins an empty commit.
     """

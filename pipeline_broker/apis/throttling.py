@@ -27,7 +27,7 @@ def check_changes(quota: RequestQuota | None, partitions: int, *, strict: bool, 
         throttles: whether the client waits; False if it did not request the change itself.
 
     Raises:
-        TopicError: THROTTLING_QUOTA_EXCEEDED.
+        TopicError: THROTTLING_QUOTA_EXCEEDED if `strict` and the quota is exceeded.
     """
     if quota is not None and not quota.may_change(partitions, strict=strict, throttles=throttles):
         raise TopicError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)

@@ -53,7 +53,6 @@ class Coordinator(Protocol):
         """Apply a transaction marker that became durable in a partition of its topic.
 
         Args:
-            log: the partition.
             producer_id: producer of the transaction.
             is_commit: True if the records of the transaction take effect, False if they never do.
         """

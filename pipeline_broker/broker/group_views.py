@@ -45,8 +45,8 @@ __all__ = [
     "offsets_of_groups",
 ]
 
-# Clients choose the bytes of assignments in classic groups, so that decoding them needs a limit per group and, because
-# a member is decoded in one step, per member (16,000 partitions). Assignments beyond a limit are reported as unknown.
+# Clients choose the bytes of assignments in classic groups, so decoding them needs a limit per group. A member is
+# decoded in one step, so it has a limit too (16,000 partitions). Assignments beyond a limit are reported as unknown.
 ASSIGNMENT_BYTES_MAX = 1 << 20
 MEMBER_BYTES_MAX = 64 * 1024
 # Committed offsets that are read from the coordinator in one call.
@@ -58,8 +58,6 @@ class GroupView:
     """A group without its members.
 
     Attributes:
-        group_id: id of the group.
-        group_type: type of the group.
         state: state as in Kafka's tools: Empty, PreparingRebalance, CompletingRebalance, Stable, ...
         protocol_type: protocol type of the members; empty if they have not sent one.
         is_empty: True if the group has no members.
@@ -96,8 +94,6 @@ class OffsetView:
     """A partition for which a group has a committed offset or an assigned member.
 
     Attributes:
-        topic: name of the topic.
-        partition: number of the partition.
         committed: committed offset; None if there is none.
         end: high watermark; None if the partition does not exist.
         metadata: metadata that was committed with the offset.

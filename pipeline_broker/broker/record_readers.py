@@ -17,7 +17,10 @@ __all__ = ["Reader", "is_known_of", "metadata_readers", "reader_of"]
 _TYPE_BYTES = 2
 
 Reader: TypeAlias = Callable[[bytes, bytes | None], Any]
-"""Decodes the key and value of a record; returns None for an unknown type. Raises CorruptStateRecordError."""
+"""Decodes the key and value of a record; returns None for an unknown type.
+
+Raises CorruptStateRecordError if they are malformed.
+"""
 
 
 @functools.cache

@@ -26,8 +26,8 @@ class StateReplay:
 
     Args:
         coordinators: apply the records of their topics.
-        metadata_log: the metadata partition.
-        replay_metadata: applies a record of the metadata partition, given key and value; raises StateRecordError.
+        replay_metadata: applies a record of the metadata partition, given key and value; raises StateRecordError if it
+            cannot be decoded or applied.
         set_aside: receives the records that are set aside.
     """
 

@@ -47,7 +47,6 @@ class ActivePartition:
     Attributes:
         key: group, topic and partition.
         partition: state machine.
-        log: log of the topic partition.
         is_reading: True while a fetch reads from disk. Other fetches wait, since it may acquire the records that it
             reads.
     """
@@ -128,7 +127,6 @@ class SharePartitionManager:
 
         Args:
             key: group, topic and partition.
-            log: log of the topic partition.
             start_offset: start offset if the share partition was never fetched from.
         """
         state = self.states.find(key)

@@ -44,7 +44,6 @@ class GrantedId(NamedTuple):
     """A new producer id.
 
     Attributes:
-        producer_id: the id.
         entry: entry to commit before a client learns the id; None if the block of ids is durable already.
         apply: function to call once the entry is durable.
     """

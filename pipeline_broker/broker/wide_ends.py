@@ -59,7 +59,6 @@ class WideEnds:
     not wait for all markers of the earlier ones.
 
     Args:
-        append_marker: appends one marker.
         submit: commits entries that no request waits for.
         marked: called once all markers of an end are durable.
     """
@@ -75,7 +74,10 @@ class WideEnds:
         return bool(self._ends)
 
     def decide(self, end: WideEnd) -> None:
-        """Register an end whose decision is not durable yet. Topics may be deleted before it is."""
+        """Register an end before its decision is durable.
+
+        So `forget_topic` also covers topics that are deleted in that time.
+        """
         self._decided.add(end)
 
     def begin(self, end: WideEnd) -> None:

@@ -1,4 +1,4 @@
-"""Match the elements of a response with the keys of its request.
+"""Matching of the elements of a response with the keys of its request.
 
 A response that omits a requested key, or has it twice, is an error: the outcome of the request is unknown. Elements
 with other keys are ignored.

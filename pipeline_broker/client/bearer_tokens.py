@@ -1,7 +1,7 @@
-"""OAUTHBEARER tokens of a client: where they come from, and the SASL exchange that presents them (RFC 7628).
+"""OAUTHBEARER tokens of a client: their sources, and the SASL exchange that presents them (RFC 7628).
 
-A token comes from a file, like Java's `file:` URLs, or from the token endpoint of an identity provider, like
-librdkafka's `oidc` method (client credentials grant: RFC 6749, section 4.4).
+A token comes from a file, like Java's `file:` URLs, or from the token endpoint of an identity provider. The endpoint is
+used like librdkafka's `oidc` method (client credentials grant: RFC 6749, section 4.4).
 """
 
 import base64

@@ -261,7 +261,6 @@ class Cluster:
         """Return the metadata once all topics exist; a new topic takes a moment.
 
         Args:
-            topics: names of topics.
             creates: let the broker create missing topics.
             is_new: the topics were just created, so brokers may not know them yet.
 

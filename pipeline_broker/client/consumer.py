@@ -96,10 +96,10 @@ class Reader:
         self._is_stopped = True
 
     async def run(self) -> None:
-        """Read until every `stop` is reached, or `stop` is called.
+        """Read until each position reaches its stop offset, or `stop()` is called.
 
         Raises:
-            ClientError: a partition cannot be read.
+            ClientError: a partition cannot be read, or no partition made progress within the cluster's timeout.
         """
         self._progress_at = trio.current_time()
         while not self._is_stopped and (left := self._unfinished(self.positions)):

@@ -61,7 +61,6 @@ class Target:
 
     Attributes:
         partitions: the number of partitions in use.
-        produce_version: the version for Produce requests.
         nodes: the leaders of the partitions.
         fetch_version: the version for Fetch requests; None if client and broker have none in common.
     """

@@ -80,7 +80,6 @@ class NoSuchPartition(ClientError):
 
     Args:
         partition: the unknown partition.
-        count: the number of partitions of the topic.
     """
 
     def __init__(self, topic: str, partition: int, count: int) -> None:

@@ -32,8 +32,7 @@ class ProducerOptions:
         compression: the codec of batches.
         is_idempotent: store each record once, also after retries.
         in_flight_max: most unacknowledged requests to a leader, 1 to 5. Without idempotence a partition has one batch
-            in
-            flight, which keeps the order of records.
+            in flight, which keeps the order of records.
     """
 
     acks: int = ACKS_ALL
@@ -56,7 +55,6 @@ def send_batches(
     Args:
         node: the id of the broker.
         link: a connection to it.
-        topic: the name of the topic.
         encoded: an encoded batch by partition.
         acks: -1, 0 or 1.
         transactional_id: the id of an open transaction with all these partitions; None: no transaction.

@@ -20,7 +20,7 @@ async def plan_deletion(cluster: Cluster, topics: Mapping[str, Collection[int]],
 
     Args:
         topics: partitions by topic; empty: all of the topic.
-        before: the new start; a place outside of a partition becomes the nearest one inside.
+        before: the place of the new log start offset, limited to the offsets of the partition.
 
     Raises:
         NoSuchTopic: a topic is unknown.

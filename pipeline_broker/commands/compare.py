@@ -223,7 +223,7 @@ def compare(
     """Compare two modes in one interleaved experiment and write the report.
 
     Without a grid (--in-flight, --connections, --commit-delay) it drives both modes with the native client, with
-    confluent-kafka and with a replay of departures, and runs the ablation. With a grid it runs only that grid.
+    confluent-kafka and with a replay of departures. It also runs the ablation. With a grid it runs only that grid.
 
     \b
     Examples:

@@ -5,8 +5,7 @@ settings of the options. Without such options the broker's settings are unknown.
 that deletes its records is neither its own nor stored in the directory for all brokers.
 
 Exit codes: 0 done, or nothing to do. 1 the work failed, or a running broker refused it. 2 no such directory or, without
-a
-running broker, no such topic; or a topic was skipped.
+a running broker, no such topic; or a topic was skipped.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ Lookup = Callable[[str, str], str]
 def resolve(settings: Mapping[str, str]) -> tuple[dict[str, str], frozenset[str]]:
     """Return settings with all references resolved, and the names of the settings that had one.
 
-    Call it only with the settings of a start. Resolving a value that a client sent would let the client read the
+    Call it only with the settings of a startup. Resolving a value that a client sent would let the client read the
     broker's files.
 
     Raises:

@@ -1,6 +1,6 @@
 """Checks of configuration changes to a running broker, with Kafka's error messages.
 
-A start may make any change that is refused here.
+A restart may make any change that is refused here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def check_has_effect(altered: Mapping[str, str], names: Iterable[str]) -> None:
         names: the properties that the change sets.
 
     Raises:
-        NotDynamicError: a property has an effect only at a start, or none.
+        NotDynamicError: a property has an effect only at startup, or none.
         ConfigError: a property names a class; the broker runs no foreign code.
     """
     known = broker_properties()

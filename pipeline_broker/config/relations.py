@@ -36,7 +36,7 @@ def check_relations(config: BrokerConfig) -> None:
             f"queued.max.request.bytes is {config.queued_max_request_bytes}: it must be at least "
             f"socket.request.max.bytes ({config.socket_request_max_bytes}), or -1"
         )
-    # Parsed here so that an invalid value fails the start or the change, not a later connection.
+    # Parsed here so that an invalid value fails the startup or the change, not a later connection.
     if config.max_connections_per_ip == 0 and not config.connection_limit_overrides():
         raise ConfigError(
             "max.connections.per.ip: 0 is allowed only with max.connections.per.ip.overrides",

@@ -1,4 +1,4 @@
-"""Precedence of settings: of the topic, of this broker, of all brokers, from the start, and defaults."""
+"""Precedence of settings: of the topic, of this broker, of all brokers, from startup, and defaults."""
 
 import enum
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Names of the broker properties for share groups.
 
-Every start reads these names. The parsed values are in `share_settings`, which only brokers with share groups import.
+Every startup reads these names. The parsed values are in `share_settings`, which only brokers with share groups import.
 """
 
 __all__ = ["SHARE_PROPERTIES"]

@@ -61,5 +61,5 @@ INHERITED_BY_TOPICS = frozenset(
 )
 """Broker properties from which topics inherit the settings above.
 
-Listed here, because a start does not read the table of topic settings. A test compares the two.
+Listed here, because a startup does not read the table of topic settings. A test compares the two.
 """

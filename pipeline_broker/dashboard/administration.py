@@ -49,7 +49,7 @@ class Change:
     """An entry of CHANGES.
 
     Attributes:
-        request: builds the request from the JSON body; raises RequestError.
+        request: builds the request from the JSON body; raises RequestError if the body is invalid.
         results: returns the parts of the response that have an error code.
         answer: returns the JSON for the page.
     """

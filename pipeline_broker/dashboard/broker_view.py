@@ -1,4 +1,4 @@
-"""The broker's start options, connections and current queues as JSON."""
+"""The broker's startup options, connections and current queues as JSON."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _connection(connection: ConnectionShape, broker: Broker) -> dict[str, Any]:
 
 
 def standing(server: ServerShape) -> dict[str, Any]:
-    """Return the current length of every queue, and the total number of connections since the start."""
+    """Return the current length of every queue, and the total number of connections since startup."""
     found = server.statistics()
     return {
         "connections": sum(processor.connections for processor in found.processors),

@@ -204,7 +204,7 @@ class OffsetReset:
 
 
 OffsetSearch = Callable[[], int]
-"""Finds an offset in a thread; raises OSError or LogError."""
+"""Finds an offset in a thread. Raises OSError or LogError if the log cannot be read."""
 
 
 def plan_reset(broker: Broker, reset: OffsetReset) -> dict[int, int | OffsetSearch]:

@@ -129,7 +129,6 @@ class Reader:
     def _step(
         self, partition: int, offset: int, bounds: tuple[int, int, int], end: int = OFFSET_MAX
     ) -> Steps[Chunk] | None:
-        """Return the work of a step, see `chunk_of`; None at the end of the log. Raises LogError."""
         result = self._logs[partition].read(offset, READ_BYTES_MAX, at_least_one=True)
         if not result.parts and result.cold is None:
             return None
@@ -185,7 +184,11 @@ class PageReader(Reader):
         self._ended: set[int] = set()
 
     def next_work(self) -> tuple[int, Steps[Chunk]] | None:
-        """Return the next partition and its work, or None once the page is complete. Raises LogError."""
+        """Return the next partition and its work, or None once the page is complete.
+
+        Raises:
+            LogError: the next offset of a partition cannot be read.
+        """
         if self._is_enough:
             return None
         partitions = list(self._logs)

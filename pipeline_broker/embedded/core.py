@@ -40,7 +40,7 @@ BEHIND_MAX = 20
 class Core:
     """The broker over all its runs, controlled by coroutines on its event loop.
 
-    A run ends at `restore` and `reset`, and the next one starts at the same address.
+    A run ends at `restore` and `reset`. The next one listens at the same address.
 
     Args:
         requests_max: the number of requests to remember.

@@ -1,7 +1,7 @@
 """A bounded report of what an embedded broker saw, as text for a failed test or as a self-contained HTML page.
 
-It has the latest requests in order of arrival, the groups and topics that they name, and the topics that the test
-used, with their latest records.
+It has the latest requests in order of arrival, and the groups and topics that they name. It also has the topics that
+the test used, with their latest records.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class EmbeddedBroker(ObservedBroker):
             Several brokers can use it one after the other.
         flush: when a record is acknowledged, with `data`: "os" once it is written, "always" once it is on disk.
         requests_max: the number of requests that `requests` remembers, at least 0.
-        schema_registry: also serve a schema registry from the start; see `schema_registry_url`.
+        schema_registry: also serve a schema registry from startup; see `schema_registry_url`.
 
     Raises:
         EmbeddedBrokerError: an argument is invalid, or two of them contradict each other.

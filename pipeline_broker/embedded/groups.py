@@ -74,7 +74,7 @@ async def expire_member(running: Running, group_id: str, member_id: str | None, 
 
 async def delete_groups(running: Running, group_ids: Collection[str], now_ms: int) -> None:
     """Delete groups with their committed offsets. A group that a member joins first stays."""
-    from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest  # noqa: PLC0415 - not imported at start
+    from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest  # noqa: PLC0415 - not imported at startup
 
     if group_ids:
         await ask(running, DeleteGroupsRequest(groups_names=list(group_ids)), now_ms)
@@ -86,7 +86,7 @@ async def _leave(running: Running, group: Group, member: Member, now_ms: int) ->
         error = await _leave_by_heartbeat(running, group, member, now_ms)
         if not error:
             return ErrorCode.NONE
-    from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest  # noqa: PLC0415 - not imported at start
+    from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest  # noqa: PLC0415 - not imported at startup
 
     identity = LeaveGroupRequest.MemberIdentity(
         member_id=member.member_id, group_instance_id=member.instance_id, reason="expired"
@@ -99,7 +99,7 @@ async def _leave(running: Running, group: Group, member: Member, now_ms: int) ->
 async def _leave_by_heartbeat(running: Running, group: Group, member: Member, now_ms: int) -> int:
     message: Any
     if group.group_type == "share":
-        from pipeline_broker.wire.messages.share.share_group_heartbeat import (  # noqa: PLC0415 - not imported at start
+        from pipeline_broker.wire.messages.share.share_group_heartbeat import (  # noqa: PLC0415 - not imported at startup
             ShareGroupHeartbeatRequest,
         )
 
@@ -107,7 +107,7 @@ async def _leave_by_heartbeat(running: Running, group: Group, member: Member, no
             group_id=group.group_id, member_id=member.member_id, member_epoch=LEAVE_EPOCH
         )
     else:
-        from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import (  # noqa: PLC0415 - not imported at start
+        from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import (  # noqa: PLC0415 - not imported at startup
             ConsumerGroupHeartbeatRequest,
         )
 

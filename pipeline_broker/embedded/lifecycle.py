@@ -1,4 +1,4 @@
-"""Start, end and thread-safe calls of an embedded broker."""
+"""Startup, shutdown and thread-safe calls of an embedded broker."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 
 
 class Lifecycle:
-    """The start, end and event loop of an embedded broker; see EmbeddedBroker for the arguments.
+    """The startup, shutdown and event loop of an embedded broker; see EmbeddedBroker for the arguments.
 
-    A subclass sends its calls through `_ask` or `_wait`, which reject a broker that was not started, is closed, or
+    A subclass sends its calls through `_ask` or `_wait`. These reject a broker that was not started, is closed, or
     belongs to the parent of a forked process.
     """
 
@@ -190,8 +190,7 @@ class Lifecycle:
         """Call a function with the parts of the running broker, on its event loop, and return its result.
 
         Use it for everything that has no method here. The function must not block, and its caller must not keep parts
-        of the
-        broker: a `restore` replaces them.
+        of the broker: a `restore` replaces them.
 
         Args:
             function: receives a `Running` with `broker`, `server`, `dispatcher`, `maintenance` and `listeners`.

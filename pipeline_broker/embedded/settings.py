@@ -50,7 +50,7 @@ DEFAULTS: Mapping[str, str] = {
 def serve_options(
     mode: str, settings: Mapping[str, SettingValue] | None, data: Path, flush: str, wal: Wal = "disk"
 ) -> ServeOptions:
-    """Return the start options of a broker.
+    """Return the startup options of a broker.
 
     Raises:
         EmbeddedBrokerError: the mode, `flush` or a setting is invalid.
@@ -68,7 +68,7 @@ def _config(settings: Mapping[str, SettingValue]) -> BrokerConfig:
     texts = {**DEFAULTS, **{name: property_text(value) for name, value in settings.items()}}
     try:
         config, warnings = parse_settings(texts.items())
-        _ = config.listener_configs  # reject invalid listeners now, not at the start
+        _ = config.listener_configs  # reject invalid listeners now, not at startup
     except ConfigError as error:
         raise EmbeddedBrokerError(f"settings: {error}") from None
     for warning in warnings:

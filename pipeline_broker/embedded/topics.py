@@ -27,7 +27,7 @@ NO_TIMESTAMP = -1
 async def create_topic(
     running: Running, name: str, partitions: int | None, configs: Mapping[str, str], now_ms: int
 ) -> None:
-    from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest  # noqa: PLC0415 - not imported at start
+    from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest  # noqa: PLC0415 - not imported at startup
 
     wanted = CreateTopicsRequest.CreatableTopic(
         name=name,

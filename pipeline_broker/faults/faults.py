@@ -47,7 +47,7 @@ class GroupControls(Protocol):
         """End the session of a member, or of all members."""
 
     def force_rebalance(self, group_id: str, now_ms: int) -> bool:
-        """Make the members of a classic group rejoin, or bump the epoch of another group."""
+        """Make the members of a classic group rejoin, or bump the epoch of a consumer or share group."""
 
 
 class Faults(RuleFactory):

@@ -192,8 +192,7 @@ class RuleFactory(RuleKeeper):
         Args:
             api: Kafka's name of the request, "GroupCoordinator" or "TransactionCoordinator".
             conditions: `topic`, `partition`, `client_id` and `group`, see RequestCondition; `nth`, `times`, `every`,
-                `p` and
-                `seed`, see Choice.
+                `p` and `seed`, see Choice.
 
         Raises:
             FaultError: the API is unknown, or a number is invalid.

@@ -1,4 +1,4 @@
-"""Opens and reads files that other programs or users may have put in place, regular files only and within limits.
+"""Bounded reading of files that other programs or users may have put in place: regular files only.
 
 Links to regular files are followed, because Kubernetes mounts secrets as links.
 """

@@ -1,4 +1,4 @@
-"""Reads and verifies the archive, partition by partition, with the code that serves consumers."""
+"""Verification of the archive, partition by partition, with the code that serves consumers."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Verifies the entries of a journal: each batch, and the continuity of each partition's offsets."""
+"""Verification of a journal's entries: each batch, and the continuity of each partition's offsets."""
 
 from collections.abc import Iterator
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Reads and verifies the journal of a data directory, with the rules of recovery."""
+"""Verification of the journal of a data directory, with the rules of recovery."""
 
 from collections.abc import Generator, Iterator
 from itertools import pairwise
@@ -47,7 +47,6 @@ class JournalReader:
     A running broker removes the oldest segments. Then the pass starts over with the next one.
 
     Args:
-        files: the file system.
         data_directory: a broker's data directory.
         manifests: the manifest of the archive.
         check: receives all valid entries in order, and starts over with the pass.

@@ -1,4 +1,4 @@
-"""Reads the manifest of the archive, and verifies that it does not contradict itself."""
+"""Verification of the archive's manifest, which must not contradict itself."""
 
 import struct
 from collections.abc import Iterator
@@ -41,7 +41,6 @@ class ManifestReader:
     edits, so readers call `refreshed` before they report a contradiction.
 
     Args:
-        files: the file system.
         data_directory: a broker's data directory.
     """
 

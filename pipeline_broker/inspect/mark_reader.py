@@ -1,4 +1,4 @@
-"""Compares the mark of a clean shutdown with the journal and the manifest."""
+"""Comparison of the mark of a clean shutdown with the journal and the manifest."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,6 @@ class MarkReader:
     if it has changed, nothing is compared.
 
     Args:
-        files: the file system.
         data_directory: a broker's data directory.
 
     Raises:

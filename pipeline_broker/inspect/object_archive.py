@@ -1,4 +1,4 @@
-"""Reads the archive of a broker that keeps it in an object store."""
+"""Reading of a broker's archive in an object store."""
 
 from __future__ import annotations
 

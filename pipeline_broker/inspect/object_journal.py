@@ -1,4 +1,4 @@
-"""Reads and verifies a broker's journal in an object store, with the rules of a takeover."""
+"""Verification of a broker's journal in an object store, with the rules of a takeover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hides secrets in the broker's own records: SCRAM credentials and sensitive settings.
+"""Redaction of secrets in the broker's own records: SCRAM credentials and sensitive settings.
 
 The files themselves hold these secrets, but output is often pasted into tickets.
 """

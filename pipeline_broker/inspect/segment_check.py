@@ -1,4 +1,4 @@
-"""Verifies one segment of the archive: batches, indexes, and surplus bytes of its files."""
+"""Verification of one segment of the archive: batches, indexes, and surplus bytes of its files."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Finds the records of internal topics that a startup would set aside as unreadable.
+"""A search for records of internal topics that a startup would set aside as unreadable.
 
 They are decoded with the functions of the startup (`record_readers`). Records that are readable but contradict earlier
 ones are found only by a startup.

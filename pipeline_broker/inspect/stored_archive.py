@@ -40,7 +40,13 @@ class JournalPass(Protocol):
         """Yield all findings in the order of the data; raises NoDataDirectoryError if the journal cannot be read."""
 
     def ends_at(self, number: int, identity: int, position: int) -> bool:
-        """Return whether the last segment with a valid frame is this one, and that frame ends at this position."""
+        """Return whether the last valid frame of the journal ends at `position` of this segment.
+
+        Args:
+            number: the number of the segment.
+            identity: the random identity of the segment.
+            position: in bytes.
+        """
 
 
 class Manifests(Protocol):

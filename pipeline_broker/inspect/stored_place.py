@@ -1,4 +1,4 @@
-"""Opens the stored data of a broker: in a data directory, in a store, or split between them."""
+"""Stored data of a broker: in a data directory, in a store, or split between them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,6 @@ def journal_of(files: FileSystem, stored: StoredPlace, manifests: Manifests, che
     """Return a pass over the journal of a broker.
 
     Args:
-        files: the file system.
         stored: a data directory, or a node in a store.
         manifests: the manifest of the archive.
         check: receives all valid entries in order.

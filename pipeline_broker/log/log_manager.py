@@ -133,7 +133,6 @@ class LogManager:
         """Create the missing logs of a topic and return all of its logs.
 
         Args:
-            topic: name.
             topic_id: 16 bytes.
             partition_count: logs that the topic should have. Existing logs are never removed.
             rules: record validation of new logs.

@@ -4,7 +4,7 @@ Rules of this package:
 
 * It does I/O and runs tasks. `broker` and `state` make the decisions.
 * A failed startup raises a StartError with one line for the user. It raises a StartBlockedError if another attempt may
-  succeed, because another process has the ports or the journal, or because the object store does not respond.
+  succeed: another process has the ports or the journal, or the object store does not respond.
 * Blocking work runs in threads.
 * Optional features are imported only if they are configured, because imports take most of the time of a startup.
 """

@@ -19,9 +19,9 @@ NEVER = 2**31 - 1
 # three generations, which visit each object three times, took twice as long.
 #
 # Python subtracts freed objects, also older ones. A broker under load that frees as many as it allocates visits more in
-# one collection: up to 30,000, in 10 to 29 ms, every few seconds. Fewer new objects do not help. In 10 s of full load,
-# a limit of 2,500 led to 83 and 113 collections that took 0.23 s, 9 and 6 of them above 5 ms. 10,000 leads to 10 and
-# 11 that take 0.09 s, 4 and 5 of them above 5 ms.
+# one collection: up to 30,000, in 10 to 29 ms, every few seconds. Fewer new objects do not help. Measured twice in 10 s
+# of full load: with 2,500, 83 and 113 collections took 0.23 s, 9 and 6 of them above 5 ms. With 10,000, 10 and 11
+# collections took 0.09 s, 4 and 5 of them above 5 ms.
 NEW_OBJECTS_MAX = 10_000
 
 

@@ -52,7 +52,7 @@ class Observers:
         trace: directory for trace files; None for no trace.
         metrics_address: host and port of the metrics endpoint; None for no endpoint.
         request_log: file of the request log.
-        logs_requests: True to write the request log from the start, False to wait until a client enables it.
+        logs_requests: True to write the request log from startup, False to wait until a client enables it.
         dashboard: options of the dashboard; None for no dashboard.
         metrics_names: host names that requests to the endpoint may use, in addition to addresses.
 

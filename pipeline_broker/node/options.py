@@ -63,7 +63,7 @@ class ServeOptions:
         commits_in_flight: maximum number of concurrent group commits.
         metrics_port: port of the metrics endpoint; None for no endpoint.
         metrics_hosts: host names that requests to the endpoint may use, in addition to advertised ones.
-        request_log: file of the request log from the start; None to wait until a client enables it.
+        request_log: file of the request log from startup; None to wait until a client enables it.
         faults: file of the fault rules at startup; None for none.
         dashboard: options of the dashboard; None for no dashboard.
         schema_registry: host and port of the schema registry; None for no registry.

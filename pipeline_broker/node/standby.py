@@ -27,7 +27,7 @@ async def wait_for_lease(read_lease: Callable[[], Sight], times: LeaseTimes) -> 
     If the store does not respond, the owner may still be alive, so that the standby waits without limit.
 
     Args:
-        read_lease: reads the lease; called in a thread; raises ObjectStoreError.
+        read_lease: reads the lease; called in a thread; raises ObjectStoreError if the store does not respond.
         times: length of a session.
     """
     watch = Watch(times.session_seconds)

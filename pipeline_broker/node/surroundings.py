@@ -38,7 +38,6 @@ class BrokerWiring:
         store: object store of the archive; None without one.
 
     Attributes:
-        ports: ports for the broker.
         timer: wakes the broker's timer.
         changes: applies changes of the configuration.
         segment_sealed: wakes the task that archives.

@@ -60,7 +60,6 @@ class DirectoryStore:
     """A store in a directory. A directory whose sync failed is not used again (see `_sync_names`).
 
     Args:
-        files: the file system.
         directory: holds the objects; created if it is missing.
         pause: blocks for a number of seconds while another process replaces an object.
         read_only: write and sync nothing; the directory must exist.

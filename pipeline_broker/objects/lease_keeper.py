@@ -21,9 +21,9 @@ class LeaseState(NamedTuple):
     Attributes:
         is_held: the lease is this owner's, as far as it knows.
         age_seconds: time since the last granted request was sent.
-        is_current: no standby can have claimed the lease yet, or the store has refused a request sent less than a
-            session ago, so no standby can be known to have claimed it. The owner then keeps serving, like a Kafka
-            leader that has lost its controller. Always False for a lease that is another broker's.
+        is_current: no standby can have claimed the lease yet. Also True if the store has refused a request sent less
+            than a session ago, because no claim can be known then. The owner then keeps serving, like a Kafka leader
+            that has lost its controller. Always False for a lease that is another broker's.
     """
 
     is_held: bool

@@ -1,4 +1,4 @@
-"""Opens the object store at a URL.
+"""Object stores by URL.
 
     s3://BUCKET/PREFIX      Amazon S3 or compatible: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
                             AWS_REGION, AWS_ALLOW_HTTP

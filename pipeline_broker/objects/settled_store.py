@@ -1,8 +1,8 @@
 """An object store that retries until it knows the result of each request.
 
-The error of a write never decides, because an answer may be lost after the store has applied the request, and an HTTP
-client or a store may repeat a request by itself. Then `Exists` and `Changed` are about the caller's own object. So the
-store reads the object, and compares its first `HEAD_BYTES` bytes and its size. Callers must make these bytes unique
+The error of a write never decides. An answer may be lost after the store has applied the request, and an HTTP client or
+a store may repeat a request by itself. Then `Exists` and `Changed` are about the caller's own object. So the store
+reads the object, and compares its first `HEAD_BYTES` bytes and its size. Callers must make these bytes unique
 among all writes of the name: they put a nonce of the process and a slot or a counter there.
 
     sent        answer                        the object then             result

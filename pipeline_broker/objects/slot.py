@@ -310,7 +310,7 @@ def _index_of(index: bytes, size: int, group_count: int) -> tuple[list[IndexEntr
 
 
 def check_group(group: Group, data: Buffer) -> None:
-    """Compare the bytes of a group with their checksum; raises DamagedSlotError."""
+    """Raise DamagedSlotError unless the bytes of a group match their size and checksum."""
     if len(data) != group.size_bytes or crc32c(data) != group.checksum:
         raise DamagedSlotError(f"its bytes at {group.position} do not match their checksum")
 

@@ -1,4 +1,4 @@
-"""Reads the slots of a log, several at once, in order: for takeovers, and for serving consumers.
+"""A reader of a log's slots, several at once, in order: for takeovers, and for serving consumers.
 
 A confirmed slot that is missing or damaged raises BrokenLogError, because continuing without it would lose acknowledged
 records.
@@ -40,7 +40,7 @@ class SlotReader:
 
     Args:
         store: settled.
-        log: its name.
+        log: the name of the log.
         in_flight_max: limit of the objects that are being read, or read and not consumed yet.
         kept: returns the whole object of a slot if it is in memory, else None.
     """

@@ -1,4 +1,4 @@
-"""Writes the slots of a generation: several PUTs at once, confirmed in order."""
+"""A writer of a generation's slots: several PUTs at once, confirmed in order."""
 
 import threading
 from collections.abc import Sequence

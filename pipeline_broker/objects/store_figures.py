@@ -76,9 +76,6 @@ class StoreFigures:
 
     An outage begins with the first request that gets no answer. It ends with the next request that gets one, whatever
     its operation.
-
-    Args:
-        clock_ns: the clock of the requests.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:

@@ -39,7 +39,7 @@ class Rate:
     """The rate of recorded values.
 
     Values are summed in windows. The rate is the sum of all current windows divided by the time since the oldest one
-    began, but at least by the length of all windows but one. Otherwise the first burst of a client after a pause would
+    began. This time counts as at least all windows but one: otherwise the first burst of a client after a pause would
     exceed its limit.
     """
 

@@ -133,7 +133,12 @@ def _decompress_gzip(data: bytes, size_max: int) -> bytes:
 
 
 def _gzip_header_end(data: bytes, start: int) -> int:
-    """Return the end of a member's header; raises ValueError, IndexError or struct.error."""
+    """Return the end of a member's header.
+
+    Raises:
+        ValueError: the data is not gzip.
+        IndexError, struct.error: the header is incomplete.
+    """
     magic, method, flags = _GZIP_HEADER.unpack_from(data, start)
     if magic != _GZIP_MAGIC or method != _DEFLATE:
         raise ValueError("this is not gzip")

@@ -1,4 +1,4 @@
-"""Decodes the single records of a batch."""
+"""Decoding of the single records of a batch."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Locates the records of a batch without decoding values and headers.
+"""Positions of the records in a batch, without decoding values and headers.
 
 One loop, with the short integers inlined, because it runs twice for every record of a compacted log. Only keys are
 copied.

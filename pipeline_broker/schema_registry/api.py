@@ -85,12 +85,16 @@ class Call:
 
     @property
     def subject(self) -> str:
-        """The subject that the first argument names, with aliases resolved; raises RegistryError."""
+        """The subject that the first argument names, with aliases resolved."""
         return self.state.alias_target(self.named)
 
     @property
     def named(self) -> str:
-        """The first argument as a subject name; raises RegistryError."""
+        """The first argument as a subject name.
+
+        Raises:
+            RegistryError: it is longer than SUBJECT_CHARACTERS_MAX or has unprintable characters.
+        """
         subject = self.arguments[0]
         if not subject.isprintable() or len(subject) > SUBJECT_CHARACTERS_MAX:
             raise RegistryError(42208, f"The specified subject '{subject[:100]!r}' is not a valid subject.")
@@ -114,7 +118,11 @@ class Call:
         return self.request.body
 
     def version(self, *, with_deleted: bool = False) -> Version:
-        """Return the version that the first two arguments name; raises RegistryError."""
+        """Return the version that the first two arguments name.
+
+        Raises:
+            RegistryError: the subject or the version number is malformed, or does not exist.
+        """
         return self.state.version(self.subject, read_version(self.arguments[1]), with_deleted=with_deleted)
 
     def part_of(self, found: Sequence[Item]) -> Sequence[Item]:
@@ -439,7 +447,11 @@ TABLE: Mapping[tuple[str, ...], Mapping[str, Decide]] = {
 
 
 def find_operation(request: HttpRequest) -> Operation:
-    """Return the operation of a request; raises RegistryError with 404 or 405."""
+    """Return the operation of a request.
+
+    Raises:
+        RegistryError: 404 if the path is unknown, 405 if the path does not support the method.
+    """
     parts = request.segments
     for pattern, methods in TABLE.items():
         if len(pattern) == len(parts) and all(

@@ -39,7 +39,11 @@ class AvroFormError(ValueError):
 
 
 def read_json(text: str) -> Any:
-    """Read the JSON of a schema, which may contain comments, as in Java; raises InvalidJsonError."""
+    """Read the JSON of a schema, which may contain comments, as in Java.
+
+    Raises:
+        InvalidJsonError: the text without its comments is not valid JSON.
+    """
     if "/" not in text:
         return load(text)
     return load("".join(" " if kind is Kind.COMMENT else piece for kind, piece in pieces(text)))

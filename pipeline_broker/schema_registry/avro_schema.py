@@ -42,11 +42,14 @@ class _FullNames(avro.name.Names):
 
 
 def parse(text: str, dependencies: Mapping[str, str]) -> avro.schema.Schema:
-    """Parse a schema; raises RegistryError.
+    """Parse a schema.
 
     Args:
-        text: the schema.
+        text: JSON, with comments as in Java.
         dependencies: the schemas that it refers to, by name. Each follows the schemas that it needs itself.
+
+    Raises:
+        RegistryError: the schema or one of its dependencies is invalid.
     """
     return _made(_form(text, dependencies, is_strict=False)[0], text)
 

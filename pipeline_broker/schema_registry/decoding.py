@@ -172,7 +172,12 @@ def _indexes(content: bytes) -> tuple[list[int], bytes]:
 
 
 def _varint(content: bytes, position: int) -> tuple[int, int]:
-    """Return a zigzag-encoded number and the position after it; raises IndexError or ValueError."""
+    """Return a zigzag-encoded number and the position after it.
+
+    Raises:
+        IndexError: the content ends within the number.
+        ValueError: the number has more than 6 bytes.
+    """
     value = shift = 0
     while True:
         byte = content[position]

@@ -98,7 +98,11 @@ _remembered: OrderedDict[tuple[SchemaType, str, Dependencies], Any] = OrderedDic
 
 
 def parsed(resolved: ResolvedSchema) -> Any:
-    """Return a schema as an object of its language's library; raises RegistryError."""
+    """Return a schema as an object of its language's library.
+
+    Raises:
+        RegistryError: the schema is invalid, too long or nested too deeply.
+    """
     key = resolved.schema.type, resolved.schema.text, resolved.dependencies
     if key in _remembered:
         _remembered.move_to_end(key)
@@ -302,7 +306,11 @@ def incompatibilities(reader: ResolvedSchema, writer: ResolvedSchema) -> Sequenc
 
 
 def serialized(resolved: ResolvedSchema) -> str:
-    """Return the descriptor of a Protobuf schema in base64; raises RegistryError."""
+    """Return the descriptor of a Protobuf schema in base64.
+
+    Raises:
+        RegistryError: see `parsed`.
+    """
     with _library_errors_refused():
         text: str = _module("protobuf_schema").serialized(parsed(resolved))
     return text

@@ -3,9 +3,9 @@
 No library decides this. The rules and the names of the differences are those of Confluent's documentation ("JSON Schema
 compatibility rules"). Each rule compares one keyword; a change that is not known to widen a schema counts as narrowing.
 
-An object's content model is *open* if it accepts properties that it does not name, *closed* if it rejects them, and
-*partially open* if a schema decides. A property that is added to an open object narrows it, because the property could
-have any value before.
+An object's content model is *open* if it accepts properties that it does not name, and *closed* if it rejects them. It
+is *partially open* if a schema decides. A property that is added to an open object narrows it, because the property
+could have any value before.
 
 Confluent's rules are lenient in two places. A required property with a default may be added. A branch may be added to
 `oneOf`, although two branches may then accept the same instance, which `oneOf` rejects.

@@ -98,11 +98,14 @@ class Document:
 
 
 def parse(text: str, dependencies: Mapping[str, str]) -> Document:
-    """Parse a schema; raises RegistryError.
+    """Parse a schema.
 
     Args:
-        text: the schema.
+        text: JSON.
         dependencies: the schemas that it refers to, by name.
+
+    Raises:
+        RegistryError: a text is not JSON, the schema is invalid or of draft 3, or a reference cannot be resolved.
     """
     try:
         root = json.loads(text)

@@ -27,7 +27,11 @@ NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 
 
 def normalized(file: FileDescriptorProto, pool: DescriptorPool) -> FileDescriptorProto:
-    """Return a copy of a descriptor with everything sorted whose order has no meaning; raises ValueError."""
+    """Return a copy of a descriptor with everything sorted whose order has no meaning.
+
+    Raises:
+        ValueError: an option is not defined in `pool`.
+    """
     made = FileDescriptorProto.FromString(file.SerializeToString())
     made.ClearField("name")
     made.ClearField("source_code_info")

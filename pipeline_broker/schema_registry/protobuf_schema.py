@@ -77,11 +77,14 @@ class ProtobufFile:
 
 
 def parse(text: str, dependencies: Mapping[str, str]) -> ProtobufFile:
-    """Parse a schema; raises RegistryError.
+    """Parse a schema.
 
     Args:
         text: source, or a descriptor in base64.
         dependencies: the schemas that it imports, by name. Each follows its own imports.
+
+    Raises:
+        RegistryError: the schema or one of its dependencies is invalid.
     """
     given = {name: _descriptor(content) for name, content in dependencies.items()}
     root = _descriptor(text)

@@ -1,7 +1,7 @@
 """Records of the topic `_schemas`, compatible with Confluent's registry in both directions.
 
-Keys and values are JSON with Confluent's names in Confluent's order, because compaction compares the bytes of keys
-(`SchemaKey`, `ConfigKey`, `ModeKey`, `DeleteSubjectKey` and their values in its source).
+Keys and values are JSON with Confluent's names in Confluent's order, because compaction compares the bytes of keys. In
+Confluent's source they are `SchemaKey`, `ConfigKey`, `ModeKey`, `DeleteSubjectKey` and their values.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Decision:
 
 Steps: TypeAlias = Generator[Work | None, Any, Decision]
 """An operation. It yields work and is sent its result, or yields None to give other operations a turn and is sent None.
-Raises RegistryError.
+Raises RegistryError if the request is refused.
 """
 
 

@@ -28,7 +28,11 @@ ABSENT: Mapping[str, tuple[object, ...]] = {
 
 
 def read_settings(fields: Config) -> Config:
-    """Return the settings of a request by their names in the topic; raises RegistryError."""
+    """Return the settings of a request by their names in the topic.
+
+    Raises:
+        RegistryError: a value is invalid, or this registry does not support the setting.
+    """
     return dict(_read(name, value) for name, value in fields.items() if name not in ABSENT or _is_absent(name, value))
 
 

@@ -205,7 +205,11 @@ class RegistryState:
         return versions
 
     def version(self, subject: str, number: int, *, with_deleted: bool = False) -> Version:
-        """Return a version of a subject, or with LATEST its latest; raises RegistryError."""
+        """Return a version of a subject, or with LATEST its latest.
+
+        Raises:
+            RegistryError: the subject or the version does not exist.
+        """
         versions = self.existing_versions(subject, with_deleted=with_deleted)
         if number == LATEST:
             return versions[-1]
@@ -229,7 +233,11 @@ class RegistryState:
         return self._id_max + 1
 
     def resolved(self, reference: Reference) -> Version:
-        """Return the version that a reference names; raises RegistryError."""
+        """Return the version that a reference names, even if it is deleted.
+
+        Raises:
+            RegistryError: the version does not exist.
+        """
         # A deleted version stays usable for the schemas that already refer to it.
         return self.version(reference.subject, reference.version, with_deleted=True)
 
@@ -289,7 +297,11 @@ def _set(settings: dict[str | None, Any], subject: str | None, value: Any) -> No
 
 
 def read_version(text: str) -> int:
-    """Return the version number in a path, or LATEST; raises RegistryError."""
+    """Return the version number in a path; LATEST for "latest" and "-1".
+
+    Raises:
+        RegistryError: the text is neither, nor a number from 1 to VERSION_MAX.
+    """
     if text in ("latest", "-1"):
         return LATEST
     number = whole_number(text, 1, VERSION_MAX)

@@ -110,11 +110,14 @@ class Schema:
 
     @classmethod
     def read(cls, given: object, *, may_be_empty: bool = False) -> Schema:
-        """Read a schema from the body of a request or a record's value; raises RegistryError.
+        """Read a schema from the body of a request or a record's value.
 
         Args:
             given: the parsed JSON.
             may_be_empty: accept a missing text as an empty one.
+
+        Raises:
+            RegistryError: `given` is not an object, its text is empty, or its type or references are invalid.
         """
         if not isinstance(given, Mapping):
             raise RegistryError(422, "The body is not a JSON object")

@@ -119,7 +119,11 @@ def _key(binding: AclBinding) -> bytes:
 
 
 def read_binding(key: bytes, value: bytes | None) -> AclBinding:
-    """Return the rule in the key of a record; raises CorruptStateRecordError."""
+    """Return the rule in the key of a record.
+
+    Raises:
+        CorruptStateRecordError: the key or the value is malformed, or of an unknown version.
+    """
     with reading("access rule"):
         if value is not None:
             body_of(value)  # checks the version

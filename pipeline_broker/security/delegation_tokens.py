@@ -295,7 +295,11 @@ def _record(token_id: str, token: DelegationToken | None) -> StateRecord:
 
 
 def read_token(key: bytes, value: bytes | None) -> tuple[str, DelegationToken | None]:
-    """Return the id and the token of a record, None for a tombstone; raises CorruptStateRecordError."""
+    """Return the id and the token of a record, None for a tombstone.
+
+    Raises:
+        CorruptStateRecordError: the key or the value is malformed.
+    """
     token_id = text_subject_of(key)
     if value is None:
         return token_id, None

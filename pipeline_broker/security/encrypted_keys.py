@@ -86,7 +86,11 @@ def algorithm(key: bytes, element: Element) -> tuple[str, Element]:
 
 
 def number(key: bytes, element: Element) -> int:
-    """Return a non-negative number; raises ValueError if it is too large or not one."""
+    """Decode a non-negative INTEGER element.
+
+    Raises:
+        ValueError: it has another type, is negative, or is longer than NUMBER_BYTES_MAX.
+    """
     tag, start, end = element
     if tag != INTEGER or not 0 < end - start <= NUMBER_BYTES_MAX or key[start] & 0x80:
         raise ValueError("its number of rounds cannot be read")

@@ -5,7 +5,7 @@ r"""Parsing of JAAS lines (`sasl.jaas.config`), in Java's syntax.
     value = word | 'text' | "text", in which \ escapes the next character (\n, \t, \", \101 in octal ...)
 
 Java's comments (`//`, `/* */`) are skipped. A line has exactly one module, as in Kafka. An error names the expected
-token and the position, but never a word of the line, because any word of a malformed line may be a secret.
+token and the position. It never quotes the line, because any word of a malformed line may be a secret.
 """
 
 from __future__ import annotations
@@ -79,11 +79,14 @@ class _Reader:
         return self.position == len(self._text)
 
     def take(self, expected: str, *kinds: str) -> str:
-        """Return the text of the next token.
+        """Return the text of the next token, without quotes and escapes.
 
         Args:
             expected: names the token in an error.
             kinds: its allowed kinds: `word`, `quoted`, or a sign as it is.
+
+        Raises:
+            ConfigError: the line ends, or the token is of another kind.
         """
         if self.is_at_end():
             raise ConfigError(f"expected {expected} at the end")

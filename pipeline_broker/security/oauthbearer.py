@@ -48,7 +48,7 @@ class OAuthBearerServer(SaslServer):
     """One conversation.
 
     Args:
-        validate: returns the contents of a token, or raises InvalidTokenError.
+        validate: returns the contents of a token; raises InvalidTokenError if the token is invalid.
     """
 
     table: ClassVar[Mapping[Step, frozenset[Step]]] = {

@@ -114,7 +114,11 @@ def _issuers(own: Certificate, others: list[Certificate]) -> Iterator[Certificat
 
 
 def _cost(store: bytes) -> tuple[int, int]:
-    """Return the hash rounds of all passwords of a store, and its number of private keys; raises ValueError."""
+    """Return the hash rounds of all passwords of a store, and its number of private keys.
+
+    Raises:
+        ValueError: the store is malformed or contains nested stores.
+    """
     outer = sequence(store, (SEQUENCE, 0, len(store)), 1)[0]
     parts = sequence(store, outer, 2)
     rounds = sum(_rounds_of_mac(store, part) for part in parts[2:])

@@ -29,8 +29,7 @@ class PlainUsers:
 
     def accepts(self, name: str, password: str) -> bool:
         # An unknown user is compared with a random password, and digests have one length. So the time reveals neither
-        # whether
-        # the user exists nor anything about a password.
+        # whether the user exists nor anything about a password.
         expected = self._digests.get(name, self._decoy)
         return hmac.compare_digest(expected, self._digest(password))
 

@@ -85,4 +85,8 @@ class SaslServer(ABC):
 
     @abstractmethod
     def answer(self, step: Step, token: bytes) -> tuple[Step, bytes]:
-        """Return the next step and the answer to a token; raises AuthenticationFailedError."""
+        """Return the next step and the answer to a token.
+
+        Raises:
+            AuthenticationFailedError: the token is malformed, or does not authenticate the client.
+        """

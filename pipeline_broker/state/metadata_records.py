@@ -207,7 +207,12 @@ def object_of(value: bytes | None) -> dict[str, Any]:
 
 
 def json_of(data: bytes) -> Any:
-    """Decode JSON; raise ValueError or RecursionError, without the data in the message."""
+    """Decode JSON.
+
+    Raises:
+        ValueError: the data are not JSON in UTF-8; the message does not contain them.
+        RecursionError: the JSON is nested too deeply.
+    """
     return json.loads(str(data, "utf-8"))
 
 
@@ -222,7 +227,7 @@ def integer_of(value: Any, least: int, most: int) -> int:
 
 
 def check_stored(resource_type: str, settings: Mapping[str, str]) -> None:
-    """Reject settings that this release cannot read; raise ValueError. See `check_stored_settings`."""
+    """Raise ValueError if this release cannot read the settings. See `check_stored_settings`."""
     if not settings:
         return
     from pipeline_broker.config.properties import ConfigError  # noqa: PLC0415 - most brokers have no such settings

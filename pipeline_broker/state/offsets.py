@@ -92,7 +92,7 @@ class CommittedOffsets:
         return {key: None for change in self._unsettled.get(group_id, ()) for key, _ in change.changes}
 
     def replay_held(self, holder: Holder, key: OffsetKey, committed: CommittedOffset) -> None:
-        """Apply one durable record of a transaction whose marker has not been replayed yet."""
+        """Hold one durable record of a transaction until its marker is replayed."""
         # Unstable until the marker is replayed, like before the restart.
         self._pending.append([key])
         self._pending.hold(holder, [(key, committed)])
@@ -169,7 +169,6 @@ class CommittedOffsets:
         """Return the partitions in which a group has a committed offset, by topic.
 
         Args:
-            group_id: id of the group.
             topic: the only topic to return; None for all.
         """
         found = self._groups.get(group_id, {})

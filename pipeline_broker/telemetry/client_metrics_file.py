@@ -103,7 +103,7 @@ def _cut(value: Any) -> Any:
 
 
 def _first(metrics: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the first metrics that fit as JSON, with null for NaN and infinity."""
+    """Yield metrics as lines of JSON until the next one would exceed CLIENT_BYTES_MAX. NaN and infinity become null."""
     left = CLIENT_BYTES_MAX
     for metric in metrics:
         line = json.dumps(_in_json(metric))

@@ -71,7 +71,6 @@ def partition_families(
     Args:
         topics: the names of all topics; a copy, which must not change between two steps.
         logs_of: returns the logs of a topic; empty if the topic was deleted.
-        node_id: the id of the broker.
         can_write: whether the disk or the store accepts records.
     """
     partitions = 0

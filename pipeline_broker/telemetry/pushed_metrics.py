@@ -34,7 +34,7 @@ Value = int | memoryview
 
 
 class MalformedMetricsError(Exception):
-    """The push is not a valid MetricsData message."""
+    """The push is not a valid MetricsData message, or has more than FIELDS_MAX fields."""
 
 
 class _Message:

@@ -1,8 +1,8 @@
 """Request timelines as JSON records of a topic.
 
 docs/guides/live.md and docs/reference/trace-format.md describe the format. A record holds up to ROWS_MAX rows by
-column, because an array per column costs a third of an object per row, to write and to read. It has the number of
-earlier rows and of lost rows, so a reader can prove that it missed none. Stamps are nanoseconds after `received_ns`.
+column. To write and to read, an array per column costs a third of an object per row. It has the number of earlier rows
+and of lost rows, so a reader can prove that it missed none. Stamps are nanoseconds after `received_ns`.
 """
 
 from __future__ import annotations

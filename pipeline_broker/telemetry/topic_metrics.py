@@ -199,7 +199,7 @@ class TopicMetrics:
             if index % THINGS_PER_STEP == 0:
                 yield
             if name and (name, topic_id) not in now:
-                # The topic was deleted since the start. The totals of deleted topics include all that it ever had.
+                # The topic was deleted since startup. The totals of deleted topics include all that it ever had.
                 whole.add(before, -1)
         shown = yield from first_few(by_topic, TOPICS_MAX, str)
         of_topics = [((("topic", name),), self._by_topic.get(name, _Counts()), by_topic[name]) for name in shown]

@@ -288,9 +288,8 @@ class TraceFiles(RequestRows):
             self._drain()
 
     def _drain(self) -> None:
-        # Strings are written after the rows were taken and before the rows, so that a file never refers to a missing
-        # string,
-        # even if the broker is killed.
+        # Strings are written after the rows were taken and before the rows. So a file never refers to a missing
+        # string, even if the broker is killed.
         taken = [recording.ring.take() for recording in self._recordings]
         self._write_strings()
         for recording, rows in zip(self._recordings, taken, strict=True):

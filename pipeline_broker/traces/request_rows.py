@@ -1,4 +1,4 @@
-"""Packs each finished request into a row of REQUESTS.
+"""Packing of each finished request into a row of REQUESTS.
 
 This runs on the event loop, where a request must cost one packed row and nothing else.
 """

@@ -36,7 +36,11 @@ def is_unspecified(host: str) -> bool:
 
 
 def parse_host_port(text: str) -> tuple[str, int]:
-    """Parse `PORT`, which means loopback, or `HOST:PORT`; raises ValueError with a message of one line."""
+    """Parse `PORT`, which means loopback, or `HOST:PORT`.
+
+    Raises:
+        ValueError: the text has another form, or the port exceeds PORT_MAX. The message is one line.
+    """
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if colon else LOOPBACK
     if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:

@@ -1,4 +1,4 @@
-"""Receiving of HTTP requests, within bounds of time, bytes and pieces.
+"""Reception of HTTP requests, within bounds of time, bytes and pieces.
 
 h11 parses heads and chunked bodies, in turns of the event loop (`turns`). A body with a Content-Length is received
 without h11.

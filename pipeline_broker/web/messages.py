@@ -87,7 +87,11 @@ class HttpRequest:
 
     @classmethod
     def parse(cls, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> HttpRequest:
-        """Parse a request without its body; raises BadRequestError."""
+        """Parse a request without its body.
+
+        Raises:
+            BadRequestError: the target is malformed, is not a path, or has more than QUERY_FIELDS_MAX fields.
+        """
         path, _, query = target.partition(b"?")
         joined: dict[str, str] = {}
         for name, value in headers:
@@ -110,7 +114,11 @@ class HttpRequest:
             raise BadRequestError("the body is not JSON") from None
 
     def integer(self, name: str, default: int) -> int:
-        """Return a query parameter as a number of at least 0; raises BadRequestError."""
+        """Return a query parameter as a number of at least 0.
+
+        Raises:
+            BadRequestError: the parameter is not a whole number, or has more than 19 digits.
+        """
         text = self.query.get(name, "")
         if not text:
             return default

@@ -19,8 +19,8 @@ SHARED_SECONDS = 1.0
 class SharedAnswers:
     """A cache of the answers of one server, by key.
 
-    The first client that requests an answer builds it. Clients that request it at the same time, or within
-    SHARED_SECONDS, get the same object, so all of them cost the time and memory of one.
+    The first request for an answer builds it. Requests at the same time, or within SHARED_SECONDS, get the same object.
+    So all of them cost the time and memory of one.
 
     Args:
         edges: is charged for the cached answers.

@@ -1,4 +1,4 @@
-"""Encode and decode functions of messages, one pair per version, compiled on first use.
+"""Codecs of messages: a pair of functions per version, compiled on first use.
 
 Decoders return the position after the message and ignore further bytes. They replace text that is not UTF-8, like Kafka
 (`wire/text.py`), unless the caller asks for `utf8_only`.

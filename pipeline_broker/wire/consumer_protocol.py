@@ -36,17 +36,29 @@ class MalformedError(Exception):
 
 
 def subscription_version(data: bytes) -> int:
-    """Return the version of a subscription; its assignment must have the same. Raises MalformedError."""
+    """Return the version of a subscription; its assignment must have the same.
+
+    Raises:
+        MalformedError: the version is missing or negative.
+    """
     return _version(ConsumerProtocolSubscription, data)
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """Decode a subscription. Raises MalformedError."""
+    """Decode a subscription.
+
+    Raises:
+        MalformedError: the version or a field cannot be decoded.
+    """
     return _read(ConsumerProtocolSubscription, data)
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """Decode an assignment; no bytes are an empty one. Raises MalformedError."""
+    """Decode an assignment; no bytes are an empty one.
+
+    Raises:
+        MalformedError: the version or a field cannot be decoded.
+    """
     return _read(ConsumerProtocolAssignment, data) if data else ConsumerProtocolAssignment()
 
 

@@ -8,7 +8,7 @@ Every task writes in a transaction of its own and leaves it open. The driver the
 4. It commits the transactions of the tasks, and records that all are committed.
 
 If a driver dies before step 3, its transactions stay open and the next run aborts them. If it dies after step 3, the
-next run commits the open transactions of the decided batch and aborts its own second attempt of that batch. Tasks of
+next run commits the open transactions of the decided batch. It aborts its own second attempt of that batch. Tasks of
 different runs and attempts have different transactional ids, so a second attempt never aborts a decided transaction.
 
 One case cannot be repaired: the broker aborted some transactions of a decided batch after `transaction.timeout.ms`,

@@ -31,7 +31,6 @@ class Ledger:
     """The ledger of one sink, written by the producer that has fenced all others.
 
     Args:
-        cluster: the cluster with the topic.
         topic: the topic's name; it is created if it is missing.
         producer: the producer of the sink's transactional id.
     """

@@ -1,4 +1,4 @@
-"""Converts Spark's rows to records. The columns are those of Spark's Kafka sink (`KafkaWriter`).
+"""Conversion of Spark's rows to records. The columns are those of Spark's Kafka sink (`KafkaWriter`).
 
 `value` is required; `key`, `headers`, `partition` and `topic` are optional, other columns are ignored. Keys and values
 are text or bytes.

@@ -1,4 +1,4 @@
-"""Writes the rows of one Spark task to a cluster."""
+"""A writer of one Spark task's rows to a cluster."""
 
 from __future__ import annotations
 
@@ -49,8 +49,7 @@ async def write_rows(
                     await writing.write(chunk, stack)
         except BaseException:
             # Readers of committed records wait for an open transaction, so a cancelled task must still abort it. The
-            # error that
-            # ended the task is more useful than one of the abort.
+            # error that ended the task is more useful than one of the abort.
             with trio.CancelScope(shield=True), contextlib.suppress(Exception):
                 await writing.abort()
             raise

@@ -1,7 +1,7 @@
 """The command `python -m spark_analysis.live BOOTSTRAP DIR`: stage percentiles of a broker that publishes timelines.
 
 Standard output gets the table: a terminal shows it updated in place, any other output gets all windows at the end. An
-error is one line on standard error, and exit code 2. Ctrl-C and SIGTERM end the job; the next start on the same
+error is one line on standard error, and exit code 2. Ctrl-C and SIGTERM end the job; the next run on the same
 directory resumes it.
 """
 

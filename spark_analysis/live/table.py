@@ -1,8 +1,8 @@
 """The windows as a text table, in milliseconds and requests per second.
 
-The rate is over the time that a window covers. The first window of a mode starts with its first request and its last
-window ends with its last request, because timelines may have been on for only part of them. Windows without a Produce
-request have no row.
+The rate is over the time that a window covers. The first window of a mode starts with its first request, and its last
+window ends with its last request: timelines may have been on for only part of them. Windows without a Produce request
+have no row.
 """
 
 from __future__ import annotations

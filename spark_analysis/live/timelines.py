@@ -1,4 +1,4 @@
-"""Converts the records of the timelines topic to one row per request.
+"""Conversion of the timelines topic's records to one row per request.
 
 This declares version 2 of the record. A record that does not match it ends the query with the reason.
 """
@@ -44,8 +44,7 @@ def topic_records(
     """Return the records of a broker's timelines topic as a stream, starting with the oldest existing one.
 
     The session needs Spark's Kafka connector, see `live.connector`. If retention has deleted records that the
-    checkpoint
-    still needs, the query fails instead of missing them.
+    checkpoint still needs, the query fails instead of missing them.
 
     Args:
         spark: the session.
@@ -62,14 +61,14 @@ def topic_records(
 
 
 def request_timelines(records: DataFrame) -> DataFrame:
-    """Return a row per request.
+    """Return a row per request. The query fails on a record of another schema version.
 
     Args:
         records: has a column `value`, text or bytes; a stream or a table.
 
     Returns:
         session, mode, lost (rows that the session had lost before), received (timestamp), row (its number in the
-        session), and the columns of the table `requests` except `run`.
+        session). Also the columns of the table `requests` except `run`.
     """
     text = records.select(f.col("value").cast("string").alias("value"))
     parsed = f.from_json("value", _schema(), {"mode": "FAILFAST"}).alias("record")

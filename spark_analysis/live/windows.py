@@ -33,9 +33,10 @@ def window_stage_latency(
         late_seconds: in a stream, a request received this much before the latest one still counts.
 
     Returns:
-        window_start, window_end (timestamps), mode, stage, requests, mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us
-        (microseconds), lost (the greatest `lost` of the window's rows), first_received and last_received (timestamps of
-        requests in the window).
+        window_start, window_end (timestamps), mode, stage, requests.
+        mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us (microseconds).
+        lost (the greatest `lost` of the window's rows).
+        first_received and last_received (timestamps of requests in the window).
     """
     waited = timelines.withWatermark("received", f"{late_seconds} seconds")
     # Windows are aligned to the epoch, so a restarted job continues the same windows.

@@ -60,8 +60,7 @@ class Axis:
 
     Attributes:
         kind: the scale: `log`, `linear`, `tail` (of shares: equal distances for 90 %, 99 %, 99.9 %, ...) or `steps`
-            (equal
-            distances between the ticks).
+            (equal distances between the ticks).
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Converts a table of the page to CSV, inside a link of the page itself.
+"""Tables of the page as CSV, inside a link of the page itself.
 
 A cell with several figures (`a to b`, `a -> b`) becomes several columns, so that programs can use them. Figures lose
 their unit if that does not change the number (`1,234/s`, `3.2x`, `98.5%`, milliseconds); the column name shows the

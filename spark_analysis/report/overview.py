@@ -1,8 +1,8 @@
 """The sections for a decision: the decisions, missing data, ordinary clients, loads without a proven gain, noise.
 
 The first screen has the decisions and, directly below them, the intervals that they rest on. A number whose interval
-contains 1 is never in large type. The decisions of a poor run have no colour, except that of the order of responses,
-which does not depend on the speed of the machine.
+contains 1 is never in large type. The decisions of a poor run have no colour. The order of responses is an exception,
+because it does not depend on the speed of the machine.
 """
 
 from __future__ import annotations

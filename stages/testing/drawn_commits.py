@@ -105,10 +105,10 @@ class _Storage(CommitStorage):
 class DrawnCommits:
     """A `CommitExecutor` that draws the order in which its threads run.
 
-    Like the threads of `stages.commit_threads`, a thread takes and writes a commit, syncs it, hands it to the event
-    loop, and looks for the next one. It pauses before it takes the committer's lock, before and after each write and
-    sync, and before it looks for work. The dice decide how far the event loop and the other threads run during a pause,
-    and whether the completion of a commit takes several turns.
+    Like the threads of `stages.commit_threads`, a thread takes, writes and syncs a commit and hands it to the event
+    loop. Then it looks for the next one. It pauses before it takes the committer's lock, before and after each write
+    and sync, and before it looks for work. The dice decide how far the event loop and the other threads run during a
+    pause. They also decide whether the completion of a commit takes several turns.
 
     The same seed of the dice gives the same run: one thread runs at a time while the event loop waits for it, and calls
     of the storage run on the event loop's thread.

@@ -65,7 +65,7 @@ class WatchedApplication:
 
     Args:
         application: decides the requests.
-        schedule: records every start.
+        schedule: records every started request.
 
     Attributes:
         starts: sequence numbers of started requests, in order, by connection index.

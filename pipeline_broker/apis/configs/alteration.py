@@ -49,7 +49,7 @@ class Alteration:
             unknown: the error for an unknown operation.
 
         Raises:
-            TopicError: `unknown`.
+            TopicError: an operation is unknown; its code is `unknown`.
         """
         operations = []
         for each in self.changes:

@@ -231,7 +231,10 @@ class _Fetch:
         return log, readable
 
     def _former_topic_error(self, topic_id: bytes, code: ErrorCode) -> ErrorCode:
-        """Return the error for a topic id that the session could resolve before: the topic was deleted or recreated."""
+        """Replace UNKNOWN_TOPIC_ID if the session resolved the id before.
+
+        Deleted, recreated and forbidden topics have their own errors. Any other code is returned unchanged.
+        """
         name = self._context.names.get(topic_id)
         if code is not ErrorCode.UNKNOWN_TOPIC_ID or name is None:
             return code

@@ -1,7 +1,7 @@
 """OffsetCommit: commits a group's offsets, which are visible once durable.
 
-The records of a large commit are prepared in several turns, then decided and appended in one, so that a group stores
-all of a commit or none of it. Unknown partitions are refused one by one.
+The records of a large commit are prepared in several turns, then decided and appended in one. So a group stores all of
+a commit or none of it. Unknown partitions are refused one by one.
 """
 
 from __future__ import annotations

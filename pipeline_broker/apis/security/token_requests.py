@@ -27,7 +27,7 @@ def change_expiry(
     """Change the expiry time of a token.
 
     Args:
-        change: returns the new time, milliseconds since the epoch, and the write; raises TokenError.
+        change: returns the new time, milliseconds since the epoch, and the write; raises TokenError to refuse it.
         response: builds the response from an error code and a time. As in Kafka, the time of an error is 0, or -1 if
             the client may not use token requests at all.
     """

@@ -113,8 +113,8 @@ class _ShareFetch:
         wanted, found_bytes = max(1, self._request.min_bytes), 0
         ready = []
         # Newly loaded partitions come last, one by one, until there is enough. In Kafka their states load one by one
-        # too, and a fetch is answered with the first partition that has records (DelayedShareFetch, which
-        # SharePartitionManager retries whenever a share partition is initialized).
+        # too, and a fetch is answered with the first partition that has records. (SharePartitionManager retries the
+        # DelayedShareFetch whenever a share partition is initialized.)
         for active in sorted(actives, key=lambda each: each.key in self._loaded):
             if active.key in self._loaded and found_bytes >= wanted:
                 break

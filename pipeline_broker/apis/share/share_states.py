@@ -64,7 +64,7 @@ class StateApi:
 
     Args:
         response, topic, partition: the classes of its response.
-        one: returns the result for one partition; appends its changes, and raises ShareStateError.
+        one: returns the result for one partition; appends its changes, and raises ShareStateError to refuse them.
     """
 
     _response: Callable[..., Any]

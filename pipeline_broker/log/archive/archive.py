@@ -94,7 +94,6 @@ class Archive:
     Args:
         store: the segment files.
         cleaning_store: the same files, for compaction, which writes in a thread of its own.
-        manifest_file: the manifest.
     """
 
     def __init__(self, store: SegmentStore, cleaning_store: SegmentStore, manifest_file: ManifestLog) -> None:

@@ -8,8 +8,8 @@ The rules are those of Apache Kafka:
 * Records of aborted transactions are dropped. A marker is kept as long as a batch of its transaction exists, and then
   until a horizon that the first round without one writes.
 * A batch without remaining records is dropped, except in two cases, so that replay loses neither producers nor offsets.
-  Its header is kept if it has the last sequence of a live producer (or, while the producer has no data, if it is the
-  marker with its epoch). It is also kept if it is the last batch below the upper bound of the round.
+  Its header is kept if it has the last sequence of a live producer. While the producer has no data, the marker with its
+  epoch is kept instead. The last batch below the upper bound of the round is also kept.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

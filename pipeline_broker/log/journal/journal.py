@@ -468,8 +468,8 @@ class Journal:
     def recycle(self, number: int) -> None:
         """Reuse the space of a complete segment and of all older ones, whose records the archive holds durably.
 
-        Waits for readers of these segments. Later reads of their positions raise RecycledError. May be repeated after
-        an OSError.
+        Waits for readers of these segments. Later reads of their positions raise RecycledError. Callers may repeat it
+        after an OSError.
         """
         # Oldest first: a crash in between must not leave a gap in the numbers, which recovery takes for damage.
         for each in [each for each in self._sealed_ends if each <= number]:

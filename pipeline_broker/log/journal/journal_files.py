@@ -23,7 +23,6 @@ class JournalFiles:
     closed by its finalizer once it has left the cache of open files and no thread reads it.
 
     Args:
-        files: the file system.
         directory: the journal's directory.
 
     Attributes:

@@ -112,7 +112,11 @@ class JournalPort(JournalBytes, Protocol):
         """Wait until the commit and all commits before it are durable; raise JournalFailed if they are not."""
 
     def sync_written(self) -> None:
-        """Sync all written commits that are not synced yet. Blocks; raises JournalFailed."""
+        """Sync all written commits that are not synced yet. Blocks.
+
+        Raises:
+            JournalFailed: the sync failed.
+        """
 
     def prepare_ahead(self) -> None:
         """Prepare space, off the request path. Raise OSError if that is impossible now."""
@@ -123,7 +127,7 @@ class JournalPort(JournalBytes, Protocol):
         """Complete the current segment, so that everything written so far can be archived.
 
         Raises:
-            OSError: impossible now.
+            OSError: the disk cannot complete it now; the journal is intact.
             JournalFailed: the journal has failed.
         """
 
@@ -141,7 +145,7 @@ class JournalPort(JournalBytes, Protocol):
     def recycle(self, number: int) -> None:
         """Release the space of a complete segment and of all older ones, whose records the archive holds durably.
 
-        Later reads of their positions raise RecycledError. May be repeated after an OSError.
+        Later reads of their positions raise RecycledError. Callers may repeat it after an OSError.
         """
 
     def archive_waits(self, obstacle: OSError | None) -> None:

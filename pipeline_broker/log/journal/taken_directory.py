@@ -20,7 +20,6 @@ class TakenDirectory:
     """A locked data directory. The journal that receives it releases the lock.
 
     Attributes:
-        files: the file system.
         path: the data directory.
         lock: on the directory.
         clean_shutdown: the mark of the previous broker; None if it was killed.

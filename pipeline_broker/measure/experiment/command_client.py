@@ -1,7 +1,7 @@
 """A client of the user: a command that is executed once per run against a broker.
 
-Each line of its output that is a JSON object with `sent_ns` and `done_ns` (monotonic clock of this machine) is a
-message that the command timed. Other lines are ignored. Without such lines, the number of requests and their time in
+It may print a JSON object per line with `sent_ns` and `done_ns` (monotonic clock of this machine). Each is a message
+that the command timed. Other lines are ignored. Without such lines, the number of requests and their time in
 the broker come from the broker's trace.
 """
 

@@ -1,8 +1,8 @@
-"""Drives brokers with unmodified third-party clients: confluent-kafka (librdkafka).
+"""A driver of brokers with an unmodified third-party client: confluent-kafka (librdkafka).
 
 It is a child process (`python -m`), so that client threads do not disturb the experiment's own process. It reads one
 JSON object per line from stdin, `{"connect": [JOB, ...]}` or `{"run": JOB}`, and writes one answer to stdout; `kind`
-selects a job of `JOBS`. Clients are connected before the runs of a round, all in parallel, because a new producer may
+selects a job of `JOBS`. Clients connect before the runs of a round, all in parallel, because a new producer may
 take half a second to get its producer id.
 """
 

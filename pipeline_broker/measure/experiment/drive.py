@@ -1,4 +1,4 @@
-"""Executes single runs: drives a broker with the client of the run's cell and writes its rows.
+"""Execution of single runs: the client of the run's cell drives a broker, and its rows are written.
 
 The native client and the replay run in this process, which does nothing else during a run. confluent-kafka runs in one
 child process for the whole experiment.

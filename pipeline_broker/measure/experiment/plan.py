@@ -86,7 +86,6 @@ class Profile:
         ladder_steps: offers of each ladder load.
         page_cache_loads: loads that are repeated on brokers that do not wait for the disk.
         ablation_modes: modes of the ablation, which are driven side by side.
-        ablation_loads: loads of the ablation.
         run_s, warmup_s: duration of each run, and the warm-up as a part of it.
         open_s: minimum duration of an open loop. It takes time until a side that cannot keep the pace shows it.
     """

@@ -147,8 +147,7 @@ class Results:
         if is_ablation:
             self.ablated.setdefault((run.cell, run.side.mode), CellTotals()).take(found, run, is_paired=True)
         # Classic and pipelined runs of the ablation also count for the cell's figures. They are not paired, because
-        # their rounds
-        # are others than those of the grid.
+        # their rounds are others than those of the grid.
         if not is_ablation or run.side.mode in self.modes:
             key = (run.cell, run.side.mode, run.side.number)
             self.cells.setdefault(key, CellTotals()).take(found, run, is_paired=not is_ablation)

@@ -1,4 +1,4 @@
-"""Executes the groups of a plan, one run at a time."""
+"""Execution of a plan's groups, one run at a time."""
 
 import contextlib
 import shutil

@@ -1,4 +1,4 @@
-"""Executes a sweep, or the rest of an interrupted one.
+"""Execution of a sweep, or of the rest of an interrupted one.
 
 The plan is stored before the first run. Complete runs are not repeated. A folder with another plan is refused, because
 the rows of two experiments would be mixed.

@@ -1,4 +1,4 @@
-"""Formats loads, figures and ratios for the tables of an experiment."""
+"""Text of loads, figures and ratios in the tables of an experiment."""
 
 from collections.abc import Sequence
 

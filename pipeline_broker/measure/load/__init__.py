@@ -6,8 +6,8 @@ Rules of the package:
   built before a run. While it runs, only the fields that differ are patched into them.
 * Only `client`, `conversation`, `processes`, `recorded`, `replay`, `timer` and `worker` wait during a run or read the
   monotonic clock. All other modules receive its time in ns as arguments.
-* Latency in an open loop counts from the intended time of a request, so a stall is charged to all requests that became
-  due during it (no coordinated omission).
+* Latency in an open loop counts from the intended time of a request. So a stall is charged to all requests that were
+  scheduled during it (no coordinated omission).
 * Correlation ids of a connection count from 0 in the order of sending.
 * Each run has a time limit. A dead broker causes a ClientError, never a hang.
 """

@@ -1,7 +1,7 @@
 """The load client: connects to a broker, warms it up, and runs a closed or an open loop for a given time.
 
 A closed loop warms up and measures in two separate loops. The first is drained before the second starts, so all
-requests in flight are measured ones, and their number over the elapsed time is the broker's rate for any queue length.
+requests in flight are measured ones. Their number over the elapsed time is the broker's rate for any queue length.
 A warm-up that is only cut out of one loop fails here: a broker that takes 0.6 s for a window looks three times slower
 than it is. An open loop is not interrupted. Its requests that were intended for the warm-up are not counted.
 """

@@ -96,6 +96,6 @@ def busiest_week(times_s: Sequence[int]) -> slice:
 
 
 def intended_offsets_ns(departures: Sequence[Departure], week_s: float) -> list[int]:
-    """Return the intended time of each departure, in ns from the start, if a week is replayed in `week_s` seconds."""
+    """Return the intended times of departures, in ns after the first one, if a week is replayed in `week_s` seconds."""
     first = departures[0].time_s
     return [round((departure.time_s - first) / WEEK_S * week_s * 1e9) for departure in departures]

@@ -1,4 +1,4 @@
-"""Builds the requests of each connection of a load: their keys, producers, transactions and read positions.
+"""Requests of each connection of a load: their keys, producers, transactions and read positions.
 
 The broker assigns producer ids, coordinators and start offsets, so this module queries it before the run.
 """
@@ -108,8 +108,7 @@ class _RequestBuilder:
 
     async def _name(self, control: Control, node: Node) -> str:
         # EndTxn goes to the coordinator, and all requests of a load go through one connection. So the coordinator must
-        # be the
-        # broker at its other end.
+        # be the broker at its other end.
         for _ in range(NAMES_TRIED_MAX):
             # A random id, because a reused one would fence the producer of another run.
             name = f"load-{secrets.token_hex(8)}"

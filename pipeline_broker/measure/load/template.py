@@ -1,4 +1,4 @@
-"""Builds framed produce and fetch requests before a run, with the broker's own codec."""
+"""Framed produce and fetch requests, built before a run with the broker's own codec."""
 
 import itertools
 import random
@@ -138,7 +138,6 @@ def fetch_frame(topic: str, partition: int, read_bytes: int, version: int, offse
     """Return a framed fetch request for one partition. The broker answers at once, even without data.
 
     Args:
-        topic: its name.
         partition: the partition to read.
         read_bytes: maximum size of the records.
         version: version of the Fetch API.

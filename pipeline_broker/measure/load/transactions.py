@@ -28,7 +28,6 @@ class Transactions:
 
     Args:
         produce: its produce requests.
-        transactional_id: its name.
         each: produce requests per transaction.
     """
 

@@ -22,9 +22,8 @@ class Forgetting:
     """A queue of committed offsets to delete because their topics were deleted.
 
     An offset stays in the queue until its tombstone is appended. A commit to a queued partition belongs to a new topic
-    of the same name, and its record must not be deleted by a later tombstone. So a plain commit removes the partition
-    from the queue (`discard`). A transaction may abort, so its commit appends the tombstone first
-    (`delete_before_commit`).
+    of the same name. A later tombstone must not delete its record. So a plain commit removes the partition from the
+    queue (`discard`). A transaction may abort, so its commit appends the tombstone first (`delete_before_commit`).
 
     If the broker is killed, the next startup finds the rest (`forget_missing`) by the topic ids that offsets are stored
     with.

@@ -46,7 +46,6 @@ class ToCheck:
 
 
 def expired(group: Group, offsets: CommittedOffsets, retention_ms: int, now_ms: int) -> list[OffsetKey]:
-    """Return the expired offsets of a group."""
     age_begins_ms = group.offset_age()
     if age_begins_ms is None:
         return []

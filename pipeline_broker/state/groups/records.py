@@ -34,7 +34,11 @@ class GroupRecord(NamedTuple):
 
 
 def read_group_record(key: bytes, value: bytes | None) -> GroupRecord | None:
-    """Decode a record; return None if its type is unknown. Raises CorruptStateRecordError."""
+    """Decode a record; return None if its type is unknown.
+
+    Raises:
+        CorruptStateRecordError: the key or the value is malformed.
+    """
     kind = record_type(key)
     if kind in OFFSET_TYPES:
         return GroupRecord(None, (offset_key(key), None if value is None else offset_from_value(value)))

@@ -56,7 +56,10 @@ class GroupRegistry:
         self._shown: dict[str, Group] = {}
 
     def get(self, group_id: str) -> Group | None:
-        """Return a group as it will be when all pending writes are durable."""
+        """Return the latest state of a group, including pending writes; None if unknown.
+
+        See `shown` for the durable state.
+        """
         return self._groups.get(group_id)
 
     def all(self) -> list[Group]:

@@ -116,11 +116,13 @@ class SharePartition:
     def acquire(
         self, member_id: str, read_from: int, batches: Sequence[FetchedBatch], limits: AcquireLimits, now_ms: int
     ) -> list[Acquired]:
-        """Acquire records for a member.
+        """Acquire records for a member, up to its limits.
+
+        Returns nothing if `batches` is empty, the limit is 0 records, or all batches end below the start offset.
+        Otherwise archives available records that the log has lost, between `read_from` and the first batch.
 
         Args:
-            member_id: the member.
-            read_from: the offset at which the log was read; offsets between it and the first batch no longer exist.
+            read_from: the offset at which the log was read.
             batches: batches of the log, in offset order.
             now_ms: start of the locks.
         """

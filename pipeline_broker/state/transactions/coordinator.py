@@ -156,7 +156,6 @@ class TransactionCoordinator:
         """Assign a transactional id to a client and fence its previous producer.
 
         Args:
-            transactional_id: the id.
             timeout_ms: maximum duration of its transactions.
             expected: the producer that the client has, if it continues after an error (KIP-360).
             now_ms: wall clock.

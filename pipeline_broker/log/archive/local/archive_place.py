@@ -65,7 +65,6 @@ def keep_archive_place(files: FileSystem, data: Path, place: ArchivePlace | None
     """Check that the archive is where this data directory has had it, and record a new location.
 
     Args:
-        files: the file system.
         data: the data directory.
         place: the location from the options; None for the data directory.
 

@@ -72,7 +72,6 @@ class LocalStore:
     archived bytes are read from the disk.
 
     Args:
-        files: the file system.
         directory: contains the folders.
         files_open_max: files kept open for reading.
         read_only: do not create the directory, because nothing will be written.

@@ -125,8 +125,8 @@ class ManifestFile:
 
     An edit counts once `commit` has returned. A torn end is cut off. A broken edit before an intact one is damage.
 
-    At startup all edits are summed up in a new file, because bytes that can be read after a failed sync need not be on
-    the disk. After a clean shutdown this is unnecessary. On a full disk it is postponed to `make_durable`: until then
+    At startup all edits are summed up in a new file: bytes that can be read after a failed sync need not be on the
+    disk. After a clean shutdown this is unnecessary. On a full disk it is postponed to `make_durable`: until then
     reads may be served, but nothing may be deleted because of the manifest. A crash at any point leads to the same
     result.
 

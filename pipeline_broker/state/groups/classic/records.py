@@ -55,7 +55,11 @@ def group_tombstone(group_id: str) -> StateRecord:
 
 
 def read_group(key: bytes, value: bytes | None) -> tuple[str, ClassicGroup | None]:
-    """Decode a record to the group id and the group, None for a tombstone. Raises CorruptStateRecordError."""
+    """Decode a record to the group id and the group, None for a tombstone.
+
+    Raises:
+        CorruptStateRecordError: the key or the value is malformed.
+    """
     group_id = read_record_key(GroupMetadataKey, key).group
     return group_id, None if value is None else _group(group_id, value)
 

@@ -35,7 +35,12 @@ PROTOCOL_TYPE = "consumer"
 
 
 def join(step: Step, request: JoinRequest) -> JoinResult:
-    """Add a member, or move it one step towards its target. Raises GroupError."""
+    """Add a member, or move it one step towards its target.
+
+    Raises:
+        GroupError: the group or its memory is full, the protocol does not match, or the static member is unknown or
+            fenced.
+    """
     member_id = request.member_id or request.fresh_id
     check_full(step, request.member_id)
     if request.protocol_type != PROTOCOL_TYPE or not step.group.supports_classic(
@@ -121,7 +126,11 @@ def _member(step: Step, member_id: str, instance_id: str | None, generation_id: 
 
 
 def sync(step: Step, request: SyncRequest) -> SyncResult:
-    """Return the assignment of a member. Raises GroupError."""
+    """Return the assignment of a member.
+
+    Raises:
+        GroupError: the member is unknown or fenced, its generation or protocol does not match, or it must join again.
+    """
     member, classic = _member(step, request.member_id, request.group_instance_id, request.generation_id)
     name, data = classic.protocols[0]
     if request.protocol_type not in {None, PROTOCOL_TYPE} or request.protocol_name not in {None, name}:
@@ -142,7 +151,11 @@ def sync(step: Step, request: SyncRequest) -> SyncResult:
 
 
 def heartbeat(step: Step, request: HeartbeatRequest) -> ErrorCode:
-    """Restart the session of a member; return REBALANCE_IN_PROGRESS if it must join again. Raises GroupError."""
+    """Restart the session of a member; return REBALANCE_IN_PROGRESS if it must join again.
+
+    Raises:
+        GroupError: the member is unknown or fenced, or its generation does not match.
+    """
     member, _ = _member(step, request.member_id, request.group_instance_id, request.generation_id)
     step.start_session(member)
     current = member.current

@@ -77,7 +77,6 @@ class ConsumerGroup:
     classic_members: int = 0
 
     def apply(self, update: Update) -> None:
-        """Apply one update."""
         _APPLY[update.subject](self, update.name, update.value)
 
     def copy(self) -> ConsumerGroup:

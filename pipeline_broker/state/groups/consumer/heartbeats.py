@@ -45,7 +45,11 @@ Field = TypeVar("Field")
 
 
 def check_request(request: HeartbeatRequest, settings: GroupSettings) -> None:
-    """Check the fields of a request that do not depend on the group. Raises GroupError."""
+    """Check the fields of a request that do not depend on the group.
+
+    Raises:
+        GroupError: a field is empty, missing or invalid, or the assignor is unknown.
+    """
     epoch = request.member_epoch
     if request.id_required or epoch > 0 or epoch == LEAVING_EPOCH:
         _check_not_empty(request.member_id, "MemberId can't be empty.")
@@ -104,7 +108,13 @@ def check_memory(step: Step, old: Member | None, new: MemberMetadata) -> None:
 
 
 def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
-    """Add a member, or restart its session, and move it one step towards its target. Raises GroupError."""
+    """Add a member, or restart its session, and move it one step towards its target.
+
+    Raises:
+        GroupError: the group or its memory is full, the regular expression is invalid, or the member is unknown or
+            fenced.
+            Also if its epoch does not match, or if another member owns its instance id.
+    """
     member_id = request.member_id or request.fresh_id
     check_full(step, request.member_id)
     old = _find(step, request, member_id)
@@ -245,7 +255,10 @@ def partitions_of(owned: OwnedPartitions) -> dict[bytes, frozenset[int]]:
 def leaving_members(step: Step, request: HeartbeatRequest) -> tuple[HeartbeatResult, tuple[Member, ...]]:
     """Return the response to a member that leaves, and the members to remove.
 
-    A static member that leaves temporarily is not removed: this function only updates its epoch. Raises GroupError.
+    A static member that leaves temporarily is not removed: this function only updates its epoch.
+
+    Raises:
+        GroupError: the member is unknown or fenced.
     """
     group, member_id = step.group, request.member_id
     result = HeartbeatResult(member_id=member_id, member_epoch=request.member_epoch)

@@ -60,7 +60,6 @@ class Layout(NamedTuple):
 
 
 def record_of(group_id: str, update: Update) -> StateRecord:
-    """Return the record of an update."""
     layout = LAYOUTS[update.subject]
     fields = {"group_id": group_id}
     if layout.name is not None:
@@ -72,7 +71,11 @@ def record_of(group_id: str, update: Update) -> StateRecord:
 
 
 def read_update(record_type: int, key: bytes, value: bytes | None) -> tuple[str, Update]:
-    """Decode a record to the group id and the update. Raises CorruptStateRecordError."""
+    """Decode a record to the group id and the update.
+
+    Raises:
+        CorruptStateRecordError: the key or the value is malformed.
+    """
     subject = Subject(record_type)
     layout = LAYOUTS[subject]
     read = read_record_key(layout.key, key)

@@ -163,7 +163,11 @@ class ShareGroupRecord(NamedTuple):
 
 
 def read_group_record(kind: int, key: bytes, value: bytes | None) -> ShareGroupRecord:
-    """Decode a record of a type in TYPES. Raises CorruptStateRecordError."""
+    """Decode a record of a type in TYPES.
+
+    Raises:
+        CorruptStateRecordError: the key or the value is malformed.
+    """
     held = None if value is None else read_record_value(_VALUES[kind], value)
     return ShareGroupRecord(kind, *_group_of(kind, key), held)
 

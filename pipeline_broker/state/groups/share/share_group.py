@@ -1,7 +1,7 @@
 """A share group: its members, their subscriptions and their assignments.
 
-Epochs are those of KIP-932. The group epoch increases when members or topics change, the assignment epoch follows it,
-and a member's epoch is that of the assignment it has received. `coordinator.py` makes the changes.
+Epochs are those of KIP-932. The group epoch increases when members or topics change, and the assignment epoch follows
+it. A member's epoch is that of the assignment it has received. `coordinator.py` makes the changes.
 """
 
 from __future__ import annotations
