@@ -143,14 +143,14 @@ def _modes(arguments: object) -> list[str]:
     modes = arguments if isinstance(arguments, list | tuple) else [arguments]
     for mode in modes:
         if mode not in MODES:
-            raise _WrongMarkerError(f"mode {mode!r} is neither of {', '.join(MODES)}")
+            raise _WrongMarkerError(f"takes {' or '.join(MODES)} as mode, not {mode!r}")
     return list(modes)
 
 
 def _partitions(arguments: Mapping[str, object]) -> int | None:
     partitions = arguments.get("partitions")
     if partitions is not None and (type(partitions) is not int or partitions < 1):
-        raise _WrongMarkerError(f"takes a number of partitions from 1, not {partitions!r}")
+        raise _WrongMarkerError(f"takes at least 1 partition, not {partitions!r}")
     return partitions
 
 

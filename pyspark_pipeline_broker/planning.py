@@ -41,7 +41,7 @@ def batch_ranges(options: ReadOptions, bounds: Bounds) -> list[StoredRange]:
         if start > end:
             raise ValueError(
                 f"{log.folder} would be read from offset {start} to {end}: {options.starting.option} is after "
-                f"{options.ending.option}"
+                f"{options.ending.option}. Change one of them"
             )
         if bounds.first_offset is not None:
             start = max(start, bounds.first_offset)
@@ -171,5 +171,5 @@ def _logs(options: ReadOptions) -> list[PartitionLog]:
     existing = {(log.topic, log.partition) for log in logs}
     if missing_partitions := sorted(options.topics.partitions - existing):
         names = ", ".join(f"{partition} of topic {topic}" for topic, partition in missing_partitions)
-        raise NoDataDirectoryError(f"{options.stored} has no partition {names}")
+        raise NoDataDirectoryError(f"{options.stored} has no partition {names}. Correct the option assign")
     return [log for log in logs if (log.topic, log.partition) in options.topics.partitions]

@@ -44,7 +44,7 @@ class TopicChoice:
         text = options[option]
         if option == PATTERN:
             if not text.strip():
-                raise ValueError(f"{option} is empty")
+                raise ValueError(f"{option} is empty. Set it to a regular expression of Java")
             try:
                 return cls(None, JavaPattern.read(text))
             except ValueError as error:
@@ -53,7 +53,7 @@ class TopicChoice:
         names = [name.strip() for name in text.split(",")] if partitions is None else [name for name, _ in partitions]
         found = tuple(sorted({name for name in names if name}))
         if not found:
-            raise ValueError(f"{option} names no topic")
+            raise ValueError(f"{option} names no topic. Add one")
         return cls(found, None, partitions)
 
     def has(self, name: str) -> bool:

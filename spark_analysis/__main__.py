@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {error}\n")
         return BAD_INPUT
     except ImportError as error:
-        sys.stderr.write(f"error: {error}. Install the extra 'spark': pip install 'pipeline-broker[spark]'\n")
+        sys.stderr.write(f"error: {error}. Run pip install 'pipeline-broker[spark]'\n")
         return BAD_INPUT
     except OSError as error:  # a full disk, a folder without permission
         sys.stderr.write(f"error: {error}\n")

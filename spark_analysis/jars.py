@@ -52,7 +52,7 @@ def fetched_jars(name: str, noun: str, wanted: Iterable[Jar], environment: Mappi
 def _fetch(jars: Path, noun: str, project: str, environment: Mapping[str, str]) -> None:
     maven = shutil.which("mvn", path=environment.get("PATH", ""))
     if maven is None:
-        raise SparkError(f"{noun} is downloaded with Maven: install the Debian package maven, or put mvn on PATH")
+        raise SparkError(f"{noun} needs Maven to be downloaded. Install the Debian package maven, or put mvn on PATH")
     jars.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=jars.parent) as work:
         pom = Path(work) / "pom.xml"
@@ -63,7 +63,7 @@ def _fetch(jars: Path, noun: str, project: str, environment: Mapping[str, str]) 
                 command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX, check=False, env=dict(environment)
             )
         except subprocess.TimeoutExpired:
-            raise SparkError(f"Maven did not download {noun} within {FETCH_SECONDS_MAX} s") from None
+            raise SparkError(f"Maven did not download {noun} within {FETCH_SECONDS_MAX} s. Try again") from None
         if done.returncode:
             lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
             raise SparkError(f"Maven could not download {noun}: {lines[0] if lines else done.returncode}")

@@ -89,7 +89,7 @@ def _wrapped(prefix: str, tried: list[str]) -> Path:
             return _write_wrapper(folder, text)
         except OSError:  # another user's environment
             continue
-    raise SparkError(f"cannot write the Java wrapper to {folders[0]} or {folders[1]}")
+    raise SparkError(f"cannot write the Java wrapper to {folders[0]} or {folders[1]}. Make one of them writable")
 
 
 def _write_wrapper(folder: Path, text: str) -> Path:

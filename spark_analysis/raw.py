@@ -48,17 +48,19 @@ def read_runs(raw: Location) -> tuple[list[RawRun], list[str]]:
     """
     folders = [name for name in raw.folders() if name.startswith("run-")]
     if not folders:
-        raise TraceError(f"{raw}: no run-* folder in it; was the experiment interrupted?")
+        raise TraceError(f"{raw}: no run-* folder. Run the experiment again")
     files = _files(raw, folders)
     left_out = [name for name in folders if RUN_FILE not in files[name]]
     if len(left_out) == len(folders):
-        raise TraceError(f"{raw / folders[0] / RUN_FILE}: missing; no run of this experiment finished")
+        raise TraceError(f"{raw / folders[0] / RUN_FILE}: missing, so no run finished. Run the experiment again")
     runs = [_read_run(raw / name, files[name]) for name in folders if name not in left_out]
     seen: dict[int, str] = {}
     for run in runs:
         number = run.row["run"]
         if number in seen:
-            raise TraceError(f"{raw / run.folder}: run {number} is also in {raw / seen[number]}")
+            raise TraceError(
+                f"{raw / run.folder}: run {number} is also in {raw / seen[number]}. Remove one of these folders"
+            )
         seen[number] = run.folder
     return sorted(runs, key=lambda run: int(run.row["run"])), left_out
 
@@ -93,7 +95,7 @@ def _read_run(folder: Location, files: Mapping[str, bytes]) -> RawRun:
     wanted = ("client", "requests", "appends", "commits") if row["traced"] else ("client",)
     for table in wanted:
         if table not in rings:
-            raise TraceError(f"{folder}: no {table} ring file; was the run interrupted?")
+            raise TraceError(f"{folder}: no {table} ring file, so the run is incomplete. Remove its folder")
     return RawRun(folder.name, row, rings, _strings(folder / _STRINGS_FILE, files.get(_STRINGS_FILE, b"")))
 
 

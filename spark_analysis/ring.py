@@ -162,7 +162,8 @@ def _nulls(values: pa.Array) -> pa.Array:
 
 def check_schema(path: object, schema: Any) -> None:
     if schema not in SCHEMAS_READ:
-        raise TraceError(f"{path}: schema {schema}, this version reads {' and '.join(map(str, SCHEMAS_READ))}")
+        known = " and ".join(map(str, SCHEMAS_READ))
+        raise TraceError(f"{path}: schema {schema}, this version reads {known}. Use the version that wrote it")
 
 
 def _ring_columns(path: str, table: str, header: Any) -> tuple[RingColumn, ...]:

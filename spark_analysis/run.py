@@ -129,7 +129,7 @@ def load_run(directory: str | Path | Location, spark: SparkSession | None = None
     existing = traces.folders() if traces.is_folder() else []
     missing = [name for name in TABLES if name not in (*existing, *LATER_TABLES)]
     if missing:
-        raise TraceError(f"{place}: no traces here ({', '.join(missing)} missing)")
+        raise TraceError(f"{place}: no traces ({', '.join(missing)} missing). Give the directory of `compare --out`")
     return TraceRun(traces)
 
 

@@ -84,7 +84,7 @@ def spark_session(
         from pyspark.errors import PySparkException  # noqa: PLC0415 - an optional package, and 0.3 s to import
         from pyspark.sql import SparkSession as Session  # noqa: PLC0415 - see above
     except ImportError as error:
-        raise SparkError(f"{error}. Install the extra 'spark': pip install 'pipeline-broker[spark]'") from None
+        raise SparkError(f"{error}. Run pip install 'pipeline-broker[spark]'") from None
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs each call that fails while a JVM ends
     failures: tuple[type[Exception], ...] = (PySparkException, *_java_errors())
     with tempfile.TemporaryDirectory(prefix="spark-analysis-") as scratch:

@@ -214,14 +214,14 @@ def test_a_run_without_our_fixtures_imports_no_module_of_ours(tree):
 @pytest.mark.parametrize(
     ("marker", "line"),
     [
-        ("mode='fast'", "@pytest.mark.kafka mode 'fast' is neither of classic, pipelined"),
-        ("mode=['classic', 3]", "@pytest.mark.kafka mode 3 is neither of classic, pipelined"),
-        ("mode=None", "@pytest.mark.kafka mode None is neither of classic, pipelined"),
-        ("mode={'classic': {}}", "@pytest.mark.kafka mode {'classic': {}} is neither of classic, pipelined"),
+        ("mode='fast'", "@pytest.mark.kafka takes classic or pipelined as mode, not 'fast'"),
+        ("mode=['classic', 3]", "@pytest.mark.kafka takes classic or pipelined as mode, not 3"),
+        ("mode=None", "@pytest.mark.kafka takes classic or pipelined as mode, not None"),
+        ("mode={'classic': {}}", "@pytest.mark.kafka takes classic or pipelined as mode, not {'classic': {}}"),
         ("modes='classic'", "@pytest.mark.kafka takes mode=..., settings={...}, partitions=1, not modes"),
         ("partition=3", "@pytest.mark.kafka takes mode=..., settings={...}, partitions=1, not partition"),
-        ("partitions='3'", "@pytest.mark.kafka takes a number of partitions from 1, not '3'"),
-        ("partitions=0", "@pytest.mark.kafka takes a number of partitions from 1, not 0"),
+        ("partitions='3'", "@pytest.mark.kafka takes at least 1 partition, not '3'"),
+        ("partitions=0", "@pytest.mark.kafka takes at least 1 partition, not 0"),
         ("settings=3", "@pytest.mark.kafka takes settings={NAME: VALUE}, not 3"),
         ("'classic'", "@pytest.mark.kafka takes mode=..., settings={...}, partitions=1, not 'classic'"),
         (

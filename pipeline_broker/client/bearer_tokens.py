@@ -95,7 +95,7 @@ class TokenEndpoint:
                 answer = self._ask()
                 token, life_s = answer.get("access_token"), answer.get("expires_in")
                 if not isinstance(token, str):
-                    raise ClientError(f"{self.url} gave no access_token")
+                    raise ClientError(f"{self.url} gave no access_token. Check that this is a token endpoint")
                 self._token = _checked(token.encode(), self.url)
                 self._renewed_at = asked_at + USED_SHARE * (life_s if isinstance(life_s, int | float) else 0.0)
             return self._token
@@ -167,7 +167,7 @@ def read_bearer(properties: Mapping[str, str]) -> Bearer:
     """
     method = properties.get(_METHOD, "oidc").lower()
     if method != "oidc":
-        raise ClientError(f"{_METHOD} {method!r} is not supported: use oidc")
+        raise ClientError(f"{_METHOD} {method!r} is not supported. Use oidc")
     extensions = []
     for part in filter(None, properties.get(_EXTENSIONS, "").split(",")):
         match = _EXTENSION.fullmatch(part.strip())
@@ -183,14 +183,14 @@ def _read_source(properties: Mapping[str, str]) -> TokenSource:
     if parts.scheme == "file" and parts.netloc in {"", "localhost"} and parts.path.startswith("/"):
         idle = [name for name in (_ID, _SECRET, _SCOPE, _AUTHORITY) if name in properties]
         if idle:
-            raise ClientError(f"{idle[0]} has no effect: {_URL} names a file")
+            raise ClientError(f"{idle[0]} has no effect, because {_URL} names a file. Remove {idle[0]}")
         return TokenFile(Path(unquote(parts.path)))
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise ClientError(
-            f"OAUTHBEARER needs {_URL}: give https://HOST/PATH of a token endpoint, or file:///PATH of a token"
+            f"OAUTHBEARER needs {_URL}. Set it to https://HOST/PATH of a token endpoint, or file:///PATH of a token"
         )
     if not properties.get(_ID) or not properties.get(_SECRET):
-        raise ClientError(f"the token endpoint {parts.netloc} needs {_ID} and {_SECRET}")
+        raise ClientError(f"the token endpoint {parts.netloc} needs {_ID} and {_SECRET}. Set both")
     authority = properties.get(_AUTHORITY)
     try:
         context = ssl.create_default_context(cafile=authority)
@@ -203,7 +203,7 @@ def _checked(data: bytes, place: str) -> str:
     # A token with other characters, such as \x01, would change the structure of the first message.
     text = data.strip().decode("ascii", errors="replace")
     if len(data) > TOKEN_BYTES_MAX or not _TOKEN.fullmatch(text):
-        raise ClientError(f"{place} has no valid token")
+        raise ClientError(f"{place} has no valid token, which is one word of letters, digits and -._~+/=")
     return text
 
 

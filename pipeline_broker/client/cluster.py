@@ -129,9 +129,7 @@ class Cluster:
         else:
             topology = self._topology or await self.refresh(())
             if place not in topology.brokers:
-                raise ClientError(
-                    f"unknown broker {place}: the cluster has {', '.join(map(str, sorted(topology.brokers)))}"
-                )
+                raise ClientError(f"unknown broker {place}. Use one of {', '.join(map(str, sorted(topology.brokers)))}")
             broker = topology.brokers[place]
             addresses = [(broker.host, broker.port)]
         errors = []

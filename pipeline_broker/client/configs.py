@@ -155,5 +155,5 @@ async def _node(cluster: Cluster, subject: Subject) -> int | None:
     topology = await cluster.refresh(())
     known = {str(node): node for node in topology.brokers}
     if subject.name not in known:
-        raise ClientError(f"unknown broker {subject.name}: the cluster has {', '.join(sorted(known))}")
+        raise ClientError(f"unknown broker {subject.name}. Use one of {', '.join(sorted(known))}")
     return known[subject.name]

@@ -46,7 +46,7 @@ class Dialogue:
             if len(self._received) >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(self._received)
                 if not 0 < length <= RESPONSE_SIZE_MAX:
-                    raise ClientError(f"the broker sent a response of {length} bytes: is it a Kafka broker?")
+                    raise ClientError(f"the broker sent a response of {length} bytes. Check that it is a Kafka broker")
                 end = _LENGTH.size + length
                 if len(self._received) >= end:
                     answer, self._received = self._received[_LENGTH.size : end], self._received[end:]

@@ -199,7 +199,9 @@ class Link:
             (length,) = _LENGTH.unpack_from(received, position)
             if not _LENGTH.size <= length <= ANSWER_BYTES_MAX:
                 # A TLS alert, read as a length, is far beyond the bound.
-                raise ClientError(f"it sent a response of {length} bytes: is it a Kafka broker, and does it need TLS?")
+                raise ClientError(
+                    f"it sent a response of {length} bytes. Check that it is a Kafka broker, and whether it needs TLS"
+                )
             end = position + _LENGTH.size + length
             if end > size:
                 break

@@ -57,9 +57,9 @@ def format_printer(text: str, null: bytes = b"", show: Show = bytes) -> Printer:
         elif match[1] in fields:
             parts.append(fields[match[1]])
         else:
-            raise ValueError(f"unknown field %{match[1]}: known are {', '.join('%' + name for name in fields)}, %%")
+            raise ValueError(f"unknown field %{match[1]}. Use one of {', '.join('%' + name for name in fields)}, %%")
     if text.endswith("%") and position < len(text):
-        raise ValueError("a % at the end: give %% for a percent sign")
+        raise ValueError("a single % at the end. Write %% for a percent sign")
     parts.append(unescape(text[position:]))
 
     def print_record(partition: TopicPartition, record: Record, is_append_time: bool) -> bytes:  # noqa: ARG001 - Printer

@@ -84,9 +84,9 @@ def read_record(line: bytes) -> InputRecord:
     for name in given:
         # Without this check, a mistyped `value` would write a tombstone.
         if name not in _KNOWN and name not in _IGNORED:
-            raise RecordFormError(f"unknown field {name!r}: known are {', '.join(sorted(_KNOWN))}")
+            raise RecordFormError(f"unknown field {name!r}. Use one of {', '.join(sorted(_KNOWN))}")
     if "value" not in given and "value_base64" not in given:
-        raise RecordFormError('no value: give "value", and null for a tombstone')
+        raise RecordFormError('no value. Add "value" or "value_base64"; write "value": null for a tombstone')
     return InputRecord(
         _bytes(given, "key"),
         _bytes(given, "value"),
@@ -106,9 +106,9 @@ def _bytes(given: dict[str, Any], name: str) -> bytes | None:
         try:
             return text.encode()
         except UnicodeEncodeError:
-            raise RecordFormError(f"{name} has half a surrogate pair: give {name}{_SUFFIX} for bytes") from None
+            raise RecordFormError(f"{name} has half a surrogate pair. Use {name}{_SUFFIX} for bytes") from None
     if given.get(name) is not None:
-        raise RecordFormError(f"both {name} and {name}{_SUFFIX} are set: give one of them")
+        raise RecordFormError(f"both {name} and {name}{_SUFFIX} are set. Remove one of them")
     if isinstance(encoded, str):
         try:
             return base64.b64decode(encoded, validate=True)
@@ -123,7 +123,7 @@ def _headers(given: Any) -> tuple[tuple[str, Buffer | None], ...]:
     if isinstance(given, dict):
         given = [{"name": name, "value": value} for name, value in given.items()]
     if not isinstance(given, list):
-        raise RecordFormError('headers are neither {"name": "value"} nor [{"name": ..., "value": ...}]')
+        raise RecordFormError('headers must be {"name": "value"} or [{"name": ..., "value": ...}]')
     headers = []
     for header in given:
         if not isinstance(header, dict) or not isinstance(header.get("name", ""), str):

@@ -106,8 +106,8 @@ def read_security(properties: Mapping[str, str]) -> ClientSecurity:
     for name in properties:
         if name not in _PROPERTIES:
             near = get_close_matches(name, _PROPERTIES, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ClientError(f"unknown property {name!r}{hint} (known: {', '.join(_PROPERTIES)})")
+            hint = f"; did you mean {near[0]}?" if near else "."
+            raise ClientError(f"unknown property {name!r}{hint} Use one of {', '.join(_PROPERTIES)}")
     protocol = properties.get("security.protocol", "plaintext").lower()
     has_tls, has_sasl = _chosen("security.protocol", protocol, _PROTOCOLS)
     _refuse_idle(properties, has_tls=has_tls, has_sasl=has_sasl)
@@ -122,7 +122,7 @@ def read_security(properties: Mapping[str, str]) -> ClientSecurity:
         return ClientSecurity(context, mechanism, bearer=read_bearer(properties))
     username, password = (properties.get(f"sasl.{name}", "") for name in ("username", "password"))
     if not username or not password:
-        raise ClientError(f"{mechanism} needs sasl.username and sasl.password")
+        raise ClientError(f"{mechanism} needs sasl.username and sasl.password. Set both")
     return ClientSecurity(context, mechanism, username, password)
 
 
@@ -136,16 +136,16 @@ def _refuse_idle(properties: Mapping[str, str], *, has_tls: bool, has_sasl: bool
     # With a property that is silently ignored, the client would be less secure than its user believes.
     for name in properties:
         if (name.startswith("sasl.") or name in TOKEN_PROPERTIES) and not has_sasl:
-            raise ClientError(f"{name} needs security.protocol=sasl_plaintext or sasl_ssl")
+            raise ClientError(f"{name} has no effect without SASL. Set security.protocol=sasl_plaintext or sasl_ssl")
         if "ssl." in name and not has_tls:
-            raise ClientError(f"{name} needs security.protocol=ssl or sasl_ssl")
+            raise ClientError(f"{name} has no effect without TLS. Set security.protocol=ssl or sasl_ssl")
 
 
 def _refuse_of_another_mechanism(properties: Mapping[str, str], mechanism: str) -> None:
     idle = ("sasl.username", "sasl.password") if mechanism == OAUTHBEARER else TOKEN_PROPERTIES
     for name in idle:
         if name in properties:
-            raise ClientError(f"{name} has no effect with sasl.mechanism={mechanism}")
+            raise ClientError(f"{name} has no effect with sasl.mechanism={mechanism}. Remove it")
 
 
 def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
@@ -154,7 +154,7 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
     authorities = properties.get("ssl.ca.location")
     certificate, key = (properties.get(f"ssl.{name}.location") for name in ("certificate", "key"))
     if key is not None and certificate is None:
-        raise ClientError("ssl.key.location needs ssl.certificate.location")
+        raise ClientError("ssl.key.location needs ssl.certificate.location. Set both")
     for path in filter(None, (authorities, certificate, key)):
         if not Path(path).is_file():
             raise ClientError(f"{path}: no such file")

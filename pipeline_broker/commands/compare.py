@@ -65,7 +65,9 @@ class Modes(click.ParamType[Any]):
             return value
         parts = [part.strip() for part in str(value).split(",")]
         if len(parts) != 2 or not set(parts) <= set(COMPARED_MODES):
-            self.fail(f"{value!r} is not two of {', '.join(COMPARED_MODES)} (or one of them twice)", param, ctx)
+            self.fail(
+                f"{value!r} does not name two sides. Give A,B with each one of {', '.join(COMPARED_MODES)}", param, ctx
+            )
         return parts[0], parts[1]
 
 

@@ -30,7 +30,7 @@ def _one_number(arguments: tuple[str, ...]) -> dict[str, Any]:
 
 def _no_arguments(arguments: tuple[str, ...]) -> dict[str, Any]:
     if arguments:
-        raise FaultError(f"unexpected argument {arguments[0]!r}: leave it out")
+        raise FaultError(f"unexpected argument {arguments[0]!r}. Leave it out")
     return {}
 
 

@@ -25,7 +25,7 @@ EXIT_USAGE = 2
 
 @click.command()
 @click.argument("data", type=click.Path(path_type=Path), required=False)
-@click.option("--data", "data_option", type=click.Path(path_type=Path), help="Another way to give DATA, as for serve.")
+@click.option("--data", "data_option", type=click.Path(path_type=Path), help="Data directory; the same as DATA.")
 @click.option("--store", metavar="URL", help="Inspect a store with journal and archive, in place of a directory.")
 @click.option(
     "--node-id",
@@ -40,7 +40,7 @@ EXIT_USAGE = 2
     type=click.Choice(DEPTHS),
     default="segments",
     show_default=True,
-    help="Level of detail. Every level verifies everything except single records, which need the last one.",
+    help="Level of detail. Only `records` verifies single records; all levels verify everything else.",
 )
 @click.option("--topic", help="Only this topic, by name or id.")
 @click.option("--partition", type=click.IntRange(0), help="Only partitions with this number.")
@@ -89,5 +89,7 @@ def _report(stored: StoredPlace, selection: Selection, *, as_json: bool) -> bool
         for line in lines(finding, selection):
             click.echo(line)
     if not is_damaged and not inspection.has_found_topic():
-        raise NoDataDirectoryError(f"{stored} has no data of topic {selection.topic!r}")
+        raise NoDataDirectoryError(
+            f"{stored} has no data of topic {selection.topic!r}. Leave --topic out to list its topics"
+        )
     return is_damaged

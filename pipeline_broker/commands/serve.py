@@ -89,13 +89,13 @@ class EndSignals:
     "--store",
     metavar="URL",
     default=None,
-    help="Store data in s3://BUCKET/PREFIX, file:///DIR or, until it ends, memory://; needs --wal.",
+    help="Store data in s3://BUCKET/PREFIX, file:///DIR or memory:// (lost at shutdown); needs --wal.",
 )
 @click.option(
     "--wal",
     type=click.Choice(["disk", "objects"]),
     default=None,
-    help="With --store: place of the journal, in the data directory or also in the store.",
+    help="With --store: keep the journal in the data directory (disk) or in the store (objects).",
 )
 @click.option(
     "--store-delay",
@@ -146,7 +146,7 @@ class EndSignals:
     "--dashboard-beside",
     metavar="HOST:PORT",
     default=None,
-    help="Show the request path of the broker with this other dashboard beside it.",
+    help="Also show the request path of the broker with this dashboard, side by side.",
 )
 @click.option(
     "--dashboard-read-only",

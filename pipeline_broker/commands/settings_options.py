@@ -20,7 +20,7 @@ commits_in_flight_option = click.option(
     type=click.IntRange(1, 64),
     default=8,  # a copy of the default in stages.commit_pace, which `--help` must not import
     show_default=True,
-    help="Most group commits in flight, where storage is slow.",
+    help="Maximum number of group commits in flight on slow storage.",
 )
 data_option = click.option(
     "--data",

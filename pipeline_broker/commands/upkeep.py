@@ -97,7 +97,10 @@ def _run(
     config = load_config(config_files, settings)
     directory = config.directory(data)
     if not (directory / JOURNAL_NAME).is_dir():
-        _fail(f"{directory} is not a data directory: it has no journal", EXIT_USAGE)
+        _fail(
+            f"{directory} is not a data directory: it has no journal. Name the directory given to `serve --data`",
+            EXIT_USAGE,
+        )
     skipped: dict[str, list[str]] = {}
     try:
         changed = ask(directory, maintenance.command, topic=topic)["changed"]

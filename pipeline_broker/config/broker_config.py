@@ -239,7 +239,8 @@ def _advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:
     names = [endpoint.name for endpoint in listeners]
     if unknown := [endpoint.name for endpoint in advertised if endpoint.name not in names]:
         raise ConfigError(
-            f"advertised.listeners: {unknown[0]} is not among listeners ({', '.join(names)})",
+            f"advertised.listeners: unknown listener {unknown[0]}. Use one of {', '.join(names)}, or add it to"
+            " listeners",
             "requirement failed: advertised.listeners listener names must be equal to or a subset of the ones defined"
             f" in listeners. Found {','.join(endpoint.name for endpoint in advertised)}. The valid options based on"
             f" the current configuration are {','.join(names)}",
@@ -315,7 +316,7 @@ def _control_plane(config: BrokerConfig, served: Sequence[Endpoint], privileged:
 def _listed(name: str, listener: str, names: Sequence[str]) -> str:
     if listener.upper() not in names:
         raise ConfigError(
-            f"{name}: {listener!r} is not among listeners ({', '.join(names)})",
+            f"{name}: unknown listener {listener!r}. Use one of {', '.join(names)}, or add it to listeners",
             f"requirement failed: {name} must be a listener name defined in advertised.listeners. The valid options"
             f" based on currently configured listeners are {','.join(names)}",
         )

@@ -77,10 +77,14 @@ def check_list_operations(changes: Iterable[tuple[str, Operation, str | None]], 
     for name, operation, _ in changes:
         definition = known.get(name)
         if operation in LIST_OPERATIONS and (definition is None or definition.type != "list"):
-            raise NotAListError(
-                f"{name}: only a list can be appended to or subtracted from",
-                f"Can't {operation.name} to key {name} because its type is not LIST.",
-            )
+            message = f"Can't {operation.name} to key {name} because its type is not LIST."
+            raise _not_a_list(name, operation, message, is_known=definition is not None)
+
+
+def _not_a_list(name: str, operation: Operation, message: str, *, is_known: bool) -> NotAListError:
+    change = f"cannot {operation.name.lower()} {'to' if operation is Operation.APPEND else 'from'} {name}"
+    reason = "it is not a list. Set its whole value instead" if is_known else "the property is unknown. Check its name"
+    return NotAListError(f"{change}: {reason}", message)
 
 
 def alter_topic_settings(own: Settings, changes: Sequence[tuple[str, Operation, str | None]]) -> dict[str, str]:
@@ -115,10 +119,8 @@ def alter_broker_settings(
     for name, operation, _ in changes:
         if operation in LIST_OPERATIONS and (name not in known or known[name].type != "list"):
             not_a_list = f"Config value {operation.name.lower()} is not allowed for config key: {name}"
-            raise NotAListError(
-                f"{name}: only a list can be appended to or subtracted from",
-                not_a_list if name in known else f"Unknown config name: {name}",
-            )
+            message = not_a_list if name in known else f"Unknown config name: {name}"
+            raise _not_a_list(name, operation, message, is_known=name in known)
     # Every setting can be deleted, as in Kafka: an earlier release may have stored a property that is now read-only.
     _check_dynamic([name for name, operation, _ in changes if operation is not Operation.DELETE], for_all=for_all)
     altered = dict(own)
@@ -136,7 +138,8 @@ def not_dynamic(names: Sequence[str]) -> NotDynamicError:
     """Return the error for properties that a running broker cannot change (Kafka's DynamicBrokerConfig)."""
     listed = ", ".join(names)
     return NotDynamicError(
-        f"{listed} cannot be changed while the broker runs", f"Cannot update these configs dynamically: [{listed}]"
+        f"{listed} cannot be changed while the broker runs. Restart it with the new value",
+        f"Cannot update these configs dynamically: [{listed}]",
     )
 
 
@@ -147,7 +150,7 @@ def _check_dynamic(names: list[str], *, for_all: bool) -> None:
         raise not_dynamic(fixed)
     if bare := [name for name in names if name in ONLY_WITH_LISTENER_PREFIX]:
         raise NotDynamicError(
-            f"{', '.join(bare)} can be changed for one listener only, with its prefix",
+            f"{', '.join(bare)} can be changed for one listener only. Add the prefix listener.name.NAME.",
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
             f"[{', '.join(bare)}]",
         )
@@ -155,7 +158,7 @@ def _check_dynamic(names: list[str], *, for_all: bool) -> None:
     of_one = [name for name in names if name.startswith(PREFIX) and name.split(".", 3)[-1] not in PER_LISTENER_LIMITS]
     if for_all and (single := [name for name, mode in modes.items() if mode == "per-broker"] + of_one):
         raise NotDynamicError(
-            f"{', '.join(single)} can be changed for one broker only",
+            f"{', '.join(single)} can be changed for one broker only. Name the broker",
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]",
         )
 
@@ -199,14 +202,14 @@ def _alter_one(
         return
     assert definition is not None
     if text is None:
-        raise ConfigError(f"{name}: the value is missing")
+        raise ConfigError(f"{name}: the value is missing. Set one, or delete the setting")
     if operation is Operation.SET:
         altered[name] = definition.canonical(text)
         return
     value = format_value(_changed_list(definition, altered.get(name), operation, text))
     if len(value.encode()) > VALUE_BYTES_MAX:
         raise ConfigError(
-            f"{name}: the list would have more than {VALUE_BYTES_MAX} bytes",
+            f"{name}: the list would have more than {VALUE_BYTES_MAX} bytes. Remove items first",
             "The configuration value cannot be added because it exceeds the maximum value size of"
             f" {VALUE_BYTES_MAX} bytes.",
         )
@@ -241,7 +244,7 @@ def _check_topic_relations(settings: Settings) -> None:
         )
     if settings.get("remote.storage.enable") == "true":
         raise ConfigError(
-            "remote.storage.enable: true is not allowed: this broker has no tiered storage",
+            "remote.storage.enable: true is not allowed: this broker has no tiered storage. Set it to false",
             "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log"
             " storage.",
         )

@@ -173,7 +173,7 @@ def read_endpoints(name: str, items: Sequence[str]) -> list[Endpoint]:
         raise refusal_of_listeners(
             name,
             items,
-            f"{twice} is the name of two listeners",
+            f"{twice} is the name of two listeners. Rename one of them",
             f"Each listener must have a different name, {name}: [{', '.join(items)}]",
         )
     return endpoints
@@ -191,7 +191,7 @@ def check_ports(endpoints: Sequence[Endpoint], items: Sequence[str]) -> None:
             raise refusal_of_listeners(
                 "listeners",
                 items,
-                f"more than one listener has port {port}",
+                f"more than one listener has port {port}. Choose another port for one of them",
                 "If you have two listeners on the same port then one needs to be IPv4 and the other IPv6, listeners:"
                 f" [{', '.join(items)}], port: {port}",
             )

@@ -67,7 +67,7 @@ def references(text: str) -> list[str]:
             found.append(text[begin : end + 1])
         position = end + 1
         if len(found) > REFERENCES_MAX:
-            raise ConfigError(f"a value has at most {REFERENCES_MAX} references to config providers")
+            raise ConfigError(f"a value may have at most {REFERENCES_MAX} references to config providers")
     return found
 
 
@@ -117,7 +117,9 @@ def _environment(pattern: str | None) -> Lookup:
             raise ConfigError(f"allowlist.pattern is not a regular expression: {error}") from None
         if not is_allowed or key not in os.environ:
             raise ConfigError(
-                "the variable is not set" if is_allowed else "allowlist.pattern does not allow the variable"
+                "the variable is not set. Set it in the environment of the broker"
+                if is_allowed
+                else "allowlist.pattern does not allow the variable. Extend the pattern"
             )
         return os.environ[key]
 
@@ -128,7 +130,7 @@ def _files(allowed: tuple[Path, ...] | None) -> Lookup:
     def lookup(path: str, key: str) -> str:
         values = dict(read_settings_file(_within(Path(path), allowed), is_properties=True))
         if key not in values:
-            raise ConfigError("the file has no such key")
+            raise ConfigError("the file has no such key. Add it")
         return values[key]
 
     return lookup
@@ -137,7 +139,7 @@ def _files(allowed: tuple[Path, ...] | None) -> Lookup:
 def _directories(allowed: tuple[Path, ...] | None) -> Lookup:
     def lookup(path: str, key: str) -> str:
         if not key or "/" in key or key in (".", ".."):
-            raise ConfigError("the key is not the name of a file")
+            raise ConfigError("the key is not the name of a file. Write ${provider:DIRECTORY:FILE}")
         file = _within(Path(path) / key, allowed)
         try:
             return read_bounded(file, FILE_BYTES_MAX)[0].decode("utf-8")
@@ -158,8 +160,8 @@ def _allowed(paths: str | None) -> tuple[Path, ...] | None:
 
 def _within(path: Path, allowed: tuple[Path, ...] | None) -> Path:
     if not path.is_absolute():
-        raise ConfigError(f"{path} is not an absolute path")
+        raise ConfigError(f"{path} is not an absolute path. Begin it with /")
     real = Path(os.path.realpath(path))  # a link must not lead out of the allowed paths
     if allowed is not None and not any(real == each or each in real.parents for each in allowed):
-        raise ConfigError(f"allowed.paths does not allow {path}")
+        raise ConfigError(f"allowed.paths does not allow {path}. Add its directory")
     return real

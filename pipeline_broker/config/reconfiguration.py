@@ -85,7 +85,7 @@ def _is_default(definition: Property, text: str) -> bool:
 
 def _unknown_class(name: str, definition: Property, text: str) -> ConfigError:
     return ConfigError(
-        f"{name}: {text!r} is not allowed: only {definition.default} is known here",
+        f"{name}: {text!r} is not supported. Use {definition.default}",
         f"Invalid value {text} for configuration {definition.name}: Class {text} could not be found.",
     )
 
@@ -113,7 +113,8 @@ def _check_listeners(before: BrokerConfig, after: BrokerConfig) -> None:
             continue
         if current.security_protocol != listener.security_protocol:
             raise refusal(
-                f"{listener.name}: the security protocol of a listener cannot be changed while the broker runs",
+                f"{listener.name}: the security protocol cannot be changed while the broker runs. Restart it with"
+                " the new protocol",
                 f"Security protocol cannot be updated for existing listener ListenerName({listener.name})",
             )
         name = "num.network.threads"

@@ -120,22 +120,27 @@ class Faults(RuleFactory):
             return
         needs_disk = isinstance(condition, DiskCondition) or (type(effect) is Pause and effect.stage == effects.COMMIT)
         if needs_disk and self.disk is None:
-            raise FaultError("this broker does not support fault rules about files")
+            raise FaultError("a rule about files needs a data directory, and this broker has none. Start it with one")
         if isinstance(effect, StoreError | Unsure | Outage):
-            raise FaultError(f"{effect} is an effect on an object store, not on a request or a file")
+            raise FaultError(
+                f"{effect} is an effect on an object store, not on a request or a file. Use it in a store rule"
+            )
         if isinstance(condition, DiskCondition):
             if not isinstance(effect, Delay | Pause | DiskError | Crash):
                 raise FaultError(f"{effect.key} is not an effect on a file; use crash, delay, error or pause")
             if type(effect) is Crash and self.disk is not None and not self.disk.can_crash:
-                raise FaultError("a crash ends the process, so it needs a broker that runs in its own process")
+                raise FaultError(
+                    "a crash ends the process, so it needs a broker with its own process. Start one with"
+                    " `pipeline-broker serve`"
+                )
         elif isinstance(effect, DiskError | Crash):
-            raise FaultError(f"{effect.key} is an effect on a file, not on a request")
+            raise FaultError(f"{effect.key} is an effect on a file, not on a request. Use it in a disk rule")
         elif type(effect) is CorruptCrc and not condition.keys <= FETCHES:
             raise FaultError(f"corrupt_crc applies to Fetch and ShareFetch, not {condition.api}")
 
     def _check_store(self, effect: Effect) -> None:
         if self.store is None:
-            raise FaultError("this broker has no object store")
+            raise FaultError("a store rule needs an object store, and this broker has none. Start it with --store")
         if not isinstance(effect, Delay | Pause | StoreError | Unsure | Outage):
             raise FaultError(f"{effect.key} is not an effect on a store; use delay, error, outage, pause or unsure")
 

@@ -89,7 +89,10 @@ def check_is_stored(files: FileSystem, stored: StoredPlace) -> None:
     if place is not None and place.wal == "objects":
         return
     if names.isdisjoint({JOURNAL_NAME, ARCHIVE_NAME}):
-        raise NoDataDirectoryError(f"{stored} is not a data directory: it has no journal")
+        raise NoDataDirectoryError(
+            f"{stored} is not a data directory: it has neither a journal nor an archive. Name the directory given to"
+            " `serve --data`"
+        )
 
 
 def _place(files: FileSystem, stored: StoredPlace) -> ArchivePlace | None:

@@ -152,7 +152,7 @@ class ArchiveStore:
             if self.sight is None:
                 tag = take_lease(settled, log, lease)
             elif (tag := claim_lease(settled, log, lease, self.sight)) is None:
-                raise StartBlockedError(f"another broker continues with the journal of node {self.place.node}")
+                raise StartBlockedError(f"another broker is taking over the journal of node {self.place.node}")
         except ObjectStoreError:
             tag = None
         return LeaseKeeper(self.store, log, lease, tag, times, asked_at)
@@ -166,7 +166,7 @@ class ArchiveStore:
             ManifestDamaged: the archive cannot be read.
         """
         if self.place.wal == "disk" and self._has_journal():
-            raise StartError(f"the journal of node {self.place.node} is in {self.place.url}: start with --wal objects")
+            raise StartError(f"the journal of node {self.place.node} is in {self.place.url}. Start with --wal objects")
         try:
             return open_object_archive(self.working, self.place.node, _pause)
         except (ObjectStoreError, TakeoverError, FencedError) as error:
@@ -196,7 +196,7 @@ class ArchiveStore:
         # The LSNs of a journal on disk mean nothing in the store.
         if archived_lsn and not self._has_journal():
             raise StartError(
-                f"the archive of node {node} in {self.place.url} belongs to a journal on a disk: --wal disk"
+                f"the archive of node {node} in {self.place.url} belongs to a journal on a disk. Start with --wal disk"
             )
         try:
             ownership = take_over(SettledStore(self.working, pause_briefly), log, node, lambda: os.urandom(16))

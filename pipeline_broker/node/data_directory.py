@@ -116,7 +116,7 @@ def _take(data: Path, files: FileSystem) -> TakenDirectory:
         files.make_directory(data)
         return TakenDirectory.take(data, files)
     except DirectoryLocked as error:
-        raise StartBlockedError(str(error)) from None
+        raise StartBlockedError(f"{error}. Stop that broker, or choose another data directory") from None
     except OSError as error:
         raise _refusal(data, error) from None
 
@@ -182,7 +182,9 @@ def _refusal(data: Path, error: Exception) -> StartError:
             " Look for the damage with pipeline-broker inspect, and restore the directory from a backup"
         )
     if cause.errno in NO_SPACE:
-        return StartError(f"the disk of the data directory {data} is full, but a startup must write: free some space")
+        return StartError(
+            f"the disk of the data directory {data} is full, and startup must write to it. Free some space"
+        )
     return StartError(f"cannot use the data directory {data}: {reason_of(cause, data)}")
 
 

@@ -80,8 +80,8 @@ class LiveChanges:
         queues = config.changed.get(QUEUES)
         if QUEUES in named and queues is not None and (int(queues) == 0) != self._mode.is_shared_queue:
             raise ConfigError(
-                f"{QUEUES}: one queue that all handlers share (0) and queues of their own cannot replace each other"
-                " while the broker runs"
+                f"{QUEUES}: a running broker cannot change between one shared queue (0) and one queue per handler."
+                " Restart it with the new value"
             )
         return None if self._listeners is None else self._listeners.check(config, named)
 

@@ -85,7 +85,8 @@ def check_installed() -> None:
             found = None
         if found is None:
             raise HttpUnavailableError(
-                f"cannot serve {WHAT} without the package {package}: pip install 'pipeline-broker[schema-registry]'"
+                f"cannot serve {WHAT}: the package {package} is missing."
+                " Run pip install 'pipeline-broker[schema-registry]'"
             )
 
 
@@ -244,7 +245,7 @@ class SchemaRegistry:
         now_ms = self._broker.ports.clock_ms()
         records = [NewRecord(value, key, now_ms) for key, value in (change.record() for change in changes)]
         if not self._broker.can_write:
-            raise RegistryError(50001, "The disk of the broker is full")
+            raise RegistryError(50001, "The disk of the broker is full. Free some space, then try again")
         log = await self._existing_log(now_ms)
         batch = build_batch(records)
         entry = log.append(read_header(batch), batch, now_ms).entry

@@ -39,7 +39,7 @@ async def wait_for_lease(read_lease: Callable[[], Sight], times: LeaseTimes) -> 
             seen = await trio.to_thread.run_sync(read_lease, abandon_on_cancel=True)
         except ObjectStoreError as error:
             if answers:
-                logger.warning("the store does not respond, so that the owner may be alive: %s", error)
+                logger.warning("the store does not respond, so the owner may still be alive: %s", error)
             answers = False
             watch = watch.miss(trio.current_time())
         else:
@@ -50,8 +50,8 @@ async def wait_for_lease(read_lease: Callable[[], Sight], times: LeaseTimes) -> 
             if was_running and watch.still_seconds >= LATE_SESSIONS * times.session_seconds:
                 was_running = False
                 logger.warning(
-                    "the owner has not renewed its lease for %.1f s, but this process did not run for %.1f s of them: "
-                    "it waits longer",
+                    "the owner has not renewed its lease for %.1f s, but this process was suspended for %.1f s of "
+                    "that time: it waits longer",
                     watch.still_seconds,
                     watch.away_seconds,
                 )

@@ -194,7 +194,7 @@ class Timelines:
     def _log_lost(self, lost: int) -> None:
         # Once, until one publication interval passes without a loss.
         if lost > self._lost and not self._was_losing:
-            logger.warning("request timelines are lost: the ring was full for %d of them", lost)
+            logger.warning("%d request timelines were lost: the ring was full", lost)
         self._was_losing = lost > self._lost
         self._lost = lost
 

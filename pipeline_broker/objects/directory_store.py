@@ -271,7 +271,7 @@ class DirectoryStore:
             return
         # After a failed fsync(2) the kernel may have dropped the dirty pages, and a later success proves nothing.
         if directory in self._failed_directories:
-            raise error(f"{directory} is not used any more, because a sync of it failed: restart the broker")
+            raise error(f"{directory} cannot be used any more, because a sync of it failed. Restart the broker")
         try:
             self._files.sync_directory(directory)
         except FileNotFoundError:

@@ -79,7 +79,7 @@ def _open_bucket(url: str, scheme: str, bucket: str, prefix: str) -> ObjectStore
     try:
         from pipeline_broker.objects.cloud_store import CloudStore  # noqa: PLC0415 - obstore is optional
     except ImportError:
-        raise StoreRefused(f"{url}: buckets need obstore. Run: pip install 'pipeline-broker[objects]'") from None
+        raise StoreRefused(f"{url}: obstore is missing. Run pip install 'pipeline-broker[objects]'") from None
     cloud = ENDPOINTS[scheme]
     is_encrypted = not os.environ.get(cloud.endpoint, "").startswith("http://")
     if not is_encrypted and os.environ.get(cloud.allow_http, "").lower() not in {"true", "1"}:

@@ -103,7 +103,7 @@ def read_offer(
                 )
             servers[mechanism] = _ScramServers(SCRAM_MECHANISMS[mechanism], scram_users, users, clock_ms)
     if not servers:
-        raise ConfigError("sasl.enabled.mechanisms: at least one mechanism is required")
+        raise ConfigError(f"sasl.enabled.mechanisms: the list is empty. Add one of {', '.join(MODULES)}")
     lifetimes = {mechanism: _lifetime_ms_max(mechanism, settings) for mechanism in servers}
     size_bytes = _integer(settings, "sasl.server.max.receive.size", RECEIVE_BYTES_MAX)
     if size_bytes < 1:
@@ -129,7 +129,9 @@ def _check_callback_handler(mechanism: str, settings: Mapping[str, str], prefix:
     handler = settings.get(name)
     known = CALLBACK_HANDLERS.get(mechanism, ())
     if handler and handler not in known:
-        raise ConfigError(f"{prefix}{name}: {handler} is not offered" + (f"; only {known[0]} is" if known else ""))
+        raise ConfigError(
+            f"{prefix}{name}: {handler} is not supported. " + (f"Use {known[0]}" if known else "Remove it")
+        )
 
 
 def _jaas_entry(mechanism: str, settings: Mapping[str, str], prefix: str) -> JaasEntry | None:
@@ -147,7 +149,7 @@ def _plain(entry: JaasEntry | None, prefix: str) -> Callable[[], SaslServer]:
     passwords = {} if entry is None else users_of(entry)
     name = f"{prefix}{_own(PLAIN, 'sasl.jaas.config')}"
     if not passwords:
-        raise ConfigError(f'PLAIN needs users: set {name}={MODULES[PLAIN]} required user_NAME="PASSWORD";')
+        raise ConfigError(f'PLAIN needs users. Set {name}={MODULES[PLAIN]} required user_NAME="PASSWORD";')
     if not all(passwords.values()):
         raise ConfigError(f"{name}: no password may be empty")
     users = PlainUsers(passwords)
@@ -157,7 +159,7 @@ def _plain(entry: JaasEntry | None, prefix: str) -> Callable[[], SaslServer]:
 def _oauthbearer(settings: Mapping[str, str], clock_ms: Callable[[], int]) -> Callable[[], SaslServer]:
     url = _mechanism_value(settings, OAUTHBEARER, JWKS_URL)
     if not url:
-        raise ConfigError(f"OAUTHBEARER needs keys to verify signatures: set {JWKS_URL}=file:///path/jwks.json")
+        raise ConfigError(f"OAUTHBEARER needs keys to verify signatures. Set {JWKS_URL}=file:///path/jwks.json")
     keys = KeyFile(key_file_path(url))
     audience = _mechanism_value(settings, OAUTHBEARER, "sasl.oauthbearer.expected.audience") or ""
     skew_name = "sasl.oauthbearer.clock.skew.seconds"

@@ -154,10 +154,11 @@ def _check_store(settings: Mapping[str, str], prefix: str, *, has_inline: bool) 
             f" then set {prefix}.type=PEM and {prefix}.location=store.pem"
         )
     if location and has_inline:
-        raise ConfigError(f"{prefix}.location and certificates in the settings are both set: set one of them")
+        raise ConfigError(f"{prefix}.location and certificates in the settings are both set. Remove one of them")
     if settings.get(f"{prefix}.password"):
         raise ConfigError(
-            f"{prefix}.password is not for PEM. Remove it, and set the password of the private key as ssl.key.password"
+            f"{prefix}.password has no effect with PEM. Remove it, and set the password of the private key as"
+            " ssl.key.password"
         )
 
 

@@ -72,7 +72,7 @@ def read_pkcs12(store: bytes, password: str, name: str) -> StoreContent:
         return _opened(store, password)
     except ImportError:
         raise ConfigError(
-            f"{name}: PKCS12 needs the package cryptography: pip install 'pipeline-broker[pkcs12]'"
+            f"{name}: PKCS12 needs the package cryptography. Run pip install 'pipeline-broker[pkcs12]'"
         ) from None
     except (ValueError, TypeError):
         raise ConfigError(

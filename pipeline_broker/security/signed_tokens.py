@@ -72,8 +72,8 @@ def key_file_path(url: str) -> Path:
     parts = urlsplit(url)
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
         raise ConfigError(
-            f"{JWKS_URL}: {parts.scheme or url!r} is not offered: keys are read from a file. Download them to one, and"
-            " set the property to file:///path/jwks.json"
+            f"{JWKS_URL}: {parts.scheme or url!r} is not supported: keys are read from a file. Download them, and set"
+            " this property to file:///path/jwks.json"
         )
     return Path(unquote(parts.path))
 
@@ -94,7 +94,7 @@ class KeyFile:
         else:
             has_crypto = jwt.algorithms.has_crypto
         if not has_crypto:
-            raise ConfigError("OAUTHBEARER needs PyJWT with cryptography: pip install 'pipeline-broker[oauth]'")
+            raise ConfigError("OAUTHBEARER needs PyJWT with cryptography. Run pip install 'pipeline-broker[oauth]'")
         self._path = path
         self._stamp: tuple[int, ...] = ()
         self._keys: dict[str, _Key] = {}

@@ -134,7 +134,10 @@ def _set_versions_and_suites(context: ssl.SSLContext, settings: Mapping[str, str
         if not TLS_13_SUITES.intersection(suites):
             enabled.discard(ssl.TLSVersion.TLSv1_3)
     if not enabled:
-        raise ConfigError("ssl.cipher.suites: no suite in it is of a version in ssl.enabled.protocols")
+        raise ConfigError(
+            "ssl.cipher.suites: no suite belongs to a version in ssl.enabled.protocols. Add a suite, or enable its"
+            " version"
+        )
     context.minimum_version, context.maximum_version = min(enabled), max(enabled)
 
 
@@ -175,7 +178,10 @@ def _set_client_auth(context: ssl.SSLContext, settings: Mapping[str, str], trust
         raise ConfigError(f"ssl.client.auth: {wanted!r} is not one of {', '.join(CLIENT_AUTH)}")
     if trusted is None:
         if wanted != "none":
-            raise ConfigError(f"ssl.client.auth={wanted} needs ssl.truststore.location or ssl.truststore.certificates")
+            raise ConfigError(
+                f"ssl.client.auth={wanted} needs trusted certificates. Set ssl.truststore.location or"
+                " ssl.truststore.certificates"
+            )
         return
     try:
         # Not as `cadata`: the ssl module holds Python's lock while it parses a text.

@@ -149,5 +149,7 @@ def read(path: Path) -> RingFile:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise RingFileError("its header cannot be read") from None
     if schema not in SCHEMAS_READ:
-        raise RingFileError(f"schema {schema}, this version reads {' and '.join(map(str, SCHEMAS_READ))}")
+        raise RingFileError(
+            f"schema {schema}, this version reads {' and '.join(map(str, SCHEMAS_READ))}. Use the version that wrote it"
+        )
     return RingFile(table, memoryview(raw)[start + length :])

@@ -77,11 +77,15 @@ class SinkOptions:
             raise ValueError(f"{SERVERS} is missing. Set it to the addresses of brokers, such as localhost:9092")
         transactional_id = named.get(TRANSACTIONAL_ID)
         if transactional_id is not None and not is_streaming:
-            raise ValueError(f"{TRANSACTIONAL_ID} needs a stream: Spark does not number the attempts of a batch")
+            raise ValueError(
+                f"{TRANSACTIONAL_ID} needs a stream, because Spark does not number batch writes. Remove it"
+            )
         if transactional_id is None and TRANSACTIONS_TOPIC in named:
-            raise ValueError(f"{TRANSACTIONS_TOPIC} has no effect without {TRANSACTIONAL_ID}")
+            raise ValueError(
+                f"{TRANSACTIONS_TOPIC} has no effect without {TRANSACTIONAL_ID}. Set both, or none of them"
+            )
         if transactional_id == "":
-            raise ValueError(f"{TRANSACTIONAL_ID} is empty")
+            raise ValueError(f"{TRANSACTIONAL_ID} is empty. Give it a text, or remove it")
         try:
             security = read_security(properties)
         except ClientError as error:
@@ -107,10 +111,10 @@ def _addresses(text: str) -> tuple[tuple[str, int], ...]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         address = host_and_port(part, PORT_DEFAULT)
         if address is None:
-            raise ValueError(f"{SERVERS} has {part!r}, which is not host:port")
+            raise ValueError(f"{SERVERS} has {part!r}, which is not host:port. Correct it")
         found.append(address)
     if not found:
-        raise ValueError(f"{SERVERS} names no broker")
+        raise ValueError(f"{SERVERS} names no broker. Add an address such as localhost:9092")
     return tuple(found)
 
 

@@ -102,7 +102,10 @@ def test_a_file_is_read_each_time(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"two words", b"a\x01auth=b", b"\xff"])
 def test_a_file_without_a_token_is_named_and_not_printed(tmp_path, content):
     (tmp_path / "t").write_bytes(content)
-    assert failure(TokenFile(tmp_path / "t")) == f"{tmp_path}/t has no valid token"
+    assert (
+        failure(TokenFile(tmp_path / "t"))
+        == f"{tmp_path}/t has no valid token, which is one word of letters, digits and -._~+/="
+    )
 
 
 def test_a_file_that_is_too_large_or_not_regular_is_not_read(tmp_path):
@@ -189,8 +192,8 @@ def test_a_truncated_response_of_the_provider_is_one_line(monkeypatch, status):
         ((200, ["a"]), "did not answer with a JSON object"),
         ((200, b"[" * TOKEN_BYTES_MAX), "did not answer with a JSON object"),
         ((200, b" " * (TOKEN_BYTES_MAX + 1)), "did not answer with a JSON object"),
-        ((200, {"token": "x"}), "gave no access_token"),
-        ((200, {"access_token": "two words"}), "has no valid token"),
+        ((200, {"token": "x"}), "gave no access_token. Check that this is a token endpoint"),
+        ((200, {"access_token": "two words"}), "has no valid token, which is one word of letters, digits and -._~+/="),
     ],
 )  # fmt: skip
 def test_a_response_without_a_token_is_one_line_and_no_redirect_is_followed(identity, answer, words):
@@ -220,7 +223,7 @@ def test_the_certificate_of_a_provider_is_verified(tmp_path):
 @pytest.mark.parametrize(
     ("properties", "refusal"),
     [
-        ({}, f"OAUTHBEARER needs {URL}: give https://HOST/PATH of a token endpoint, or file:///PATH of a token"),
+        ({}, f"OAUTHBEARER needs {URL}. Set it to https://HOST/PATH of a token endpoint, or file:///PATH of a token"),
         ({URL: "ftp://x/y"}, f"OAUTHBEARER needs {URL}"),
         ({URL: "file://elsewhere/x"}, f"OAUTHBEARER needs {URL}"),
         ({URL: "https://idp/t"}, "needs sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"),
@@ -231,7 +234,7 @@ def test_the_certificate_of_a_provider_is_verified(tmp_path):
         ({**credentials("https://idp/t"), "https.ca.location": "/nowhere"}, "/nowhere: No such file"),
         ({URL: "file:///t", "sasl.password": "x"}, "sasl.password has no effect with sasl.mechanism=OAUTHBEARER"),
         ({URL: "file:///t", "sasl.mechanism": "PLAIN"}, f"{URL} has no effect with sasl.mechanism=PLAIN"),
-        ({URL: "file:///t", "security.protocol": "plaintext"}, "needs security.protocol=sasl_plaintext"),
+        ({URL: "file:///t", "security.protocol": "plaintext"}, "Set security.protocol=sasl_plaintext"),
     ],
 )  # fmt: skip
 def test_an_invalid_property_is_one_line(properties, refusal):

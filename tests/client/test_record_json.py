@@ -82,7 +82,7 @@ def test_a_record_without_a_timestamp_gets_the_current_time():
         (b'{"value_base64": "?"}', "value_base64 is not base64"),
         (b'{"value_base64": 5}', "value_base64 is not base64"),
         (b'{"value": "\\ud800"}', "half a surrogate pair"),
-        (b'{"value": "", "headers": 1}', "headers are neither"),
+        (b'{"value": "", "headers": 1}', "headers must be"),
         (b'{"value": "", "headers": [{"value": "x"}]}', "a header is not"),
         (b'{"value": "", "headers": [{"name": 5, "value": "x"}]}', "a header is not"),
         (b'{"value": "", "headers": [{"name": "\\udc80", "value": "x"}]}', "name has half a surrogate pair"),

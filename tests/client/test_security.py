@@ -49,9 +49,12 @@ def test_a_broker_is_verified_by_default(tmp_path):
     [
         ({"sasl.user": "x"}, "unknown property 'sasl.user'; did you mean sasl.username"),
         ({"security.protocol": "tls"}, "security.protocol 'tls' is not one of plaintext, ssl"),
-        ({"sasl.username": "ada"}, "sasl.username needs security.protocol=sasl_plaintext or sasl_ssl"),
-        ({"ssl.ca.location": "x"}, "ssl.ca.location needs security.protocol=ssl"),
-        ({"enable.ssl.certificate.verification": "false"}, "needs security.protocol=ssl"),
+        (
+            {"sasl.username": "ada"},
+            "sasl.username has no effect without SASL. Set security.protocol=sasl_plaintext",
+        ),
+        ({"ssl.ca.location": "x"}, "ssl.ca.location has no effect without TLS. Set security.protocol=ssl"),
+        ({"enable.ssl.certificate.verification": "false"}, "Set security.protocol=ssl"),
         (SASL, "sasl.mechanism '' is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
         ({**SASL, "sasl.mechanism": "GSSAPI"}, "'GSSAPI' is not one of PLAIN"),
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.password": ""}, "PLAIN needs sasl.username and sasl.password"),

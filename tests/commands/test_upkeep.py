@@ -184,7 +184,10 @@ def test_settings_stored_for_all_brokers_decide_unless_stored_for_one_broker(bro
 
 
 def test_mistakes_are_one_line(broker_process, tmp_path):
-    assert run("compact", "--data", tmp_path) == (2, f"Error: {tmp_path} is not a data directory: it has no journal\n")
+    assert run("compact", "--data", tmp_path) == (
+        2,
+        f"Error: {tmp_path} is not a data directory: it has no journal. Name the directory given to `serve --data`\n",
+    )
     broker = broker_process()
     code, output = run("compact", "--data", broker.data, "--topic", "nope")
     assert (code, output) == (1, "Error: unknown topic 'nope'\n")

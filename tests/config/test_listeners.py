@@ -148,9 +148,9 @@ def test_one_listener_may_be_the_control_plane():
         ([("listener.security.protocol.map", "PLAINTEXT:TCP")], "'TCP' is not one of PLAINTEXT"),
         ([("advertised.listeners", "PLAINTEXT://0.0.0.0:1")], "clients cannot connect to this address"),
         ([("advertised.listeners", "PLAINTEXT://[::]:1")], "clients cannot connect to this address"),
-        ([("advertised.listeners", "SSL://h:1")], "SSL is not among listeners (PLAINTEXT)"),
-        ([("inter.broker.listener.name", "OUT")], "'OUT' is not among listeners (PLAINTEXT)"),
-        ([("control.plane.listener.name", "OUT")], "'OUT' is not among listeners (PLAINTEXT)"),
+        ([("advertised.listeners", "SSL://h:1")], "unknown listener SSL. Use one of PLAINTEXT"),
+        ([("inter.broker.listener.name", "OUT")], "unknown listener 'OUT'. Use one of PLAINTEXT"),
+        ([("control.plane.listener.name", "OUT")], "unknown listener 'OUT'. Use one of PLAINTEXT"),
         ([("control.plane.listener.name", "PLAINTEXT")], "another listener must serve the data"),
         (
             [("inter.broker.listener.name", "PLAINTEXT"), ("security.inter.broker.protocol", "PLAINTEXT")],

@@ -87,7 +87,7 @@ def test_a_file_of_a_public_shape_is_accepted(tmp_path, text):
             CONTROLLER.replace("broker,", "") + "listeners=CONTROLLER://:9093\n",
             "every listener is the controller's",
         ),
-        (CONTROLLER + BOTH + "inter.broker.listener.name=CONTROLLER\n", "'CONTROLLER' is not among listeners"),
+        (CONTROLLER + BOTH + "inter.broker.listener.name=CONTROLLER\n", "unknown listener 'CONTROLLER'"),
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9092\n", "clients cannot connect to this address"),
     ],
 )

@@ -240,7 +240,7 @@ def test_a_start_that_must_write_to_a_full_disk_says_so_in_one_line(small_disk):
     data = small_disk / "data"
     fill(small_disk)
     ended = run_command("serve", "--port", "0", "--data", data, seconds_max=WAIT_SECONDS)
-    line = f"Error: the disk of the data directory {data} is full, but a startup must write: free some space\n"
+    line = f"Error: the disk of the data directory {data} is full, and startup must write to it. Free some space\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", line)
 
 

@@ -41,7 +41,7 @@ def test_the_request_that_a_rule_strikes_is_refused_and_no_other(broker):
 def test_an_invalid_rule_raises_in_the_test(broker):
     with pytest.raises(FaultError, match="did you mean Produce"):
         broker.faults.when("Prduce")
-    with pytest.raises(FaultError, match="needs a broker that runs in its own process"):
+    with pytest.raises(FaultError, match="needs a broker with its own process"):
         broker.faults.disk_when("sync").crash()
     with pytest.raises(TypeError, match=r"unknown condition 'topik'; use .*seed, times, topic"):
         broker.faults.when("Produce", topik="t")

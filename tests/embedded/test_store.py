@@ -96,5 +96,5 @@ def test_store_faults_lose_and_duplicate_no_record(mode):
 
 
 def test_rules_about_a_store_need_one():
-    with EmbeddedBroker() as broker, pytest.raises(FaultError, match="no object store"):
+    with EmbeddedBroker() as broker, pytest.raises(FaultError, match="a store rule needs an object store"):
         broker.faults.when_store("put").unsure()

@@ -338,7 +338,7 @@ def test_effects_that_do_not_apply_are_refused():
         async with serving("pipelined") as scene:
             with pytest.raises(FaultError, match="corrupt_crc applies to Fetch and ShareFetch, not Produce"):
                 scene.faults.when("Produce").corrupt_crc()
-            with pytest.raises(FaultError, match="this broker does not support fault rules about files"):
+            with pytest.raises(FaultError, match="a rule about files needs a data directory"):
                 scene.faults.when("Produce").pause("commit")
             with pytest.raises(FaultError, match="fault rule 3 does not exist; existing rules: none"):
                 scene.faults.remove(3)

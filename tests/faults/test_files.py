@@ -168,11 +168,11 @@ def test_a_crash_keeps_only_synced_writes(steps, before):
 
 
 def test_a_crash_is_refused_in_a_shared_process(faults, files):
-    with pytest.raises(FaultError, match="needs a broker that runs in its own process"):
+    with pytest.raises(FaultError, match="needs a broker with its own process"):
         faults.disk_when("sync").crash()
     with pytest.raises(FaultError, match="drop is not an effect on a file"):
         faults.add(DiskCondition(disk="sync"), Choice(), Drop())
-    with pytest.raises(FaultError, match="this broker does not support fault rules about files"):
+    with pytest.raises(FaultError, match="a rule about files needs a data directory"):
         Faults(None, lambda: 0, lambda: None).disk_when("sync").error()
 
 

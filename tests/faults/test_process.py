@@ -215,7 +215,7 @@ def test_a_stopping_broker_does_not_wait_for_held_requests(broker_process):
         (["add", "api=Produce", "corrupt_crc"], "Error: corrupt_crc applies to Fetch and ShareFetch, not Produce"),
         (["remove", "7"], "Error: fault rule 7 does not exist; existing rules: none"),
         (["remove", "first"], "Error: give the number of one rule; `faults list` shows the numbers"),
-        (["list", "all"], "Error: unexpected argument 'all': leave it out"),
+        (["list", "all"], "Error: unexpected argument 'all'. Leave it out"),
         (["expire", "nobody"], "Error: the group 'nobody' does not exist"),
         (["expire"], "Error: give a group, or a group and one of its members"),
         (["rebalance", "nobody"], "Error: the group 'nobody' does not exist or has no members"),

@@ -182,7 +182,7 @@ def test_an_invalid_rule_is_one_line(fields, line):
 
 def test_a_broker_without_a_store_rejects_rules_about_it():
     faults = Faults(None, lambda: 0, lambda: None)
-    with pytest.raises(FaultError, match="this broker has no object store"):
+    with pytest.raises(FaultError, match="a store rule needs an object store"):
         faults.when_store("put").unsure()
-    with pytest.raises(FaultError, match="this broker has no object store"):
+    with pytest.raises(FaultError, match="a store rule needs an object store"):
         faults.add(*parse_arguments(["store=put", "delay=1s"]))

@@ -191,7 +191,7 @@ def test_a_startup_with_another_archive_than_before_fails(broker_process, tmp_pa
     local.stop()
     code, said, _ = failed_start(tmp_path / "local", *in_store(other))
     assert code == 2
-    assert "archive in itself" in said
+    assert "contains an archive of its own" in said
     (broker.data / PLACE_NAME).write_text("nonsense")
     code, said, _ = failed_start(broker.data, *in_store(url))
     assert (code, said.count("\n")) == (2, 1)

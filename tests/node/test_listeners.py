@@ -117,7 +117,7 @@ def test_an_unavailable_address_is_one_line_that_names_its_setting(tmp_path, set
         ("SSL", ("ssl.keystore.type=PEM",), "ssl.keystore"),
         ("SSL", ("ssl.keystore.type=PEM", "listener.name.safe.ssl.keystore.location=/nowhere/k.pem"), "/nowhere/k.pem"),
         ("SASL_PLAINTEXT", (), "Kafka's default, GSSAPI, is not offered"),
-        ("SASL_PLAINTEXT", ("sasl.enabled.mechanisms=PLAIN",), "PLAIN needs users: set listener.name.safe.plain."),
+        ("SASL_PLAINTEXT", ("sasl.enabled.mechanisms=PLAIN",), "PLAIN needs users. Set listener.name.safe.plain."),
         (
             "SASL_PLAINTEXT",
             ("sasl.enabled.mechanisms=PLAIN", "listener.name.safe.plain.sasl.jaas.config=nonsense"),

@@ -234,7 +234,9 @@ def test_a_missing_package_is_named_at_startup(monkeypatch):
     monkeypatch.setitem(schema_registry.PACKAGES, "not_installed_anywhere", "some-package")
     from pipeline_broker.embedded.errors import EmbeddedBrokerError
 
-    with pytest.raises(EmbeddedBrokerError, match=r"some-package: pip install 'pipeline-broker\[schema-registry\]'"):
+    with pytest.raises(
+        EmbeddedBrokerError, match=r"some-package is missing. Run pip install 'pipeline-broker\[schema-registry\]'"
+    ):
         EmbeddedBroker(schema_registry=True).start()
 
 

@@ -134,7 +134,8 @@ def test_while_the_disk_is_full_schemas_are_served_but_not_registered():
         await topic.register("a", '"int"')
         topic.desk.journal.room.obstacle = OSError(errno.ENOSPC, "No space left on device")
         answer = await topic.ask("POST", "/subjects/a/versions", {"schema": '"long"'})
-        assert (answer["error_code"], answer["message"]) == (50001, "The disk of the broker is full")
+        assert answer["error_code"] == 50001
+        assert answer["message"] == "The disk of the broker is full. Free some space, then try again"
         assert await topic.ask("GET", "/subjects/a/versions") == [1]
         topic.desk.journal.room.obstacle = None
         await topic.register("a", '"long"')

@@ -122,8 +122,8 @@ def test_a_directory_and_its_journal_stay_together(broker_process, tmp_path):
     broker.stop()
     on_disk = ("--store", url, "--wal", "disk")
     for data, arguments, reason in (
-        (broker.data, on_disk, "start with --wal objects"),
-        (tmp_path / "new", on_disk, "start with --wal objects"),
+        (broker.data, on_disk, "Start with --wal objects"),
+        (tmp_path / "new", on_disk, "Start with --wal objects"),
         (broker.data, (), url),
     ):
         code, said, _ = failed_start(data, *arguments)
@@ -133,7 +133,7 @@ def test_a_directory_and_its_journal_stay_together(broker_process, tmp_path):
     local.stop()
     code, said, _ = failed_start(local.data, *on_objects(f"file://{tmp_path}/other"))
     assert (code, said.count("\n")) == (2, 1)
-    assert "needs to be a new one" in said
+    assert "Choose a new directory for --store" in said
 
 
 def test_a_journal_in_objects_needs_a_store(tmp_path):

@@ -209,9 +209,9 @@ def test_after_a_failed_sync_of_names_the_write_is_unsure_and_the_directory_unus
     with pytest.raises(Unsure):
         store.create("b/2", [b"x"])
     files.before = lambda _operation, _path: None
-    with pytest.raises(Unavailable, match="not used any more"):
+    with pytest.raises(Unavailable, match="cannot be used any more"):
         store.read("b/2", 0, 1)
-    with pytest.raises(Unsure, match="not used any more"):
+    with pytest.raises(Unsure, match="cannot be used any more"):
         store.replace("b/1", [b"new"], tag)
     store.create("c/1", [b"elsewhere"])
 

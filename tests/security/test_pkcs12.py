@@ -201,4 +201,4 @@ def test_without_the_package_the_error_names_the_package_to_install(tmp_path):
         "except ConfigError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "name: PKCS12 needs the package cryptography: pip install 'pipeline-broker[pkcs12]'\n"
+    assert done.stdout == "name: PKCS12 needs the package cryptography. Run pip install 'pipeline-broker[pkcs12]'\n"

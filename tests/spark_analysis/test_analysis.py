@@ -283,7 +283,7 @@ def test_traces_without_a_table_or_with_a_wrong_column_are_refused(planted, spar
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pytest.raises(TraceError, match="no traces here"):
+    with pytest.raises(TraceError, match="no traces"):
         load_run(tmp_path, spark)
     (tmp_path / "traces").mkdir()
     for table in (planted / "traces").iterdir():

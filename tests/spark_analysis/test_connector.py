@@ -17,7 +17,7 @@ def environment(tmp_path, script=None):
 
 
 def test_without_maven_the_package_is_named(tmp_path):
-    with pytest.raises(SparkError, match="install the Debian package maven"):
+    with pytest.raises(SparkError, match="Install the Debian package maven"):
         connector_jars(environment(tmp_path))
 
 

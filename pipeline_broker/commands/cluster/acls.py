@@ -85,7 +85,7 @@ def _filter_options(function: Command) -> Command:
             type=click.Choice(["any", "match", "literal", "prefixed"], case_sensitive=False),
             default="any",
             show_default=True,
-            help="Kind of names in the rules; match: all rules that apply to this name.",
+            help="Kind of names in the rules; match selects all rules that apply to the name.",
         ),
         click.option(
             "--principal",
@@ -140,7 +140,7 @@ def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
     type=click.Choice(["literal", "prefixed"], case_sensitive=False),
     default="literal",
     show_default=True,
-    help="Names are complete, or prefixes of names.",
+    help="Match complete names, or names with this prefix.",
 )
 @click.option(
     "--allow-principal",

@@ -111,7 +111,7 @@ def _without_missing_parts(request: Request) -> tuple[Request, Sequence[Stretch]
     if request.chosen_grid or request.command:
         return request, ()
     if not has_confluent():
-        say("loads of confluent-kafka are skipped: install it with pip install 'pipeline-broker[compare]'")
+        say("loads of confluent-kafka are skipped. To include them, run pip install 'pipeline-broker[compare]'")
         request = attrs.evolve(request, with_confluent=False)
     if request.on_store:
         return attrs.evolve(request, with_replay=False), ()  # classic cannot keep the replay's pace on a store
@@ -135,7 +135,7 @@ def ensure_report() -> None:
     missing = [name for name in ANALYSIS_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise ExperimentError(
-            f"the report needs {' and '.join(missing)}: run pip install 'pipeline-broker[spark]', or use --no-report"
+            f"the report needs {' and '.join(missing)}. Run pip install 'pipeline-broker[spark]', or pass --no-report"
         )
 
 

@@ -65,7 +65,9 @@ def read_trace(path: Path) -> list[RecordedRequest]:
             raise ClientError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     produced = sorted(row[:-1] for row in rows if row[-1] == ApiKey.PRODUCE)
     if not produced:
-        raise ClientError(f"{files[0]}: no produce request in {len(rows)} rows: nothing to replay")
+        raise ClientError(
+            f"{files[0]}: no produce request in {len(rows)} rows, so nothing to replay. Record a load that produces"
+        )
     first_ns = produced[0][0]
     numbers: dict[int, int] = {}
     return [

@@ -42,4 +42,4 @@ def test_log_directories_are_shown_with_the_sizes_of_partitions(call, one_broker
 def test_an_unknown_broker_or_topic_is_one_line(call):
     assert "unknown topic 'nowhere'" in call("cluster", "log-dirs", "--topic", "nowhere", code=1).err
     called = call("cluster", "log-dirs", "--broker", 9, code=1)
-    assert called.err == "Error: unknown broker 9: the cluster has 1\n"
+    assert called.err == "Error: unknown broker 9. Use one of 1\n"

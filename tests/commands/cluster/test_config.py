@@ -64,7 +64,7 @@ def test_several_settings_change_together_or_not_at_all(call, name):
     [
         (["get", "topic", "nowhere"], 1, "unknown topic 'nowhere'"),
         (["set", "topic", "nowhere", "retention.ms=5"], 1, "unknown topic 'nowhere'"),
-        (["get", "broker", "7"], 1, "unknown broker 7: the cluster has 1"),
+        (["get", "broker", "7"], 1, "unknown broker 7. Use one of 1"),
         (["get", "broker", "1", "nope"], 1, "broker 1 has no setting nope"),
         (["set", "broker", "1", "num.io.threads=many"], 1, "Not a number of type INT"),
         (["set", "client", "app", "producer_byte_rate=fast"], 1, "'fast' is not a number"),

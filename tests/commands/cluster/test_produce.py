@@ -117,7 +117,7 @@ def test_retriable_errors_are_retried(call, one_broker, name):
 def test_an_invalid_line_is_named_and_earlier_lines_are_written(call, one_broker, name):
     called = call("produce", name, "--json", code=1, data=b'{"value": "a"}\n{"vlaue": "b"}\n')
     assert called.err.startswith("Error: line 2: unknown field 'vlaue'")
-    assert "all lines before it are written" in called.err
+    assert "All lines before it are written" in called.err
     assert [it.value for it in one_broker.records(name)] == [b"a"]
 
 

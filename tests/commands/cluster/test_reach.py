@@ -93,7 +93,7 @@ def test_an_address_comes_from_the_option_the_environment_the_file_or_the_defaul
         (["-b", ","], 2, "give an address such as localhost:9092"),
         (["--timeout", "soon"], 2, "'soon' is not a time"),
         (["-X", "security.protocl=ssl"], 2, "did you mean security.protocol?"),
-        (["-X", "sasl.username=ada"], 2, "needs security.protocol=sasl_plaintext"),
+        (["-X", "sasl.username=ada"], 2, "Set security.protocol=sasl_plaintext"),
         (["-X", "sasl.jaas.config=x"], 2, "sasl.jaas.config needs sasl.mechanism: set it to one of PLAIN"),
         (["-X", "ssl.truststore.location=a.jks", "-X", "ssl.truststore.type=JKS"], 2, "give a PEM file"),
         (["-F", "/nowhere/client.properties"], 2, "cannot read /nowhere/client.properties"),

@@ -296,7 +296,7 @@ def test_a_comparison_without_the_packages_of_its_report_fails_before_it_runs(tm
     result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out")])
     assert (result.exit_code, result.stderr) == (
         1,
-        "Error: the report needs no_such_spark: run pip install 'pipeline-broker[spark]', or use --no-report\n",
+        "Error: the report needs no_such_spark. Run pip install 'pipeline-broker[spark]', or pass --no-report\n",
     )
     assert not (tmp_path / "out").exists()
 

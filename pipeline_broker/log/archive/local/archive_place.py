@@ -56,7 +56,8 @@ def read_archive_place(files: FileSystem, data: Path) -> ArchivePlace | None:
     is_place = len(lines) >= 2 and lines[0].isprintable() and lines[1].isdecimal() and lines[2:] in ([], ["objects"])
     if not is_place:
         raise ManifestDamaged(
-            f"{PLACE_NAME} does not say where the archive is: it must have a line with the store and one with the node"
+            f"{PLACE_NAME} does not name the archive: it needs a line with the store and one with the node."
+            " Restore it from a backup"
         )
     return ArchivePlace(lines[0], int(lines[1]), "objects" if lines[2:] else "disk")
 
@@ -75,22 +76,24 @@ def keep_archive_place(files: FileSystem, data: Path, place: ArchivePlace | None
     before = read_archive_place(files, data)
     if before is not None:
         if place is None or place.url != before.url:
-            raise ManifestDamaged(f"the archive of this directory is in {before.url}: start with that --store")
+            raise ManifestDamaged(f"the archive of this directory is in {before.url}. Start with --store {before.url}")
         if place.node != before.node:
-            raise ManifestDamaged(f"the archive of this directory is that of node.id={before.node}")
+            raise ManifestDamaged(
+                f"the archive of this directory belongs to node.id={before.node}. Start with that node.id"
+            )
         if place.wal != before.wal:
-            raise ManifestDamaged(f"this directory belongs to a journal elsewhere: start with --wal {before.wal}")
+            raise ManifestDamaged(f"the journal of this directory is elsewhere. Start with --wal {before.wal}")
         if place.url.startswith(MEMORY) and place.wal == "disk":
             raise ManifestDamaged(ENDED)
         return
     if place is None:
         return
     if ARCHIVE_NAME in files.list_directories(data) and MANIFEST_NAME in files.list_directory(data / ARCHIVE_NAME):
-        raise ManifestDamaged("this directory has its archive in itself: with --store it needs to be a new one")
+        raise ManifestDamaged("this directory contains an archive of its own. Choose a new directory for --store")
     if place.wal == "objects" and any(
         segment_number(name) is not None for name in files.list_directory(data / JOURNAL_NAME)
     ):
-        raise ManifestDamaged("this directory has a journal: with --wal objects it needs to be a new one")
+        raise ManifestDamaged("this directory contains a journal of its own. Choose a new directory for --wal objects")
     if WRITING_NAME in files.list_directory(data):
         files.unlink(data / WRITING_NAME)  # left by an interrupted attempt
     # Written under another name and renamed, so that a crash leaves a whole location or none.

@@ -153,7 +153,7 @@ class ManifestFile:
         if clean is not None and clean.size_bytes:
             if clean != self._end:
                 raise ManifestDamaged(
-                    f"{directory / MANIFEST_NAME} is not as the broker left it when it was stopped in order. Restore "
+                    f"{directory / MANIFEST_NAME} has changed since the broker shut down in order. Restore "
                     f"the directory from a backup, or delete the file {MARK_NAME} to start with what is left"
                 )
             self._file, self._size = files.open(directory / MANIFEST_NAME), clean.size_bytes
@@ -189,7 +189,7 @@ class ManifestFile:
         self._end = file_end(window) if has_size else None
         if is_edit_after(window, position):
             raise ManifestDamaged(
-                f"{self._directory / MANIFEST_NAME} is damaged at {position}: what the archive holds cannot be read"
+                f"{self._directory / MANIFEST_NAME} is damaged at {position}: the archive's contents cannot be read"
             )
         if not position:
             raise ManifestDamaged(f"{self._directory / MANIFEST_NAME} is damaged at its beginning")

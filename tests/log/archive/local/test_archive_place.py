@@ -69,7 +69,7 @@ def test_an_archive_in_the_directory_itself_is_not_recorded(files):
 )
 def test_a_file_with_other_content_is_damaged(files, content):
     put(files, PLACE_NAME, content)
-    with pytest.raises(ManifestDamaged, match="does not say where the archive is"):
+    with pytest.raises(ManifestDamaged, match="does not name the archive"):
         read_archive_place(files, DATA)
 
 
@@ -81,11 +81,11 @@ def test_a_last_line_without_a_newline_is_accepted(files):
 @pytest.mark.parametrize(
     ("before", "place", "message"),
     [
-        (DISK, None, "is in s3://a: start with that --store"),
-        (DISK, ArchivePlace("s3://b", 1), "is in s3://a: start with that --store"),
-        (DISK, ArchivePlace("s3://a", 2), "is that of node.id=1"),
-        (DISK, OBJECTS, "start with --wal disk"),
-        (OBJECTS, DISK, "start with --wal objects"),
+        (DISK, None, "is in s3://a. Start with --store s3://a"),
+        (DISK, ArchivePlace("s3://b", 1), "is in s3://a. Start with --store s3://a"),
+        (DISK, ArchivePlace("s3://a", 2), "belongs to node.id=1"),
+        (DISK, OBJECTS, "Start with --wal disk"),
+        (OBJECTS, DISK, "Start with --wal objects"),
         (MEMORY_ON_DISK, MEMORY_ON_DISK, ENDED),
         (MEMORY_ALL, MEMORY_ALL, None),
         (DISK, DISK, None),
@@ -111,14 +111,14 @@ def test_a_directory_that_has_an_archive_gets_no_other_one(files, place):
     if place is None:
         keep_archive_place(files, DATA, None)
         return
-    with pytest.raises(ManifestDamaged, match="has its archive in itself"):
+    with pytest.raises(ManifestDamaged, match="contains an archive of its own"):
         keep_archive_place(files, DATA, place)
 
 
 def test_a_directory_that_has_a_journal_keeps_it(files):
     put(files, f"{JOURNAL_NAME}/other")
     files.open(segment_path(DATA / JOURNAL_NAME, 1), create=True)
-    with pytest.raises(ManifestDamaged, match="this directory has a journal"):
+    with pytest.raises(ManifestDamaged, match="this directory contains a journal"):
         keep_archive_place(files, DATA, OBJECTS)
     keep_archive_place(files, DATA, DISK)
     assert read_archive_place(files, DATA) == DISK
