@@ -21,7 +21,7 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.broker import broker
 from pipeline_broker.files import large_writes
 from pipeline_broker.files.file_system import SystemFileSystem
-from pipeline_broker.log.archive import archive
+from pipeline_broker.log.archive.local import local_archive
 from pipeline_broker.log.archive.local.local_store import LocalStore
 from pipeline_broker.log.journal import journal
 from pipeline_broker.log.journal.recovery import Recovery
@@ -310,7 +310,7 @@ VARIANTS = {
     "wandering-clock": {(time, "time"): wandering(time.time), (time, "time_ns"): wandering(time.time_ns)},
     "soaked": {(data_directory, "Journal"): SoakedJournal, **LARGE_COMMITS},
     "small-segments": {(data_directory, "Journal"): CountedJournal, **LARGE_COMMITS},
-    "slow-archive": {(data_directory, "Journal"): CountedJournal, (archive, "LocalStore"): SlowStore},
+    "slow-archive": {(data_directory, "Journal"): CountedJournal, (local_archive, "LocalStore"): SlowStore},
     "counting-and-loses-the-last-frame": {**COUNTING, (journal, "Recovery"): ShortRecovery},
     "hoarding": {
         (data_directory, "Journal"): RollingJournal,

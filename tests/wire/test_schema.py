@@ -67,7 +67,7 @@ def test_no_versions():
 
 
 def test_importing_a_message_and_the_codec_is_cheap():
-    """They import attrs, the standard library and the API table, but no other message and no other package."""
+    """They import attrs, the standard library, buffers and the API table, but no other message and no other package."""
     script = """
 import sys
 import pipeline_broker.wire.codec, pipeline_broker.wire.messages.data.produce
@@ -80,4 +80,5 @@ print(sorted(name for name in sys.modules if name.startswith(("pipeline_broker",
         for name in ("codec", "decoding", "encoding", "primitives", "registry", "schema", "source", "text")
     ]
     messages = [f"{wire}.messages", f"{wire}.messages.data", f"{wire}.messages.data.produce"]
-    assert eval(done.stdout) == sorted(["pipeline_broker", wire, *rooms, *messages])
+    base = ["pipeline_broker.base", "pipeline_broker.base.buffer"]
+    assert eval(done.stdout) == sorted(["pipeline_broker", *base, wire, *rooms, *messages])

@@ -90,7 +90,7 @@ def test_a_command_without_lines_is_measured_by_the_brokers_trace(tmp_path):
     for folder in sorted((out / "raw").iterdir()):
         run = json.loads((folder / "run.json").read_text())
         rows = read_client(folder / "client-0.ring")
-        assert len(rows) > 20
+        assert rows
         assert all(run["started_ns"] <= row.sent_ns <= row.answered_ns <= run["ended_ns"] for row in rows)
         assert {file.name for file in folder.glob("requests*.ring")} == ({"requests.ring"} if run["traced"] else set())
         assert (run["client"], run["experiment"]) == ("command", "command")
