@@ -96,7 +96,7 @@ class Envelope:
 
     @property
     def is_telemetry_wanted(self) -> bool:
-        """Whether ApiVersions advertises client telemetry (KIP-714)."""
+        """True if ApiVersions advertises client telemetry (KIP-714)."""
         return False
 
     def show(self, response: Any) -> None:
