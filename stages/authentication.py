@@ -33,7 +33,7 @@ class Reply(NamedTuple):
 
 
 class Authenticator(Protocol):
-    """Authenticates the client of one connection.
+    """An authenticator of one connection's client.
 
     It is called synchronously, for one frame at a time, in order, and only while the connection has no requests in
     flight. So no request runs under two identities.

@@ -35,7 +35,7 @@ class GuardedConnection(Protocol):
 
 
 class AuthenticationGate:
-    """Holds authentication frames until their connection is quiet, and gives them to the authenticator.
+    """A gate that holds authentication frames until their connection is quiet.
 
     Before the first success every frame goes to the authenticator, and no frame may exceed its limit. Afterwards only a
     frame that starts a new conversation does. A quiet connection has no requests in flight and no unsent bytes. So

@@ -36,7 +36,7 @@ ALONE_COMMITS_MIN: Final = 16
 
 
 class CommitPlace:
-    """Decides from finished commits, and from the number of waiting ones, where the next commit runs.
+    """The place of the next commit, decided from finished commits and the number of waiting ones.
 
     Args:
         batching: scope of one commit.

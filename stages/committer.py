@@ -119,7 +119,7 @@ class CommitterStatistics(NamedTuple):
 
 
 class CommitExecutor(Protocol):
-    """Runs commits: in threads, or from a script in tests.
+    """An executor of commits: threads, or a script in tests.
 
     Attributes:
         ended_between_checks: completed submissions between two calls of `should_yield`.
@@ -148,7 +148,7 @@ class CommitExecutor(Protocol):
 
 
 class Committer:
-    """Collects submissions on the event loop and hands them out as commits.
+    """The submissions on the event loop, handed out as commits.
 
     Commits per request are serial per key (a partition), as in Apache Kafka. On slow storage, up to `commits_in_flight`
     commits of either kind run at once, group commits at the pace of `stages.commit_pace`. On fast storage they run one

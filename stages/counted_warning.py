@@ -11,7 +11,7 @@ LOG_SECONDS = 60.0
 
 
 class CountedWarning:
-    """Logs the number of events since its last warning, at most once in LOG_SECONDS.
+    """A warning with the number of events since the last one, logged at most once in LOG_SECONDS.
 
     Args:
         logger: receives the warning.

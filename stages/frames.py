@@ -44,7 +44,7 @@ def frame_of(send: Send) -> tuple[tuple[Buffer, ...], int]:
 
 
 class FrameReader:
-    """Parses received bytes into frames; sans-IO.
+    """A parser of received bytes into frames; sans-IO.
 
     After InvalidFrameError, `next_frame` raises it again on every call.
 

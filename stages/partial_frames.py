@@ -94,7 +94,7 @@ class PartialFrameStatistics(NamedTuple):
 
 
 class PartialFrameBudget:
-    """Grants memory to large frames before their buffers grow.
+    """The memory for large frames, granted before their buffers grow.
 
     A frame above `stages.frames.LARGE_FRAME_BYTES` keeps its memory until it becomes a request or its connection ends.
     Waiting frames are served first come, first served. While frames wait, the others must arrive at

@@ -66,7 +66,7 @@ def _answer(submission: Submission, error: BaseException | None) -> None:
 
 
 class Application(Protocol):
-    """Decides requests, synchronously and on the event loop."""
+    """The application of a server, which decides requests synchronously on the event loop."""
 
     def handle(self, request: Request) -> Result:
         """Return the result of a request; on any exception but QueueHeldError, `failed` decides."""

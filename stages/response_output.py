@@ -15,7 +15,7 @@ __all__ = ["ResponseOutput"]
 
 
 class ResponseOutput:
-    """Sends responses in the order in which they are added.
+    """The responses of a connection, sent in the order in which they are added.
 
     Attributes:
         is_blocked: whether the transport takes no more bytes now.

@@ -21,7 +21,7 @@ class MarkedConnection(Protocol):
 
 
 class ResponseSender:
-    """Flushes marked connections at the end of a burst, or from a task.
+    """The sender, which flushes marked connections at the end of a burst, or from a task.
 
     A burst is a turn of a handler, or a set of commits that ended together. Flushing where the burst ends spares a
     response the wait for another pass of the event loop, and for a task to wake up. Connections marked outside of a

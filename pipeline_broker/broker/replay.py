@@ -18,7 +18,7 @@ __all__ = ["StateReplay"]
 
 
 class StateReplay:
-    """Decodes and applies the durable records of internal topics, one at a time. A callback of `LogManager.recover`.
+    """The replay of durable records of internal topics, one at a time. A callback of `LogManager.recover`.
 
     A record that cannot be decoded or applied is set aside: the startup continues as if it did not exist. Kafka's
     CoordinatorLoaderImpl gives up the whole partition instead. Damaged files are not handled here: checksums of the

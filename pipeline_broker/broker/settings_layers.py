@@ -24,7 +24,7 @@ STORED = frozenset({Source.DYNAMIC_TOPIC, Source.DYNAMIC_DEFAULT_BROKER})
 
 
 class SettingsLayers:
-    """Resolves the effective settings of a broker.
+    """The layers of a broker's settings, and the effective values.
 
     Args:
         started_with: configuration at startup.

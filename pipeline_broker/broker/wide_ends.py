@@ -43,7 +43,7 @@ class WideEnd:
 
 
 class AppendMarker(Protocol):
-    """Appends a marker to a partition with an open transaction."""
+    """A function that appends a marker to a partition with an open transaction."""
 
     def __call__(
         self, marker: Marker, now_ms: int, entries: list[JournalEntry], applies: list[Callable[[], None]]

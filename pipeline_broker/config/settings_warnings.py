@@ -1,4 +1,4 @@
-"""Log warnings about settings that were made on a running broker and have no effect, each once."""
+"""Warnings about settings that were changed on a running broker and have no effect, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation of settings that the cluster stored under an earlier start, possibly of another release."""
+"""Validation of stored settings, which another release may have written."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ METADATA_SHOWN_MAX = 256
 
 
 def groups(broker: Broker) -> Steps[dict[str, Any]]:
-    """Return all groups with their state, members and lag, in steps."""
+    """Return the number of groups, and the first GROUPS_SHOWN_MAX by name with state, members and lag, in steps."""
     rows = []
     for each in (yield from first_groups(broker, GROUPS_SHOWN_MAX)):
         lag = yield from lag_of_group(broker, each.group_id)
@@ -113,7 +113,7 @@ def group(broker: Broker, group_id: str) -> Steps[dict[str, Any] | None]:
 
 
 class _Seen:
-    """Collects rows and sums while the offsets of a group are iterated once: a group can have 100,000 of them."""
+    """The rows and sums of one iteration over the offsets of a group, which can have 100,000 of them."""
 
     def __init__(self) -> None:
         self.lag: int | None = None

@@ -50,7 +50,7 @@ class _Window:
 
 
 class NewestFirstReader(Reader):
-    """Reads one page backwards; its methods are used like those of `PageReader`.
+    """A backward reader of one page; its methods are used like those of `PageReader`.
 
     `Page.positions` are the exclusive end offsets of the next page. `Page.is_at_end` means that all partitions were
     read back to their starts.

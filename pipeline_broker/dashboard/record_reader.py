@@ -165,7 +165,9 @@ class Reader:
 
 
 class PageReader(Reader):
-    """Reads one page forwards: call `next_work` on the event loop, run its steps in a thread, and `take` the result.
+    """A forward reader of one page.
+
+    Call `next_work` on the event loop, run its steps in a thread, and `take` the result.
 
     Args:
         logs, wanted, limit, show: see Reader.

@@ -21,7 +21,7 @@ HEADER_NAME_CHARACTERS_MAX = 256
 
 
 class Decoder(Protocol):
-    """Decodes keys and values that were serialized with a schema of the broker's registry."""
+    """A decoder of keys and values that were serialized with a schema of the broker's registry."""
 
     async def decode(self, contents: Sequence[bytes]) -> Sequence[tuple[int, str, int] | None]:
         """Return for each content its schema id, the beginning of its JSON, and the length of that JSON; or None."""

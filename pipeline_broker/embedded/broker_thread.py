@@ -51,7 +51,10 @@ class BrokerThread:
         self._has_ended = threading.Event()
 
     def start(self) -> None:
-        """Start the thread and return once `main` has started; raise what `main` raised before."""
+        """Start the thread, and return once `main` has started.
+
+        Raises any exception of `main` before that, and TimeoutError after START_SECONDS_MAX.
+        """
         self._thread.start()
         self._begun.result(START_SECONDS_MAX)
 

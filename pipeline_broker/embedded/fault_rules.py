@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class OnLoop(Protocol):
-    """Calls a function with the parts of the running broker on its event loop, and returns its result.
+    """A call of a function with the parts of the running broker, on its event loop.
 
     It does not wait for other calls in progress: they may wait for a request that a rule holds.
     """

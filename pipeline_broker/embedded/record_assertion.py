@@ -24,7 +24,7 @@ def difference(records: Sequence[Record], expected: Iterable[Expected], *, any_o
     """Return the differences between two lists of records as lines of text, or None if they are equal.
 
     Args:
-        expected: values, which ignore the keys, or (key, value) pairs. Text stands for its UTF-8 bytes.
+        expected: values, to compare without keys, or (key, value) pairs. Text stands for its UTF-8 bytes.
         any_order: compare only how often each record occurs.
 
     Raises:

@@ -18,7 +18,7 @@ READ_BYTES_MAX = 1 << 20
 
 
 class RecordReader:
-    """Collects the undecoded batches of a topic; each `read` adds new ones.
+    """The undecoded batches of a topic; each `read` adds new ones.
 
     It runs on the event loop and copies batches. Another thread decodes them, so a large topic does not block the loop.
 

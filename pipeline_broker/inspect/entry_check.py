@@ -34,7 +34,7 @@ class NamedSegment(Protocol):
 
 
 class EntryCheck:
-    """Checks the entries of a journal in their order.
+    """The check of a journal's entries, in their order.
 
     The journal continues each partition where the archive ends. Entries below the archived LSN are also in the archive,
     and must end where the archive does. A partition without archived data starts at offset 0, unless its topic is

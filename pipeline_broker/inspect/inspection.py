@@ -32,7 +32,7 @@ __all__ = ["Inspection"]
 
 
 class Inspection:
-    """Verifies a broker's stored data, and yields findings.
+    """The verification of a broker's stored data, which yields findings.
 
     The archive is read before the journal, because the journal continues where the archive ends. Entries that a running
     broker archives in between are in neither part of the report.

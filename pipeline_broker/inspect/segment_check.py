@@ -44,7 +44,7 @@ def file_of(name: str) -> str:
 
 
 class SegmentCheck:
-    """Checks one segment, with a window of it and its two indexes in memory.
+    """The check of one segment, with a window of it and its two indexes in memory.
 
     The batches are compared with the manifest and the indexes, like a reader does. The indexes are compared with the
     manifest, and with those that the batches give. The index of aborted transactions is compared with the manifest

@@ -45,7 +45,7 @@ NOTHING = Selection(topic="")  # no topic has this name, so no entry is reported
 
 
 class StoredFiles:
-    """Reads the stored batches of a broker.
+    """The stored batches of a broker.
 
     Args:
         stored: a data directory, or a node in a store.
@@ -114,7 +114,7 @@ def _refuse_damage(findings: Iterable[Finding]) -> None:
 
 
 class _Replay(EntryCheck):
-    """Checks the entries of the journal, and builds the logs of those that are not archived."""
+    """The check of the journal's entries, which builds the logs of those that are not archived."""
 
     def __init__(self, stored: StoredPlace, wants: Callable[[str], bool]) -> None:
         self._topics = TopicNames()

@@ -98,7 +98,7 @@ class ArchiveStore:
 
     @classmethod
     def of(cls, place: ArchivePlace, store: ObjectStore, delay_seconds: float = 0.0) -> ArchiveStore:
-        """Check an open store, as in `find`.
+        """Check an open store as `find` does, and return its ArchiveStore.
 
         Raises:
             StartError: the store cannot be used.

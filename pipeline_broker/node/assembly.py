@@ -39,7 +39,7 @@ TIMER_SECONDS_MAX = 1.0
 
 
 class JournalStorage:
-    """Adapts a journal to `stages.commit_storage.CommitStorage`.
+    """A journal as `stages.commit_storage.CommitStorage`.
 
     Args:
         journal: recovered journal.

@@ -77,7 +77,7 @@ class _Slot:
 
 
 class Caller:
-    """Sends requests to a broker as one principal.
+    """A sender of requests to a broker, as one principal.
 
     A call has no connection, no queue and no observer. It is refused for the same reasons as a client's request.
 

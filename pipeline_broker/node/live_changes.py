@@ -41,7 +41,7 @@ def reconfigure(server: SocketServer, config: BrokerConfig) -> None:
 
 
 class LiveChanges:
-    """Applies configuration changes to a running server.
+    """The application of configuration changes to a running server.
 
     `follow` applies most settings at once, before the client gets its answer. One task, `run`, applies slow changes:
     processors and listeners drain before they end. Of several changes in the meantime it applies the latest. A change

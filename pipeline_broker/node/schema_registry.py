@@ -91,7 +91,7 @@ def check_installed() -> None:
 
 
 class Worker(Protocol):
-    """Does work in a process of its own, like `node.worker_process.Workers`."""
+    """An executor of work in a process of its own, such as `node.worker_process.Workers`."""
 
     async def run(self, work: Work, client: Hashable) -> Any: ...
 
@@ -296,7 +296,7 @@ def _to_work(steps: Steps, result: Any) -> TurnSteps[Work | Decision]:
 
 
 class Answering(Protocol):
-    """Answers requests to the registry."""
+    """A function that answers requests to the registry."""
 
     async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer: ...
 

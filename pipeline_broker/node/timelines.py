@@ -34,7 +34,7 @@ SESSION_BYTES = 8
 
 
 class Timelines:
-    """Publishes the timelines of requests to the topic of timelines.
+    """The publisher of request timelines.
 
     Switched off, it observes nothing and costs nothing. Switched on, a request adds one row to a bounded ring. A few
     times a second a thread encodes the rows as record batches, and the event loop appends and commits these without a

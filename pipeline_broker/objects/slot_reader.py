@@ -36,7 +36,7 @@ class ReadSlot(NamedTuple):
 
 
 class SlotReader:
-    """Reads one log.
+    """A reader of one log.
 
     Args:
         store: settled.

@@ -17,7 +17,7 @@ class WriterStopped(Exception):
 
 
 class SlotWriter:
-    """Writes slots as the owner of a generation. Thread-safe; each slot belongs to one thread of the caller.
+    """The writer of slots that owns a generation. Thread-safe; each slot belongs to one thread of the caller.
 
     The settled store repeats a PUT until its result is known. So an outage of the store delays commits and fails none.
     One lock guards one value, `Writer`, which decides everything. No PUT is made while the lock is held.

@@ -39,7 +39,7 @@ UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 
 
 class Simplification:
-    """Simplifies the schemas of a document.
+    """The simplification of a document's schemas.
 
     Args:
         resolved: resolves a reference; returns any other schema itself.

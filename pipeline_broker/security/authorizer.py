@@ -80,7 +80,7 @@ def _fits(binding: AclBinding, operation: AclOperation) -> bool:
 
 
 class Authorizer:
-    """Decides whether a principal may perform an operation on a resource.
+    """The authorizer: may a principal perform an operation on a resource?
 
     * Super users may do everything.
     * A matching rule that denies wins over all rules that allow.

@@ -197,7 +197,10 @@ def _integer(settings: Mapping[str, str], name: str, default: int) -> int:
 
 
 class _ScramServers:
-    """Starts conversations of one SCRAM mechanism. Users of the JAAS line take precedence over those with records."""
+    """A starter of conversations of one SCRAM mechanism.
+
+    Users of the JAAS line take precedence over those with records.
+    """
 
     def __init__(
         self, mechanism: ScramMechanism, users: ScramUsers, passwords: Mapping[str, str], clock_ms: Callable[[], int]

@@ -83,7 +83,10 @@ class PrincipalMapping:
         self._rules = _read(text.strip() or ALL)
 
     def principal(self, distinguished_name: str) -> KafkaPrincipal | None:
-        """Return the principal of a distinguished name; None if no rule applies, and the connection must be closed."""
+        """Return the principal of a distinguished name.
+
+        None if no rule applies or matching exceeds MATCH_WORK_MAX; the caller then closes the connection.
+        """
         work_left = MATCH_WORK_MAX
         for rule in self._rules:
             if rule.pattern is not None:

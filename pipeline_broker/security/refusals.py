@@ -60,7 +60,7 @@ class _Source:
 
 
 class Refusals:
-    """Counts refusals by kind, and keeps the recent ones by source and name.
+    """Counts of refusals by kind, and the recent ones by source and name.
 
     Untrusted clients cause refusals and choose the names in them, so everything kept is bounded. A kind contains no
     name of a client. A source keeps one row for each of its latest names and one sum for older ones. So a source that

@@ -71,9 +71,10 @@ def key_file_path(url: str) -> Path:
     """
     parts = urlsplit(url)
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
+        source = "another host or a relative path" if parts.scheme == "file" else repr(parts.scheme or url)
         raise ConfigError(
-            f"{JWKS_URL}: {parts.scheme or url!r} is not supported: keys are read from a file. Download them, and set"
-            " this property to file:///path/jwks.json"
+            f"{JWKS_URL}: keys are read from a local file, not from {source}. Download them, and set this property to"
+            " file:///path/jwks.json"
         )
     return Path(unquote(parts.path))
 
@@ -179,7 +180,7 @@ def _read_key(key: Mapping[str, Any], algorithms: frozenset[str]) -> _Key:
 
 
 class TokenValidator:
-    """Validates tokens of one listener.
+    """A validator of the tokens of one listener.
 
     Args:
         keys: keys of the trusted issuers.

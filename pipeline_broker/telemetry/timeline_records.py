@@ -159,7 +159,7 @@ def _full_columns() -> tuple[struct.Struct, ...]:
 
 
 def _name(column: str) -> str:
-    """Return the name of a column in a record."""
+    """Return a column's name in a published record: stamps after the receipt become `..._after_ns`."""
     return column.removesuffix("_ns") + "_after_ns" if column in _LATER else column
 
 

@@ -60,7 +60,7 @@ class CompleteSegment(NamedTuple):
 
 
 class Archiver:
-    """Copies complete segments of a journal to an archive, in rounds. Runs in the archive's writing thread.
+    """The copying of complete journal segments to an archive, in rounds, in the archive's writing thread.
 
     * Batches are copied unchanged, in journal order.
     * Everything that a round wrote is durable before its single manifest edit. The journal's space is recycled only

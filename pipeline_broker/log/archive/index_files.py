@@ -60,7 +60,7 @@ class IndexEntries(NamedTuple):
 
 
 class IndexBuilder:
-    """Builds the indexes of one segment while its batches are written, and tracks size, offsets and timestamps."""
+    """The indexes of a segment under construction, with its size, offsets and timestamps so far."""
 
     def __init__(self, base_offset: int) -> None:
         self.base_offset = base_offset

@@ -317,7 +317,7 @@ def _resumed_from_files(store: SegmentStore, folder: str, segment: SegmentInfo) 
 
 
 class IndexRebuild:
-    """Rebuilds the indexes of a segment from its batches.
+    """A rebuild of a segment's indexes from its batches.
 
     Only the recorded state can tell offsets that were skipped on purpose from damaged base offsets. If the rebuilt
     state differs, the whole segment counts as damaged. If no state was recorded and the segment is damaged, only the

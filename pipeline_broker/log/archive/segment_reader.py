@@ -173,7 +173,7 @@ class _Sequences:
 
 
 class SegmentReader:
-    """Reads segments of one store, for any thread. Only `batches` and the work of a ColdRead wait for a disk.
+    """A reader of the segments of one store, for any thread. Only `batches` and the work of a ColdRead wait for a disk.
 
     No batch is returned unverified, and none after damage. Only reads that may wait declare damage. A read on the event
     loop that finds something wrong hands over to one, so cached bytes are judged once.

@@ -59,7 +59,7 @@ class RoundParameters:
 
 
 class DirtyPart:
-    """Maps the keys of the dirty segments, one after the other, until the map is full."""
+    """The dirty segments of a log, whose keys are mapped one segment after the other until the map is full."""
 
     def __init__(
         self, offset_map: OffsetMap, first_dirty_offset: int, aborted: Iterable[AbortedTransaction] = ()
@@ -97,7 +97,7 @@ class DirtyPart:
 
 
 class CleaningRound:
-    """Decides the new form of every batch of a log. Call `clean` for each group of segments, in order."""
+    """The new form of every batch of a log. Call `clean` for each group of segments, in order."""
 
     def __init__(
         self, offset_map: OffsetMap, parameters: RoundParameters, aborted: Iterable[AbortedTransaction] = ()

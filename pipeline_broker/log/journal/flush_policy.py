@@ -19,7 +19,7 @@ RULES: Mapping[Flush, FlushRules] = MappingProxyType({"always": FlushRules(messa
 
 
 class FlushPolicy:
-    """Decides for each commit of a journal whether it must be synced before its acknowledgement.
+    """The rules for syncing: which commits of a journal must be durable before their acknowledgement.
 
     The rules are those of Kafka's `UnifiedLog.append` and `LogManager.flushDirtyLogs`. But all partitions share one
     journal, so a sync for one partition makes the unsynced records of all partitions durable. The journal calls it with

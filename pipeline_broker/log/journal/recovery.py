@@ -65,7 +65,7 @@ class Recovery:
     * If a later frame declares a missing one durable, the tail is not torn but damaged. Recovery then raises
       JournalCorrupt and changes nothing.
     * After a clean shutdown the journal must end exactly at the mark, and nothing is cut or written.
-    * A crash at any point of a recovery leads to the same result of the next one.
+    * After a crash at any point of a recovery, the next recovery gives the same result.
 
     Args:
         files: the file system.

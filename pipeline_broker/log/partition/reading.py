@@ -29,9 +29,9 @@ class BatchSource(Protocol):
     """A source of batches: memory or the journal."""
 
     def read(self, log: IndexedLog, first: int, end: int) -> ReadResult | None:
-        """Return batches `first` to before `end` of the log's index, or fewer but at least one.
+        """Return the batches from `first` up to, excluding, `end` of the log's index.
 
-        Returns None if the source lacks the first.
+        May return fewer, but at least one; None if the source lacks `first`.
         """
 
 

@@ -207,7 +207,7 @@ class RunningBroker(Protocol):
 
 
 class BrokerStart(Protocol):
-    """Starts a broker, or finds a running one."""
+    """A way to get a broker: start a process, or use a running one."""
 
     def start(self) -> RunningBroker:
         """Start the broker without waiting until it is ready."""

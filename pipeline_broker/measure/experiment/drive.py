@@ -107,7 +107,7 @@ def has_confluent() -> bool:
 
 @attrs.define
 class Driver:
-    """Executes runs of all kinds of clients.
+    """An executor of runs of all kinds of clients.
 
     Attributes:
         costs: durations of runs.

@@ -50,7 +50,7 @@ class BrokerDefaults:
 
 @attrs.frozen(slots=True)
 class BrokerStarts:
-    """Returns the start of the broker of a side for a group.
+    """A function that returns the start of a side's broker for a group.
 
     Attributes:
         how: the common settings.

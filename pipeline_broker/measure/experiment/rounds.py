@@ -40,7 +40,7 @@ Phase = Sequence[Part]
 
 
 def plan_rounds(phases: Iterable[Phase], seed: int) -> list[Group]:
-    """Return all runs in order, numbered from 1."""
+    """Return the groups of runs in the order to execute; runs are numbered from 1. Equal seeds give equal plans."""
     order = random.Random(seed)  # noqa: S311 - the order of runs
     numbers = itertools.count(1)
     groups: list[Group] = []

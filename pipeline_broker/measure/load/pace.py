@@ -10,7 +10,7 @@ NEVER_NS = 1 << 62
 
 
 class Pace(Protocol):
-    """Decides when the requests of one connection are sent. Times are ns of the monotonic clock and never decrease."""
+    """The times at which the requests of one connection are sent, in ns of the monotonic clock. They never decrease."""
 
     def take(self, now_ns: int, in_flight: int) -> list[int]:
         """Return the intended times of the requests to send now."""

@@ -16,7 +16,7 @@ assert FORGET_FROM // 4 > IN_FLIGHT_MAX
 
 
 class Recorder(Protocol):
-    """Records all requests of one connection, in batches: one call for each send and each read.
+    """A recorder of all requests of one connection, in batches: one call for each send and each read.
 
     Attributes:
         measured_from_ns: requests with an earlier intended time belong to the warm-up.

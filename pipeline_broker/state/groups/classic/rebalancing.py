@@ -121,7 +121,10 @@ def expire_sync(turn: Turn, group: ClassicGroup) -> None:
 
 
 def expire_session(turn: Turn, group: ClassicGroup, member_id: str) -> None:
-    """Remove a member whose session has expired, or a pending id."""
+    """Remove a pending id, or a member whose session has expired.
+
+    A member with a parked join or sync stays, unless it is new.
+    """
     member = group.members.get(member_id)
     # The connection of a parked request is not read, so its member cannot send heartbeats. A new member is an
     # exception: it may be dead, and its session bounds how long its join stays parked.
