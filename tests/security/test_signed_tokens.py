@@ -333,7 +333,7 @@ def test_a_file_url_names_its_file():
     "url", ["https://idp.example/jwks", "http://x", "file://host/x", "jwks.json", "/etc/x", "file:x", ""]
 )
 def test_any_other_url_is_refused_in_one_line(url):
-    with pytest.raises(ConfigError, match="from a file") as caught:
+    with pytest.raises(ConfigError, match="from a local file") as caught:
         key_file_path(url)
     assert "\n" not in str(caught.value)
 
