@@ -3,7 +3,7 @@
 Rules of this package:
 * Spark searches for packages named `pyspark_*` with a `DefaultSource`, so the name must stay.
 * Reading uses `pipeline_broker.inspect` only and loads no running broker. Writing is in `sink`, with the client.
-* Columns, types and options are those of Spark's Kafka source; docs/spark-source.md lists the differences.
+* Columns, types and options are those of Spark's Kafka source; docs/guides/spark-source.md lists the differences.
 * Imports are lazy, because every Spark session with a Python data source imports this package.
 """
 

@@ -1,8 +1,8 @@
 """Analysis of an experiment's traces with Spark, and the report that compares two request paths.
 
 Rules of this package:
-* It knows only trace files, and topic records with the same rows (docs/trace-format.md). It imports neither `stages`
-  nor `pipeline_broker`.
+* It knows only trace files, and topic records with the same rows (docs/reference/trace-format.md). It imports neither
+  `stages` nor `pipeline_broker`.
 * Importing it costs nothing: PySpark and PyArrow are imported when a name that needs them is first used.
 * Spark does the work that grows with the rows. The rest, a few figures per cell, is plain Python that tests can run
   without Java.

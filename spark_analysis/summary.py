@@ -1,8 +1,8 @@
 """The comparison, computed from the figures: speed-ups, latency at equal load, ablation, the cost of tracing.
 
 A speed-up compares side 1 with side 0 of the same round and load. The ablation compares each of its modes with the
-classic runs of its own rounds. The definitions are those of docs/trace-format.md, so that a reader of the Parquet
-files gets the same numbers.
+classic runs of its own rounds. The definitions are those of docs/reference/trace-format.md, so that a reader of the
+Parquet files gets the same numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`summary.json`, the results of a comparison for programs, as docs/trace-format.md declares it.
+"""`summary.json`, the results of a comparison for programs, as docs/reference/trace-format.md declares it.
 
 A missing number is null, never 0.
 """

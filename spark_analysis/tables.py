@@ -1,7 +1,7 @@
 """The tables of a trace and their columns: the declaration of the Parquet files.
 
-docs/trace-format.md describes them. Columns are listed in the order of the files. `run` comes first and joins the
-tables; raw ring files leave it out, because a ring belongs to one run. Columns that end in `_ns` are nanoseconds of
+docs/reference/trace-format.md describes them. Columns are listed in the order of the files. `run` comes first and joins
+the tables; raw ring files leave it out, because a ring belongs to one run. Columns that end in `_ns` are nanoseconds of
 one monotonic clock.
 """
 

@@ -12,5 +12,5 @@ Rules of the package:
 * A response to a change is sent once the change is durable.
 * A handler never blocks. Work that grows with the request, or with the broker's state, yields between turns. Blocking
   work is parked with `Parked` and runs in a thread.
-* Codes, messages and the order of checks are Kafka's, unless docs/compatibility.md says otherwise.
+* Codes, messages and the order of checks are Kafka's, unless docs/reference/compatibility.md says otherwise.
 """

@@ -231,7 +231,7 @@ def compare(
     Examples:
       pipeline-broker compare --out out/compare
       pipeline-broker compare --out out/deep --in-flight 1,64 --connections 1 --commit-delay 0,10ms --rounds 7
-      pipeline-broker compare --out out/sweep --sweep docs/sweep.toml
+      pipeline-broker compare --out out/sweep --sweep docs/guides/sweep.toml
       pipeline-broker compare --out out/store --store memory:// --store-delay 50ms
     """  # noqa: D301 - click's mark for "do not rewrap"
     from pipeline_broker.measure.experiment.compare import (  # noqa: PLC0415 - Trio

@@ -1,6 +1,7 @@
 """The trace file format PBTRACE1: a magic, the length of a JSON header, the header, then packed rows.
 
-Rows are little-endian without padding. The least value of a type is null. docs/trace-format.md describes the format.
+Rows are little-endian without padding. The least value of a type is null. docs/reference/trace-format.md describes the
+format.
 """
 
 from __future__ import annotations

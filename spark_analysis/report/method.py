@@ -188,12 +188,12 @@ WORDS: Final = {
     "socket wait": "the part of a client's wait that the broker does not see: an unread request, or an unread answer",
     "commit": "a write and a sync of record batches, for one request or for all waiting requests",
 }
-"""The words of the page, copied from docs/glossary.md."""
+"""The words of the page, copied from docs/reference/glossary.md."""
 
 
 def words() -> Markup:
     pairs = [(name, meaning.replace("`", "")) for name, meaning in WORDS.items()]
-    more = "More words are in docs/glossary.md. docs/report-guide.md explains each figure and its limits."
+    more = "More words are in docs/reference/glossary.md. docs/guides/comparing.md explains each figure and its limits."
     return section("words", "Words", definitions(pairs), paragraph(more))
 
 

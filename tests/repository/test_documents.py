@@ -60,6 +60,15 @@ def test_the_files_that_do_what_kafkas_classes_do_exist():
     assert [name for name in named if not ((ROOT / name).exists() or (ROOT / "pipeline_broker" / name).exists())] == []
 
 
+def test_every_page_that_the_source_names_exists():
+    folders = ("pipeline_broker", "pyspark_pipeline_broker", "spark_analysis", "stages", "tests", "examples")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    texts = [path.read_text(encoding="utf-8") for path in files if path.suffix in {".py", ".jinja", ".json"}]
+    named = set(re.findall(r"\bdocs/[a-z/-]+\.md\b", "\n".join(texts)))
+    assert len(named) > 10
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
 BYTES_MAX = 488_000
 """Without generated tables; lower it when pages get shorter."""
 
