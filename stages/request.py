@@ -273,12 +273,10 @@ class QueueHeldError(Exception):
         self.when_over = when_over
 
 
-TURN_COST = 4_000
+TURN_COST: typing.Final = 4_000
 """Cost of a request in one turn before others have theirs, in microseconds of work, roughly."""
-TURN_SECONDS_MAX: typing.Final = 0.004
-"""Duration after which a handler's turn ends."""
-# One bound in two units: steps count TURN_COST themselves, handlers read a clock.
-assert round(TURN_SECONDS_MAX * 1_000_000) == TURN_COST
+TURN_SECONDS_MAX: typing.Final = TURN_COST / 1_000_000
+"""Duration after which a handler's turn ends: the same bound for handlers, which read a clock."""
 NOT_SET: typing.Final = -(2**15)
 """The null value of the small integers of a request: the lowest 16-bit integer, as in traces."""
 NO_QUEUE: typing.Final = -(2**31)
