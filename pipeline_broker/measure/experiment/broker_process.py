@@ -19,6 +19,7 @@ from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 READY_S_MAX = 30.0
 DRAIN_S_MAX = 15.0
+LINE_BYTES_MAX = 1 << 16
 _READY = re.compile(r"listening on (?P<host>.+):(?P<port>\d+) mode=")
 _PACKAGES = str(Path(__file__).resolve().parents[3])
 
@@ -160,7 +161,10 @@ class BrokerProcess:
 
 
 def last_line(path: Path) -> str:
-    lines = path.read_text(errors="replace").strip().splitlines()
+    """Return the last line of a child's output, at most LINE_BYTES_MAX bytes; empty if it wrote none."""
+    with path.open("rb") as output:
+        output.seek(max(0, output.seek(0, os.SEEK_END) - LINE_BYTES_MAX))
+        lines = output.read(LINE_BYTES_MAX).decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
 
 

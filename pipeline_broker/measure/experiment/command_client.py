@@ -6,7 +6,6 @@ the broker come from the broker's trace.
 """
 
 import json
-import os
 import resource
 import shlex
 import subprocess
@@ -16,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from pipeline_broker.measure.experiment.broker_process import ExperimentError, RunningBroker
+from pipeline_broker.measure.experiment.broker_process import LINE_BYTES_MAX, ExperimentError, RunningBroker, last_line
 from pipeline_broker.measure.experiment.runs import BOOTSTRAP
 from pipeline_broker.measure.load.client import LoadResult
 from pipeline_broker.traces.client_rows import ClientRow
@@ -25,7 +24,6 @@ from pipeline_broker.wire.registry import ApiKey
 
 COMMAND_S_MAX = 600.0
 LINES_MAX = 5_000_000
-LINE_BYTES_MAX = 1 << 16
 # A trace file is complete if it did not grow for STILL_S, which is longer than the sleep of the thread that writes it.
 STILL_S, SETTLED_S_MAX = 0.2, 10.0
 
@@ -38,7 +36,7 @@ def run_command(command: str, broker: RunningBroker) -> LoadResult:
     """
     arguments = [part.replace(BOOTSTRAP, f"{broker.host}:{broker.port}") for part in shlex.split(command)]
     began_ns, began_cpu_s = time.monotonic_ns(), _children_cpu_s()
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+    with tempfile.TemporaryFile() as output, tempfile.NamedTemporaryFile() as errors:
         try:
             code = subprocess.run(  # noqa: S603 - the user's own command
                 arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, timeout=COMMAND_S_MAX, check=False
@@ -51,7 +49,8 @@ def run_command(command: str, broker: RunningBroker) -> LoadResult:
             ) from None
         ended_ns = time.monotonic_ns()
         if code:
-            raise ExperimentError(f"{arguments[0]} ended with exit code {code}: {_last_line(errors)}")
+            last_error = last_line(Path(errors.name)) or "it wrote no error"
+            raise ExperimentError(f"{arguments[0]} ended with exit code {code}: {last_error}")
         rows = list(_timed(output))
     if not rows and broker.trace is not None:
         rows = _traced(broker.trace / "requests.ring", began_ns)
@@ -67,13 +66,6 @@ def run_command(command: str, broker: RunningBroker) -> LoadResult:
 def _children_cpu_s() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _last_line(errors: IO[bytes]) -> str:
-    size = errors.seek(0, os.SEEK_END)
-    errors.seek(max(0, size - LINE_BYTES_MAX))
-    lines = errors.read(LINE_BYTES_MAX).decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it wrote no error"
 
 
 def _timed(output: IO[bytes]) -> Iterator[ClientRow]:
