@@ -3,8 +3,8 @@
     python recompute.py [FOLDER]        (default: the run beside this file)
 
 FOLDER contains `summary.json`, `traces/runs`, and `traces/client` or `derived/latency_by_round`. The rules are those of
-"What is computed, to the letter" in docs/reference/trace-format.md. Prints the number of equal values, and each
-difference; exits with 1 if there are any.
+"Definitions" in docs/reference/trace-format.md. Prints the number of equal values, and each difference; exits with 1 if
+there are any.
 """
 
 import json

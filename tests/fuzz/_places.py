@@ -41,10 +41,9 @@ from pipeline_broker.records.checksum import crc32c
 from tests.inspect.data_directory import Data
 
 SECONDS_MAX = 15
-"""Of processor time, which a busy machine does not change."""
+"""Processor time of an inspection and a start together, which a busy machine does not change."""
 WAIT_SECONDS_MAX = 120
 """For a file that never answers, such as a pipe."""
-"""Of an inspection and a start together."""
 MEMORY_BYTES_MAX = 64 << 20
 """By which a start may grow: the caches that a running broker fills are counted elsewhere."""
 ADDRESS_SPACE_BYTES = 1 << 30

@@ -9,13 +9,12 @@ import ast
 import io
 import re
 import tokenize
-from pathlib import Path
 
 import attrs
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("pipeline_broker", "pipeline_charts", "pyspark_pipeline_broker", "spark_analysis", "stages")
+from tests.repository.sources import PACKAGES, ROOT, source_files
+
 QUESTION = re.compile(r"(What|How|Who|Whose|Where|Which|Whether|That|When|Why)\b")
 BEHIND = r"(?<!lags )(?<!lag )(?<!is )(?<!are )\bbehind\b(?! (a|the) (proxy|lag|load balancer))"
 
@@ -60,10 +59,6 @@ DOCSTRINGS_MAX = 5_240
 """Of the packages; a docstring that only repeats a name is deleted."""
 
 
-def sources():
-    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-
-
 def docstrings(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -93,8 +88,24 @@ def documents():
 
 
 @pytest.fixture(scope="module")
-def trees():
-    return [ast.parse(path.read_text(encoding="utf-8")) for path in sources()]
+def sources():
+    return [path.read_text(encoding="utf-8") for path in source_files(*PACKAGES)]
+
+
+@pytest.fixture(scope="module")
+def trees(sources):
+    return [ast.parse(text) for text in sources]
+
+
+@pytest.fixture(scope="module")
+def source_prose(sources, trees):
+    texts = [text for tree in trees for text in messages(tree)]
+    return "\n".join(texts + [line for text in sources for line in comments(text)])
+
+
+@pytest.fixture(scope="module")
+def document_prose():
+    return documents()
 
 
 def test_few_docstrings_begin_with_a_question_word(trees):
@@ -108,14 +119,12 @@ def test_docstrings_earn_their_place(trees):
 
 
 @pytest.mark.parametrize("habit", HABITS, ids=lambda habit: habit.name)
-def test_a_habit_stays_below_its_ceiling_in_docstrings_comments_and_messages(habit, trees):
-    texts = [text for tree in trees for text in messages(tree)]
-    texts += [line for path in sources() for line in comments(path.read_text(encoding="utf-8"))]
-    text = "\n".join(texts)
-    assert habit.rate(text) <= habit.in_source, f"write {habit.advice}:\n" + "\n".join(habit.found(text))
+def test_a_habit_stays_below_its_ceiling_in_docstrings_comments_and_messages(habit, source_prose):
+    found = habit.found(source_prose)
+    assert habit.rate(source_prose) <= habit.in_source, f"write {habit.advice}:\n" + "\n".join(found)
 
 
 @pytest.mark.parametrize("habit", HABITS, ids=lambda habit: habit.name)
-def test_a_habit_stays_below_its_ceiling_in_documents(habit):
-    text = documents()
-    assert habit.rate(text) <= habit.in_documents, f"write {habit.advice}:\n" + "\n".join(habit.found(text))
+def test_a_habit_stays_below_its_ceiling_in_documents(habit, document_prose):
+    found = habit.found(document_prose)
+    assert habit.rate(document_prose) <= habit.in_documents, f"write {habit.advice}:\n" + "\n".join(found)

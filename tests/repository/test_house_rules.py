@@ -9,16 +9,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("pipeline_broker", "pipeline_charts", "pyspark_pipeline_broker", "spark_analysis", "stages")
+from tests.repository.sources import PACKAGES, ROOT, source_files
+
 PYPROJECT = ROOT / "pyproject.toml"
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 50
 WHY_LONG = "Longer than most files:"
-
-
-def source_files(*folders):
-    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
 def prose_lines(text):

@@ -1,4 +1,4 @@
-"""What is published: one wheel with four packages, which serves wherever it is installed and started from."""
+"""What is published: one wheel with all packages, which serves wherever it is installed and started from."""
 
 import os
 import signal
@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.repository.sources import PACKAGES, ROOT
 from tests.required import absent
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("pipeline_broker", "pipeline_charts", "pyspark_pipeline_broker", "spark_analysis", "stages")
 RUN_SECONDS_MAX = 60
 
 pytestmark = pytest.mark.xdist_group("wheel")
