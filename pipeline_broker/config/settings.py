@@ -163,7 +163,7 @@ def is_known(name: str) -> bool:
         name in known
         or (prefixed is not None and prefixed[1] in known)
         or name in AUTHORIZER_PROPERTIES
-        or name.startswith(PLUGIN_PREFIXES)
+        or (name.startswith(PLUGIN_PREFIXES) and name not in PLUGIN_PREFIXES)
     )
 
 
@@ -248,11 +248,9 @@ def warning_of_change(name: str) -> str | None:
     """Return the warning about a property that was set on a running broker without effect; None if it has one."""
     if is_acted_on(name):
         return None
-    known = broker_properties()
-    prefixed = PREFIXED.fullmatch(name)
-    if (name if prefixed is None else prefixed[1]) in known or name.startswith(PLUGIN_PREFIXES):
+    if is_known(name):
         return warning_of(name)
-    return f"{name} is stored, but Kafka has no such property{nearest_hint(name, known)}"
+    return f"{name} is stored, but Kafka has no such property{nearest_hint(name, broker_properties())}"
 
 
 def _foreign_text(name: str, text: str) -> str:

@@ -1,7 +1,7 @@
 """An unknown name is ignored with a warning, unless it is a misspelling of a known one."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline_broker.config.properties import ConfigError, broker_properties
@@ -53,6 +53,7 @@ def test_edits_returns_the_levenshtein_distance(first, second):
 
 
 @given(st.sampled_from(NAMES), st.integers(0, 60), st.sampled_from("ax."))
+@example("config.providers", 60, ".")  # the prefix of the providers' own properties, without a name
 def test_one_letter_too_many_is_refused_with_the_intended_name(name, place, letter):
     wrong = name[:place] + letter + name[place:]
     if wrong in broker_properties() or wrong in FORMER_NAMES:
