@@ -119,7 +119,7 @@ def commands() -> dict[str, click.Command]:
 
 def options(command: click.Command, *, shared: bool = False) -> list[click.Option]:
     """Return the options of a command, or those that all commands for any cluster share."""
-    from pipeline_broker.commands.cluster.reach import ClientCommand  # noqa: PLC0415 - see above
+    from pipeline_broker.commands.cluster.bootstrap import ClientCommand  # noqa: PLC0415 - see above
 
     names = SHARED_OPTIONS if isinstance(command, ClientCommand) else ()
     found = [each for each in command.params if isinstance(each, click.Option)]

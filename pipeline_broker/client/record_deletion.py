@@ -12,7 +12,7 @@ from pipeline_broker.client.offsets import Place, bounds_of, offsets_at
 from pipeline_broker.client.topology import TopicPartition, partition_words
 from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 
-__all__ = ["delete_records", "plan_deletion"]
+__all__ = ["delete_planned", "plan_deletion"]
 
 
 async def plan_deletion(cluster: Cluster, topics: Mapping[str, Collection[int]], before: Place) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ async def plan_deletion(cluster: Cluster, topics: Mapping[str, Collection[int]],
     ]
 
 
-async def delete_records(cluster: Cluster, plan: Sequence[Mapping[str, Any]]) -> None:
+async def delete_planned(cluster: Cluster, plan: Sequence[Mapping[str, Any]]) -> None:
     """Delete the records of a plan.
 
     Raises:

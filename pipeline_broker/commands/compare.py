@@ -6,22 +6,32 @@ A wrong option exits with code 2, a failed experiment with code 1, each with one
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pipeline_broker.base.duration import milliseconds
-from pipeline_broker.commands.duration import Duration
-from pipeline_broker.commands.load import Address
+from pipeline_broker.commands.option_types import Address, Duration
 from pipeline_broker.commands.settings_options import commits_in_flight_option
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
+from pipeline_broker.measure.experiment.compare import (
+    ClientError,
+    CompareOptions,
+    alone_in,
+    ensure_report,
+    run_compare,
+    run_report,
+)
+from pipeline_broker.measure.experiment.compared_store import ComparedStore
+from pipeline_broker.measure.experiment.fleet import BrokerDefaults
 from pipeline_broker.measure.experiment.modes import COMPARED_MODES, KAFKA_MODES, OTHER_BROKER
 from pipeline_broker.measure.experiment.plan import PROFILES, ROUNDS_MAX, Request
+from pipeline_broker.measure.experiment.progress import say
 from pipeline_broker.measure.experiment.runs import BOOTSTRAP
-
-if TYPE_CHECKING:
-    from pipeline_broker.measure.experiment.compared_store import ComparedStore
-    from pipeline_broker.measure.experiment.fleet import BrokerDefaults
+from pipeline_broker.measure.experiment.sweep import read_sweep
+from pipeline_broker.measure.experiment.sweep_run import SweepOptions, run_sweep
+from pipeline_broker.measure.experiment.traced_spans import spans_of_experiment
+from pipeline_broker.traces.spans import wall_clock_offset_ns, write_spans
 
 __all__ = ["compare", "report"]
 
@@ -234,15 +244,6 @@ def compare(
       pipeline-broker compare --out out/sweep --sweep docs/guides/sweep.toml
       pipeline-broker compare --out out/store --store memory:// --store-delay 50ms
     """  # noqa: D301 - click's mark for "do not rewrap"
-    from pipeline_broker.measure.experiment.compare import (  # noqa: PLC0415 - Trio
-        ClientError,
-        CompareOptions,
-        alone_in,
-        ensure_report,
-        run_compare,
-        run_report,
-    )
-
     how = _how(given, with_kafka=with_kafka)
     try:
         if not no_report:
@@ -285,8 +286,6 @@ def _rounds(given: dict[str, Any]) -> dict[str, Any]:
 
 def _how(given: dict[str, Any], *, with_kafka: bool) -> "BrokerDefaults":
     """Remove the options about the start of brokers from `given`, and return them as one value."""
-    from pipeline_broker.measure.experiment.fleet import BrokerDefaults  # noqa: PLC0415 - Trio
-
     flush, commits, against = (given.pop(name) for name in ("flush", "commits_in_flight", "against"))
     url, delay_seconds = given.pop("store_url"), given.pop("store_delay_seconds")
     store = _store(url, delay_seconds, beside=with_kafka or against is not None)
@@ -300,15 +299,11 @@ def _store(url: str | None, delay_seconds: float, *, beside: bool) -> "ComparedS
         return None
     if beside:
         raise click.UsageError("--store would not apply to another broker: leave --with-kafka and --against out")
-    from pipeline_broker.measure.experiment.compared_store import ComparedStore  # noqa: PLC0415 - imported only when used
 
     return ComparedStore(url, delay_seconds * 1000)
 
 
 def _run_sweep(path: Path, out: Path, how: "BrokerDefaults") -> None:
-    from pipeline_broker.measure.experiment.sweep import read_sweep  # noqa: PLC0415 - imported only when used
-    from pipeline_broker.measure.experiment.sweep_run import SweepOptions, run_sweep  # noqa: PLC0415 - Trio
-
     context = click.get_current_context()
     for name in PLAN_OPTIONS:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
@@ -322,10 +317,6 @@ def _run_sweep(path: Path, out: Path, how: "BrokerDefaults") -> None:
 
 
 def _write_spans(path: Path, out: Path) -> None:
-    from pipeline_broker.measure.experiment.progress import say  # noqa: PLC0415 - imported only when used
-    from pipeline_broker.measure.experiment.traced_spans import spans_of_experiment  # noqa: PLC0415 - imported only when used
-    from pipeline_broker.traces.spans import wall_clock_offset_ns, write_spans  # noqa: PLC0415 - imported only when used
-
     try:
         count = write_spans(path, spans_of_experiment(out / "raw"), wall_clock_offset_ns())
     except OSError as error:
@@ -338,6 +329,4 @@ def _write_spans(path: Path, out: Path) -> None:
 @price_options
 def report(directory: Path, put_price: float, get_price: float) -> None:
     """Write tables, summary and page again, from DIRECTORY/raw or DIRECTORY/traces."""
-    from pipeline_broker.measure.experiment.compare import run_report  # noqa: PLC0415 - Trio
-
     raise click.exceptions.Exit(run_report(directory, put_price, get_price))

@@ -7,16 +7,22 @@ import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from pipeline_broker.base.host_and_port import host_and_port
-from pipeline_broker.commands.duration import Duration
-
-if TYPE_CHECKING:
-    from pipeline_broker.measure.load.measurement import Measurement
-    from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.client.errors import ClientError, with_hint
+from pipeline_broker.client.security import read_security
+from pipeline_broker.commands.cluster.java_properties import as_librdkafka
+from pipeline_broker.commands.option_types import ACKS, Address, Duration, Setting
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.sources import read_settings_file
+from pipeline_broker.measure.load.client import drive, run_to_end
+from pipeline_broker.measure.load.measurement import KINDS, Measurement, measured, sentence, summary
+from pipeline_broker.measure.load.options import Arrivals, LoadOptions
+from pipeline_broker.measure.load.processes import run_processes
+from pipeline_broker.measure.load.recorded import drive_recorded, read_trace
+from pipeline_broker.measure.load.worker import recorder_of
 
 __all__ = ["load"]
 
@@ -24,53 +30,6 @@ WARMUP_SHARE = 0.1
 WARMUP_S_MAX = 1.0
 PROCESSES_MAX = 64
 IN_FLIGHT_DEFAULT = 64
-ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
-
-
-class Address(click.ParamType[Any]):
-    """An option of HOST:PORT, with brackets around an IPv6 host."""
-
-    name = "host:port"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        return address_of(str(value), param, ctx)
-
-
-def address_of(
-    text: str, param: click.Parameter | None, ctx: click.Context | None, port_default: int | None = None
-) -> tuple[str, int]:
-    """Parse HOST:PORT. `port_default` allows a host alone.
-
-    Raises:
-        click.BadParameter: the text is not an address.
-    """
-    address = host_and_port(text, port_default)
-    if address is None:
-        raise click.BadParameter(f"{text!r} is not an address such as localhost:9092", ctx, param)
-    return address
-
-
-class Setting(click.ParamType[Any]):
-    """An option of NAME=VALUE.
-
-    Args:
-        example: shown in the message for a malformed value.
-    """
-
-    name = "name=value"
-
-    def __init__(self, example: str = "security.protocol=ssl") -> None:
-        self.example = example
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        name, separator, text = str(value).partition("=")
-        if not name.strip() or not separator:
-            self.fail(f"expected NAME=VALUE, such as {self.example}", param, ctx)
-        return name.strip(), text
 
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -166,13 +125,10 @@ def load(address: tuple[str, int], as_json: bool, histogram: Path | None, **give
     open loop: requests are sent at scheduled times, whatever the broker does, and their latency counts from these
     times. The exit code is 1 if a request fails, or the broker cannot be reached or closes a connection.
     """
-    from pipeline_broker.client.errors import ClientError, with_hint  # noqa: PLC0415 - imported only when used
-
     try:
         found = _run(address, given)
     except ClientError as error:
         raise click.ClickException(with_hint(str(error))) from None
-    from pipeline_broker.measure.load.measurement import sentence, summary  # noqa: PLC0415 - see above
 
     figures = summary(found)
     if histogram is not None:
@@ -183,12 +139,6 @@ def load(address: tuple[str, int], as_json: bool, histogram: Path | None, **give
 
 
 def _run(address: tuple[str, int], given: dict[str, Any]) -> "Measurement":
-    from pipeline_broker.measure.load.client import drive, run_to_end  # noqa: PLC0415 - it imports Trio
-    from pipeline_broker.measure.load.measurement import measured  # noqa: PLC0415 - see above
-    from pipeline_broker.measure.load.processes import run_processes  # noqa: PLC0415 - see above
-    from pipeline_broker.measure.load.recorded import drive_recorded, read_trace  # noqa: PLC0415 - see above
-    from pipeline_broker.measure.load.worker import recorder_of  # noqa: PLC0415 - see above
-
     processes, replay, speed = given.pop("processes"), given.pop("replay"), given.pop("speed")
     options = _options(address, given)
     if replay is not None:
@@ -202,8 +152,6 @@ def _run(address: tuple[str, int], given: dict[str, Any]) -> "Measurement":
 
 
 def _options(address: tuple[str, int], given: dict[str, Any]) -> "LoadOptions":
-    from pipeline_broker.measure.load.options import Arrivals, LoadOptions  # noqa: PLC0415 - see above
-
     given["security"] = _security(given.pop("command_config"), given["security"])
     host, port = address
     given["acks"] = ACKS[given["acks"]]
@@ -219,11 +167,6 @@ def _security(config: Path | None, properties: tuple[tuple[str, str], ...]) -> t
     """Return the TLS and SASL properties in librdkafka's form; `--set` overrides the file."""
     if config is None and not properties:
         return ()
-    from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - see above
-    from pipeline_broker.client.security import read_security  # noqa: PLC0415 - see above
-    from pipeline_broker.commands.cluster.java_properties import as_librdkafka  # noqa: PLC0415 - see above
-    from pipeline_broker.config.properties import ConfigError  # noqa: PLC0415 - see above
-    from pipeline_broker.config.sources import read_settings_file  # noqa: PLC0415 - see above
 
     try:
         given = dict(read_settings_file(config)) if config is not None else {}
@@ -237,8 +180,6 @@ def _security(config: Path | None, properties: tuple[tuple[str, str], ...]) -> t
 
 def _write(path: Path, found: "Measurement") -> None:
     """Write the cumulative histograms by kind: pairs of latency (us) and share of requests up to it."""
-    from pipeline_broker.measure.load.measurement import KINDS  # noqa: PLC0415 - see above
-
     curves = {KINDS[kind]: list(histogram.cumulative()) for kind, histogram in sorted(found.histograms.items())}
     try:
         path.write_text(json.dumps(curves) + "\n")

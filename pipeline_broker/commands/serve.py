@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from pipeline_broker.commands.duration import Duration
+from pipeline_broker.commands.option_types import Duration
 from pipeline_broker.commands.settings_options import (
     commits_in_flight_option,
     data_option,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.settings import load_settings
 
 __all__ = ["commits_in_flight_option", "data_option", "load_config", "settings_options"]
 
@@ -55,8 +55,6 @@ def load_config(files: tuple[Path, ...], settings: tuple[str, ...]) -> BrokerCon
     Raises:
         ConfigError: a setting is invalid.
     """
-    from pipeline_broker.config.settings import load_settings  # noqa: PLC0415 - not for `--help`
-
     config, warnings = load_settings(files, settings)
     for warning in warnings:
         click.echo(warning, err=True)

@@ -14,21 +14,26 @@ import functools
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import attrs
 import click
 import trio
 
+from pipeline_broker.broker.broker import Broker
 from pipeline_broker.commands.settings_options import data_option, load_config, settings_options
-from pipeline_broker.log.errors import JournalCorrupt
+from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.resolution import topic_value
+from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 from pipeline_broker.node.admin_socket import CommandFailedError, NoBrokerError, ask
-
-if TYPE_CHECKING:
-    from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.config.broker_config import BrokerConfig
-    from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.node.archive_store import ArchiveStore
+from pipeline_broker.node.data_directory import maintenance_of, open_broker
+from pipeline_broker.node.options import StartError
+from pipeline_broker.node.thread_wakeup import ThreadWakeup
+from pipeline_broker.node.upkeep import MaintenanceFailedError
+from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["compact", "retain"]
 
@@ -126,15 +131,6 @@ def _run_offline(
     Returns:
         Whether anything changed, and the unknown settings of each skipped topic.
     """
-    from pipeline_broker.config.broker_config import BrokerConfig  # noqa: PLC0415 - only if no broker runs
-    from pipeline_broker.files.file_system import SystemFileSystem  # noqa: PLC0415 - see above
-    from pipeline_broker.log.errors import DamagedSegment  # noqa: PLC0415 - see above
-    from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
-    from pipeline_broker.node.data_directory import maintenance_of, open_broker  # noqa: PLC0415 - see above
-    from pipeline_broker.node.options import StartError  # noqa: PLC0415 - see above
-    from pipeline_broker.node.thread_wakeup import ThreadWakeup  # noqa: PLC0415 - see above
-    from pipeline_broker.node.upkeep import MaintenanceFailedError  # noqa: PLC0415 - see above
-
     try:
         config_here = config or BrokerConfig(producer_id_expiration_ms=PRODUCERS_KEPT_MS)
         store = ArchiveStore.of_directory(data, SystemFileSystem())
@@ -172,7 +168,6 @@ def _unknown_settings(maintenance: Maintenance, broker: Broker, topic: str | Non
 
 def _settings_of(maintenance: Maintenance, topic: Topic, broker: Broker) -> tuple[str, ...]:
     is_known = not broker.layers.inherited_from_start(topic.configs, [POLICY])
-    from pipeline_broker.config.resolution import topic_value  # noqa: PLC0415 - see `_run_offline`
 
     policies = topic_value(POLICY, topic.configs, broker.settings)
     assert isinstance(policies, tuple)

@@ -14,7 +14,7 @@ from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.group_description import group_state
 from pipeline_broker.client.groups import commit, committed_offsets, delete_groups
 from pipeline_broker.client.offsets import BEGINNING, END, Place, bounds_of, list_offsets
-from pipeline_broker.client.record_deletion import delete_records, plan_deletion
+from pipeline_broker.client.record_deletion import delete_planned, plan_deletion
 from pipeline_broker.client.scram_users import delete_credentials, list_users
 from pipeline_broker.client.topics import add_partitions, create_topic, delete_topic
 from pipeline_broker.client.transactions import abort_transaction, describe_transaction, producers_of
@@ -44,7 +44,7 @@ EVERY_RULE = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, AclO
 SCRAM = SCRAM_MECHANISMS["SCRAM-SHA-256"]
 ASKED = {
     ApiKey.LIST_OFFSETS: lambda cluster: list_offsets(cluster, {PLACE: -1}),
-    ApiKey.DELETE_RECORDS: lambda cluster: delete_records(
+    ApiKey.DELETE_RECORDS: lambda cluster: delete_planned(
         cluster, [{"topic": TOPIC, "partition": 0, "start": 0, "to": 5}]
     ),
     ApiKey.OFFSET_COMMIT: lambda cluster: commit(cluster, "g", {PLACE: 1}),

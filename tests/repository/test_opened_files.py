@@ -12,7 +12,7 @@ PATH_METHODS = {"read_bytes", "read_text"}
 OPENERS = {("os", "open"), ("gzip", "open"), ("io", "open")}
 MAY_OPEN = {
     "_stages_check.py": "a file that is installed with the package",
-    "commands/cluster/reach.py": "the null device",
+    "commands/cluster/bootstrap.py": "the null device",
     "commands/cluster/streams.py": "what a user names to be produced, which may be a pipe, read in pieces of 64 KiB",
     "config/properties.py": "a table that is installed with the package",
     "dashboard/static_files.py": "files that are installed with the package, held against their checksums",

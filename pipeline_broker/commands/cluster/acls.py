@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pipeline_broker.client.acls import create_acls, delete_acls, list_acls
+from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.commands.cluster.arguments import Command, as_json_option, with_options
-from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
+from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
 from pipeline_broker.commands.cluster.shown import print_json, print_table
-
-if TYPE_CHECKING:
-    from pipeline_broker.client.cluster import Cluster
-    from pipeline_broker.security.acl import AclBinding, AclFilter
+from pipeline_broker.security.acl import AclBinding, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
 
 __all__ = ["acls"]
 
@@ -119,8 +118,8 @@ def acls() -> None:
 @_resource_options
 @_filter_options
 @as_json_option
-@reaching
-def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
+@with_bootstrap
+def list_(bootstrap: Bootstrap, *, as_json: bool, **selection: Any) -> None:
     """List the rules that match all options; without options, all rules.
 
     \b
@@ -129,7 +128,7 @@ def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
       pipeline-broker acls list --topic orders --resource-pattern-type match
       pipeline-broker acls list --principal User:ada --json
     """  # noqa: D301 - click's mark for "do not rewrap"
-    _print(_for_each_filter(reach, selection, deletes=False), as_json=as_json)
+    _print(_for_each_filter(bootstrap, selection, deletes=False), as_json=as_json)
 
 
 @acls.command(cls=ClientCommand)
@@ -166,8 +165,8 @@ def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
     "--idempotent", "is_idempotent", is_flag=True, help="With --producer: also IdempotentWrite on the cluster."
 )
 @as_json_option
-@reaching
-def add(reach: Reach, *, as_json: bool, **rule: Any) -> None:
+@with_bootstrap
+def add(bootstrap: Bootstrap, *, as_json: bool, **rule: Any) -> None:
     """Add a rule for each combination of principal, host, resource and operation.
 
     Without --operation, --producer and --consumer the rules apply to all operations.
@@ -181,11 +180,9 @@ def add(reach: Reach, *, as_json: bool, **rule: Any) -> None:
     bindings = _bindings(**rule)
 
     async def program(cluster: Cluster) -> None:
-        from pipeline_broker.client.acls import create_acls  # noqa: PLC0415 - it imports Trio
-
         await create_acls(cluster, bindings)
 
-    reach.run(program)
+    bootstrap.run(program)
     _print(bindings, as_json=as_json)
 
 
@@ -193,8 +190,8 @@ def add(reach: Reach, *, as_json: bool, **rule: Any) -> None:
 @_resource_options
 @_filter_options
 @as_json_option
-@reaching
-def delete(reach: Reach, *, as_json: bool, **selection: Any) -> None:
+@with_bootstrap
+def delete(bootstrap: Bootstrap, *, as_json: bool, **selection: Any) -> None:
     """Delete the rules that match all options, and show them.
 
     \b
@@ -206,19 +203,17 @@ def delete(reach: Reach, *, as_json: bool, **selection: Any) -> None:
         raise click.UsageError(
             "nothing selects the rules: give a resource, --principal, --host, --operation or --permission"
         )
-    _print(_for_each_filter(reach, selection, deletes=True), as_json=as_json)
+    _print(_for_each_filter(bootstrap, selection, deletes=True), as_json=as_json)
 
 
-def _for_each_filter(reach: Reach, selection: Mapping[str, Any], *, deletes: bool) -> list[AclBinding]:
+def _for_each_filter(bootstrap: Bootstrap, selection: Mapping[str, Any], *, deletes: bool) -> list[AclBinding]:
     filters = _filters(**selection)
 
     async def program(cluster: Cluster) -> list[AclBinding]:
-        from pipeline_broker.client.acls import delete_acls, list_acls  # noqa: PLC0415 - it imports Trio
-
         ask = delete_acls if deletes else list_acls
         return sorted({rule for wanted in filters for rule in await ask(cluster, wanted)})
 
-    return reach.run(program)
+    return bootstrap.run(program)
 
 
 def _filters(
@@ -229,14 +224,6 @@ def _filters(
     operations: Sequence[str],
     permission: str | None,
 ) -> list[AclFilter]:
-    from pipeline_broker.security.acl import (  # noqa: PLC0415 - not for help
-        AclFilter,
-        AclOperation,
-        PatternType,
-        PermissionType,
-        ResourceType,
-    )
-
     wanted: Sequence[tuple[str, str | None]] = resources or [("ANY", None)]
     wanted_principals: Sequence[str | None] = principals or [None]
     return [
@@ -268,14 +255,6 @@ def _bindings(
     is_consumer: bool,
     is_idempotent: bool,
 ) -> list[AclBinding]:
-    from pipeline_broker.security.acl import (  # noqa: PLC0415 - not for help
-        AclBinding,
-        AclOperation,
-        PatternType,
-        PermissionType,
-        ResourceType,
-    )
-
     if is_idempotent and not is_producer:
         raise click.UsageError("--idempotent needs --producer")
     if is_producer or is_consumer:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import click
 
-if TYPE_CHECKING:
-    from pipeline_broker.client.offsets import Place
+from pipeline_broker.client.offsets import Place, read_place
 
 __all__ = ["PARTITION_MAX", "Command", "as_json_option", "is_wanted", "partitions_by_topic", "place_of", "with_options"]
 
@@ -34,8 +33,6 @@ def is_wanted(name: str, patterns: Sequence[str]) -> bool:
 
 
 def place_of(text: str, option: str) -> Place:
-    from pipeline_broker.client.offsets import read_place  # noqa: PLC0415 - it imports Trio
-
     try:
         return read_place(text)
     except ValueError as error:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_description import describe_cluster, log_dirs_of
 from pipeline_broker.commands.cluster.arguments import as_json_option
+from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
 from pipeline_broker.commands.cluster.completing import complete_topics
-from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
-
-if TYPE_CHECKING:
-    from pipeline_broker.client.cluster import Cluster
 
 __all__ = ["cluster"]
 
@@ -31,8 +30,8 @@ def cluster() -> None:
 
 @cluster.command(cls=ClientCommand)
 @as_json_option
-@reaching
-def describe(reach: Reach, *, as_json: bool) -> None:
+@with_bootstrap
+def describe(bootstrap: Bootstrap, *, as_json: bool) -> None:
     """Show the cluster id, the controller, and each broker with its number of led partitions.
 
     \b
@@ -42,11 +41,9 @@ def describe(reach: Reach, *, as_json: bool) -> None:
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> dict[str, Any]:
-        from pipeline_broker.client.cluster_description import describe_cluster  # noqa: PLC0415 - it imports Trio
-
         return await describe_cluster(cluster)
 
-    described = reach.run(program)
+    described = bootstrap.run(program)
     if as_json:
         print_json(described)
         return
@@ -69,8 +66,8 @@ def describe(reach: Reach, *, as_json: bool) -> None:
     help="Only partitions of this topic; repeatable.",
 )
 @as_json_option
-@reaching
-def log_dirs(reach: Reach, brokers: Sequence[int], topics: Sequence[str], *, as_json: bool) -> None:
+@with_bootstrap
+def log_dirs(bootstrap: Bootstrap, brokers: Sequence[int], topics: Sequence[str], *, as_json: bool) -> None:
     """Show the log directories of brokers, the free space on their disks, and the size of each partition.
 
     \b
@@ -80,11 +77,9 @@ def log_dirs(reach: Reach, brokers: Sequence[int], topics: Sequence[str], *, as_
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
-        from pipeline_broker.client.cluster_description import log_dirs_of  # noqa: PLC0415 - it imports Trio
-
         return await log_dirs_of(cluster, brokers, topics)
 
-    found = reach.run(program)
+    found = bootstrap.run(program)
     if as_json:
         print_json(found)
         return

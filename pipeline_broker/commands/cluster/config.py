@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.configs import Setting, Subject, alter_settings, settings_of
 from pipeline_broker.commands.cluster.arguments import as_json_option
-from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
+from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
 from pipeline_broker.commands.cluster.shown import print_json, print_table
-from pipeline_broker.commands.load import Setting as SettingType
-
-if TYPE_CHECKING:
-    from pipeline_broker.client.cluster import Cluster
-    from pipeline_broker.client.configs import Setting
+from pipeline_broker.commands.option_types import Setting as SettingType
 
 __all__ = ["config"]
 
@@ -51,8 +48,10 @@ def config() -> None:
 @_default
 @click.option("--all", "is_all", is_flag=True, help="Include settings with default values.")
 @as_json_option
-@reaching
-def get(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, is_all: bool, as_json: bool) -> None:
+@with_bootstrap
+def get(
+    bootstrap: Bootstrap, kind: str, words: Sequence[str], *, is_default: bool, is_all: bool, as_json: bool
+) -> None:
     """Show the named settings of KIND NAME, or those that differ from the default.
 
     \b
@@ -65,8 +64,6 @@ def get(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, is_a
     name, names = _named(kind, words, is_default=is_default)
 
     async def program(cluster: Cluster) -> list[Setting]:
-        from pipeline_broker.client.configs import Subject, settings_of  # noqa: PLC0415 - it imports Trio
-
         return await settings_of(cluster, Subject(kind, name), names)
 
     # Named settings are shown even if they have their default value.
@@ -78,7 +75,7 @@ def get(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, is_a
             "secret": it.is_secret,
             "read_only": it.is_read_only,
         }
-        for it in reach.run(program)
+        for it in bootstrap.run(program)
         if names or is_all or not it.is_default
     ]
     if as_json:
@@ -95,8 +92,8 @@ def get(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, is_a
 @_words
 @_default
 @as_json_option
-@reaching
-def set_(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
+@with_bootstrap
+def set_(bootstrap: Bootstrap, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
     """Change settings of KIND NAME with SETTING=VALUE..., all or none.
 
     \b
@@ -107,7 +104,7 @@ def set_(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, as_
     """  # noqa: D301 - click's mark for "do not rewrap"
     name, settings = _named(kind, words, is_default=is_default)
     changes = dict(SettingType().convert(setting, None, None) for setting in settings)
-    _change(reach, kind, name, changes, as_json=as_json)
+    _change(bootstrap, kind, name, changes, as_json=as_json)
 
 
 @config.command(cls=ClientCommand)
@@ -115,8 +112,8 @@ def set_(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, as_
 @_words
 @_default
 @as_json_option
-@reaching
-def delete(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
+@with_bootstrap
+def delete(bootstrap: Bootstrap, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
     """Reset settings SETTING... of KIND NAME to their defaults.
 
     \b
@@ -125,7 +122,7 @@ def delete(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, a
       pipeline-broker config delete client billing producer_byte_rate
     """  # noqa: D301 - click's mark for "do not rewrap"
     name, names = _named(kind, words, is_default=is_default)
-    _change(reach, kind, name, dict.fromkeys(names), as_json=as_json)
+    _change(bootstrap, kind, name, dict.fromkeys(names), as_json=as_json)
 
 
 def _named(kind: str, words: Sequence[str], *, is_default: bool) -> tuple[str | None, Sequence[str]]:
@@ -136,18 +133,18 @@ def _named(kind: str, words: Sequence[str], *, is_default: bool) -> tuple[str | 
     return words[0], words[1:]
 
 
-def _change(reach: Reach, kind: str, name: str | None, changes: Mapping[str, str | None], *, as_json: bool) -> None:
+def _change(
+    bootstrap: Bootstrap, kind: str, name: str | None, changes: Mapping[str, str | None], *, as_json: bool
+) -> None:
     if not changes:
         raise click.UsageError("nothing to change: name a setting")
 
     async def program(cluster: Cluster) -> str:
-        from pipeline_broker.client.configs import Subject, alter_settings  # noqa: PLC0415 - it imports Trio
-
         subject = Subject(kind, name)
         await alter_settings(cluster, subject, changes)
         return str(subject)
 
-    subject = reach.run(program)
+    subject = bootstrap.run(program)
     if as_json:
         print_json({"kind": kind, "name": name, "changed": sorted(changes)})
     else:

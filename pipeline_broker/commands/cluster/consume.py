@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pipeline_broker.client.offsets import BEGINNING, END, READ_COMMITTED, READ_UNCOMMITTED, Place
+from pipeline_broker.client.record_format import Printer, escape_for_terminal, format_printer, json_line
 from pipeline_broker.commands.cluster.arguments import PARTITION_MAX, place_of
+from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, with_bootstrap
 from pipeline_broker.commands.cluster.completing import complete_topics
-from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
-
-if TYPE_CHECKING:
-    from pipeline_broker.client.record_format import Printer
-    from pipeline_broker.commands.cluster.wish import ConsumeOptions
+from pipeline_broker.commands.cluster.consume_options import ConsumeOptions
+from pipeline_broker.commands.cluster.consuming import Consumption
 
 __all__ = ["consume"]
 
@@ -73,8 +73,8 @@ Examples:
     help="Hide, or print, records of open and aborted transactions.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress bar and no warnings.")
-@reaching
-def consume(reach: Reach, topics: Sequence[str], **given: Any) -> None:
+@with_bootstrap
+def consume(bootstrap: Bootstrap, topics: Sequence[str], **given: Any) -> None:
     """Print the records of TOPICS.
 
     Reads up to the current end of each partition, and stops. With --follow, the default of --from end, it waits for
@@ -87,9 +87,8 @@ def consume(reach: Reach, topics: Sequence[str], **given: Any) -> None:
     if given["no_commit"] and given["group"] is None:
         raise click.UsageError("--no-commit needs --group")
     options = _consume_options(tuple(dict.fromkeys(topics)), given)
-    from pipeline_broker.commands.cluster.consuming import Consumption  # noqa: PLC0415 - it imports Trio
 
-    code = reach.run(Consumption(options).run)
+    code = bootstrap.run(Consumption(options).run)
     if code:
         raise click.exceptions.Exit(code)
 
@@ -119,15 +118,6 @@ _NOT_GIVEN: tuple[object, ...] = (None, False, ())
 
 
 def _consume_options(topics: tuple[str, ...], given: dict[str, Any]) -> ConsumeOptions:
-    from pipeline_broker.client.offsets import (  # noqa: PLC0415 - it imports Trio
-        BEGINNING,
-        END,
-        READ_COMMITTED,
-        READ_UNCOMMITTED,
-        Place,
-    )
-    from pipeline_broker.commands.cluster.wish import ConsumeOptions  # noqa: PLC0415 - see above
-
     start = BEGINNING if given["start"] is None else place_of(given["start"], "--from")
     if given["last"] is not None:
         start = Place(before_end=given["last"])
@@ -150,12 +140,6 @@ def _consume_options(topics: tuple[str, ...], given: dict[str, Any]) -> ConsumeO
 
 
 def _printer(given: dict[str, Any]) -> Printer:
-    from pipeline_broker.client.record_format import (  # noqa: PLC0415 - not for help
-        escape_for_terminal,
-        format_printer,
-        json_line,
-    )
-
     if given["as_json"]:
         return json_line
     text = given["text"]

@@ -14,9 +14,9 @@ from pipeline_broker.client.group_reading import LEAVE_S_MAX, GroupReading, Grou
 from pipeline_broker.client.offsets import bounds_of, offsets_at
 from pipeline_broker.client.topology import TopicPartition
 from pipeline_broker.client.visible import VisibleBatch
+from pipeline_broker.commands.cluster.consume_options import ConsumeOptions
 from pipeline_broker.commands.cluster.progress import Meter, metered
 from pipeline_broker.commands.cluster.streams import Output
-from pipeline_broker.commands.cluster.wish import ConsumeOptions
 
 __all__ = ["Consumption"]
 

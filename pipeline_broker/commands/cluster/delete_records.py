@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.record_deletion import delete_planned, plan_deletion
 from pipeline_broker.commands.cluster.arguments import as_json_option, partitions_by_topic, place_of
+from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, with_bootstrap
 from pipeline_broker.commands.cluster.completing import complete_topics
-from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
-
-if TYPE_CHECKING:
-    from pipeline_broker.client.cluster import Cluster
 
 __all__ = ["delete_records"]
 
@@ -28,8 +27,8 @@ __all__ = ["delete_records"]
 )
 @click.option("--execute", is_flag=True, help="Delete the records; without it only the plan is shown.")
 @as_json_option
-@reaching
-def delete_records(reach: Reach, topics: Sequence[str], before: str, *, execute: bool, as_json: bool) -> None:
+@with_bootstrap
+def delete_records(bootstrap: Bootstrap, topics: Sequence[str], before: str, *, execute: bool, as_json: bool) -> None:
     """Delete the records of topics before a place, for good, like kafka-delete-records.
 
     Without --execute it only shows the plan.
@@ -46,17 +45,12 @@ def delete_records(reach: Reach, topics: Sequence[str], before: str, *, execute:
     chosen = partitions_by_topic(topics, "TOPIC")
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
-        from pipeline_broker.client.record_deletion import (  # noqa: PLC0415 - it imports Trio
-            delete_records,
-            plan_deletion,
-        )
-
         plan = await plan_deletion(cluster, chosen, place)
         if execute:
-            await delete_records(cluster, plan)
+            await delete_planned(cluster, plan)
         return plan
 
-    plan = reach.run(program)
+    plan = bootstrap.run(program)
     if as_json:
         print_json({"executed": execute, "partitions": plan})
         return

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.group_description import describe_group, describe_groups
+from pipeline_broker.client.group_reset import commit_plan, plan_reset
+from pipeline_broker.client.groups import delete_groups, list_groups
 from pipeline_broker.commands.cluster.arguments import as_json_option, is_wanted, partitions_by_topic, place_of
+from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
 from pipeline_broker.commands.cluster.completing import complete_groups
-from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
-
-if TYPE_CHECKING:
-    from pipeline_broker.client.cluster import Cluster
 
 __all__ = ["groups"]
 
@@ -63,8 +64,10 @@ def groups() -> None:
     help="Only groups of this type; repeatable.",
 )
 @as_json_option
-@reaching
-def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: Sequence[str], *, as_json: bool) -> None:
+@with_bootstrap
+def list_(
+    bootstrap: Bootstrap, patterns: Sequence[str], states: Sequence[str], types: Sequence[str], *, as_json: bool
+) -> None:
     """List groups, with member counts and lag. A PATTERN such as 'billing*' selects by id.
 
     \b
@@ -74,9 +77,6 @@ def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: S
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
-        from pipeline_broker.client.group_description import describe_groups  # noqa: PLC0415 - it imports Trio
-        from pipeline_broker.client.groups import list_groups  # noqa: PLC0415 - see above
-
         chosen = [
             it
             for it in await list_groups(cluster)
@@ -84,7 +84,7 @@ def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: S
         ]
         return await describe_groups(cluster, chosen)
 
-    rows = reach.run(program)
+    rows = bootstrap.run(program)
     if as_json:
         print_json(rows)
     else:
@@ -94,8 +94,8 @@ def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: S
 @groups.command(cls=ClientCommand)
 @_groups
 @as_json_option
-@reaching
-def describe(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
+@with_bootstrap
+def describe(bootstrap: Bootstrap, groups: Sequence[str], *, as_json: bool) -> None:
     """Show members with their assignments, committed offsets and lag.
 
     \b
@@ -105,11 +105,9 @@ def describe(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
-        from pipeline_broker.client.group_description import describe_group  # noqa: PLC0415 - it imports Trio
-
         return [await describe_group(cluster, group) for group in groups]
 
-    described = reach.run(program)
+    described = bootstrap.run(program)
     if as_json:
         print_json(described)
         return
@@ -141,8 +139,8 @@ def _heading(group: dict[str, Any]) -> str:
 @groups.command(cls=ClientCommand)
 @_groups
 @as_json_option
-@reaching
-def delete(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
+@with_bootstrap
+def delete(bootstrap: Bootstrap, groups: Sequence[str], *, as_json: bool) -> None:
     """Delete groups without members, including their committed offsets.
 
     \b
@@ -151,11 +149,9 @@ def delete(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> None:
-        from pipeline_broker.client.groups import delete_groups  # noqa: PLC0415 - it imports Trio
-
         await delete_groups(cluster, groups)
 
-    reach.run(program)
+    bootstrap.run(program)
     if as_json:
         print_json([{"group": group, "deleted": True} for group in groups])
     else:
@@ -176,9 +172,9 @@ def delete(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
 @click.option("--shift", type=int, help="Move committed offsets by this number; back if negative.")
 @click.option("--execute", is_flag=True, help="Reset the offsets; without it only the plan is shown.")
 @as_json_option
-@reaching
+@with_bootstrap
 def reset_offsets(
-    reach: Reach,
+    bootstrap: Bootstrap,
     group: str,
     topics: Sequence[str],
     to: str | None,
@@ -205,14 +201,12 @@ def reset_offsets(
     chosen = partitions_by_topic(topics, "--topic") if topics else None
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
-        from pipeline_broker.client.group_reset import commit_plan, plan_reset  # noqa: PLC0415 - it imports Trio
-
         plan = await plan_reset(cluster, group, chosen, place, shift or 0)
         if execute:
             await commit_plan(cluster, group, plan)
         return plan
 
-    plan = reach.run(program)
+    plan = bootstrap.run(program)
     if as_json:
         print_json({"group": group, "executed": execute, "offsets": plan})
         return

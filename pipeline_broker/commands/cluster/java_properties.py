@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.security.jaas import parse_jaas
 
 __all__ = ["as_librdkafka"]
 
@@ -73,8 +74,6 @@ def as_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _login(properties: Mapping[str, str], line: str) -> dict[str, str]:
-    from pipeline_broker.security.jaas import parse_jaas  # noqa: PLC0415 - only for files with a JAAS line
-
     mechanism = properties.get("sasl.mechanism", "").upper()
     if mechanism not in _MODULES:
         raise ConfigError(f"{_JAAS} needs sasl.mechanism: set it to one of {', '.join(_MODULES)}")

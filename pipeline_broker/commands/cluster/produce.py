@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from pipeline_broker.client.produce_requests import ACKS_ALL, ProducerOptions
+from pipeline_broker.client.record_lines import LineForm, unescape
 from pipeline_broker.commands.cluster.arguments import PARTITION_MAX
+from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, with_bootstrap
 from pipeline_broker.commands.cluster.completing import complete_topics
-from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
-from pipeline_broker.commands.load import ACKS, Setting
-
-if TYPE_CHECKING:
-    from pipeline_broker.client.produce_requests import ProducerOptions
-    from pipeline_broker.client.record_lines import LineForm
+from pipeline_broker.commands.cluster.producing import Production
+from pipeline_broker.commands.option_types import ACKS, Setting
+from pipeline_broker.records.compression import Compression
 
 __all__ = ["produce"]
 
@@ -34,7 +33,6 @@ class Bytes(click.ParamType[bytes]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
         if isinstance(value, bytes):
             return value
-        from pipeline_broker.client.record_lines import unescape  # noqa: PLC0415 - not for help
 
         try:
             found = unescape(str(value))
@@ -96,9 +94,9 @@ Examples:
 )
 @click.option("--offsets", "has_offsets", is_flag=True, help="Print number, partition and offset of each record.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress bar.")
-@reaching
+@with_bootstrap
 def produce(
-    reach: Reach,
+    bootstrap: Bootstrap,
     topic: str,
     files: Sequence[Path],
     partition: int | None,
@@ -130,7 +128,6 @@ def produce(
         raise click.UsageError("--whole and --delimiter contradict each other: give one of them")
     form = _form(key, key_delimiter, headers, as_json=as_json, has_tombstones=tombstones)
     options = _options(acks, compression, max_in_flight, is_idempotent=not no_idempotent)
-    from pipeline_broker.commands.cluster.producing import Production  # noqa: PLC0415 - it imports Trio
 
     production = Production(
         topic,
@@ -143,7 +140,7 @@ def produce(
         has_offsets=has_offsets,
         is_quiet=quiet,
     )
-    reach.run(production.run)
+    bootstrap.run(production.run)
 
 
 def _form(
@@ -154,8 +151,6 @@ def _form(
     as_json: bool,
     has_tombstones: bool,
 ) -> LineForm:
-    from pipeline_broker.client.record_lines import LineForm  # noqa: PLC0415 - not for help
-
     return LineForm(
         is_json=as_json,
         key_delimiter=key_delimiter,
@@ -166,9 +161,6 @@ def _form(
 
 
 def _options(acks: str, compression: str, in_flight_max: int, *, is_idempotent: bool) -> ProducerOptions:
-    from pipeline_broker.client.produce_requests import ACKS_ALL, ProducerOptions  # noqa: PLC0415 - it imports Trio
-    from pipeline_broker.records.compression import Compression  # noqa: PLC0415 - not for help
-
     # As in Kafka's producer, idempotence needs acks=all.
     number = ACKS[acks]
     return ProducerOptions(

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.quotas import Quota, alter_quotas, entity_words, quota_text, quotas_of
 from pipeline_broker.commands.cluster.arguments import Command, as_json_option, with_options
-from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
+from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
 from pipeline_broker.commands.cluster.shown import print_json, print_table
-from pipeline_broker.commands.load import Setting as SettingType
-
-if TYPE_CHECKING:
-    from pipeline_broker.client.cluster import Cluster
-    from pipeline_broker.client.quotas import Quota
+from pipeline_broker.commands.option_types import Setting as SettingType
 
 __all__ = ["quotas"]
 
@@ -67,8 +66,8 @@ def quotas() -> None:
 @quotas.command("list", cls=ClientCommand)
 @_entity_options
 @as_json_option
-@reaching
-def list_(reach: Reach, entity: Mapping[str, str | None], *, as_json: bool) -> None:
+@with_bootstrap
+def list_(bootstrap: Bootstrap, entity: Mapping[str, str | None], *, as_json: bool) -> None:
     """List the quotas of an entity and of its combinations with others; without options, all quotas.
 
     \b
@@ -78,11 +77,9 @@ def list_(reach: Reach, entity: Mapping[str, str | None], *, as_json: bool) -> N
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[Quota]:
-        from pipeline_broker.client.quotas import quotas_of  # noqa: PLC0415 - it imports Trio
-
         return await quotas_of(cluster, entity, is_strict=False)
 
-    found = reach.run(program)
+    found = bootstrap.run(program)
     if as_json:
         print_json([{"entity": it.entity, "quota": it.name, "value": it.value} for it in found])
         return
@@ -91,8 +88,6 @@ def list_(reach: Reach, entity: Mapping[str, str | None], *, as_json: bool) -> N
 
 
 def _row(quota: Quota) -> dict[str, str]:
-    from pipeline_broker.client.quotas import quota_text  # noqa: PLC0415 - it imports Trio
-
     parts = {
         option: DEFAULT_ENTITY if quota.entity[kind] is None else str(quota.entity[kind])
         for option, kind in KINDS.items()
@@ -105,8 +100,10 @@ def _row(quota: Quota) -> dict[str, str]:
 @click.argument("settings", nargs=-1, required=True, type=SettingType(), metavar="QUOTA=VALUE...")
 @_entity_options
 @as_json_option
-@reaching
-def set_(reach: Reach, settings: Sequence[tuple[str, str]], entity: Mapping[str, str | None], *, as_json: bool) -> None:
+@with_bootstrap
+def set_(
+    bootstrap: Bootstrap, settings: Sequence[tuple[str, str]], entity: Mapping[str, str | None], *, as_json: bool
+) -> None:
     """Set quotas of an entity, all or none.
 
     The quotas are producer_byte_rate, consumer_byte_rate (bytes/s), request_percentage, controller_mutation_rate, and,
@@ -117,15 +114,15 @@ def set_(reach: Reach, settings: Sequence[tuple[str, str]], entity: Mapping[str,
       pipeline-broker quotas set --client billing producer_byte_rate=1048576
       pipeline-broker quotas set --ip-defaults connection_creation_rate=10
     """  # noqa: D301 - click's mark for "do not rewrap"
-    _change(reach, entity, dict(settings), as_json=as_json)
+    _change(bootstrap, entity, dict(settings), as_json=as_json)
 
 
 @quotas.command(cls=ClientCommand)
 @click.argument("names", nargs=-1, metavar="[QUOTA]...")
 @_entity_options
 @as_json_option
-@reaching
-def delete(reach: Reach, names: Sequence[str], entity: Mapping[str, str | None], *, as_json: bool) -> None:
+@with_bootstrap
+def delete(bootstrap: Bootstrap, names: Sequence[str], entity: Mapping[str, str | None], *, as_json: bool) -> None:
     """Delete the named quotas of an entity; without names, all its quotas.
 
     \b
@@ -133,27 +130,24 @@ def delete(reach: Reach, names: Sequence[str], entity: Mapping[str, str | None],
       pipeline-broker quotas delete --client billing
       pipeline-broker quotas delete --user ada --client-defaults request_percentage
     """  # noqa: D301 - click's mark for "do not rewrap"
-    _change(reach, entity, dict.fromkeys(names), as_json=as_json)
+    _change(bootstrap, entity, dict.fromkeys(names), as_json=as_json)
 
 
 def _change(
-    reach: Reach, entity: Mapping[str, str | None], changes: Mapping[str, str | None], *, as_json: bool
+    bootstrap: Bootstrap, entity: Mapping[str, str | None], changes: Mapping[str, str | None], *, as_json: bool
 ) -> None:
     # Empty `changes` delete all quotas of the entity.
     if not entity:
         raise click.UsageError("no entity: give --user, --client or --ip, or one of --user-defaults and the like")
 
     async def program(cluster: Cluster) -> tuple[Mapping[str, str | None], str]:
-        from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - it imports Trio
-        from pipeline_broker.client.quotas import alter_quotas, entity_words, quotas_of  # noqa: PLC0415 - see above
-
         wanted = changes or {it.name: None for it in await quotas_of(cluster, entity, is_strict=True)}
         if not wanted:
             raise ClientError(f"{entity_words(entity)} has no quota: see `quotas list`")
         await alter_quotas(cluster, entity, wanted)
         return wanted, entity_words(entity)
 
-    changed, words = reach.run(program)
+    changed, words = bootstrap.run(program)
     if as_json:
         print_json({"entity": entity, "changed": sorted(changed)})
     else:

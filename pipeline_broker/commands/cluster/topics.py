@@ -6,19 +6,28 @@ Like Kafka's tools, `delete` does not ask for confirmation. It takes exact names
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.configs import Subject, alter_settings, settings_of
+from pipeline_broker.client.errors import BrokerRefused, NoSuchTopic
+from pipeline_broker.client.topics import (
+    DEFAULT,
+    add_partitions,
+    create_topic,
+    delete_topic,
+    describe_topic,
+    list_topics,
+)
+from pipeline_broker.client.topology import Topic
 from pipeline_broker.commands.cluster.arguments import as_json_option, is_wanted
+from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
 from pipeline_broker.commands.cluster.completing import complete_topics
-from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
-from pipeline_broker.commands.load import Setting
-
-if TYPE_CHECKING:
-    from pipeline_broker.client.cluster import Cluster
-    from pipeline_broker.client.topology import Topic
+from pipeline_broker.commands.option_types import Setting
 
 __all__ = ["topics"]
 
@@ -51,8 +60,8 @@ def topics() -> None:
 @click.option("--internal", is_flag=True, help="Include internal topics.")
 @click.option("--long", "-l", "is_long", is_flag=True, help="Show partitions, replicas and ids.")
 @as_json_option
-@reaching
-def list_(reach: Reach, patterns: Sequence[str], *, internal: bool, is_long: bool, as_json: bool) -> None:
+@with_bootstrap
+def list_(bootstrap: Bootstrap, patterns: Sequence[str], *, internal: bool, is_long: bool, as_json: bool) -> None:
     """List topics. A PATTERN such as 'orders*' selects by name.
 
     \b
@@ -63,8 +72,6 @@ def list_(reach: Reach, patterns: Sequence[str], *, internal: bool, is_long: boo
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[Topic]:
-        from pipeline_broker.client.topics import list_topics  # noqa: PLC0415 - it imports Trio
-
         return await list_topics(cluster)
 
     rows = [
@@ -75,7 +82,7 @@ def list_(reach: Reach, patterns: Sequence[str], *, internal: bool, is_long: boo
             "id": topic.topic_id,
             "internal": topic.is_internal,
         }
-        for topic in reach.run(program)
+        for topic in bootstrap.run(program)
         if (internal or not topic.is_internal) and is_wanted(topic.name, patterns)
     ]
     if as_json:
@@ -90,8 +97,8 @@ def list_(reach: Reach, patterns: Sequence[str], *, internal: bool, is_long: boo
 @topics.command(cls=ClientCommand)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
 @as_json_option
-@reaching
-def describe(reach: Reach, topics: Sequence[str], *, as_json: bool) -> None:
+@with_bootstrap
+def describe(bootstrap: Bootstrap, topics: Sequence[str], *, as_json: bool) -> None:
     """Show partitions with their leaders, replicas and offsets, and the topic's own settings.
 
     \b
@@ -101,9 +108,6 @@ def describe(reach: Reach, topics: Sequence[str], *, as_json: bool) -> None:
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
-        from pipeline_broker.client.configs import Subject, settings_of  # noqa: PLC0415 - it imports Trio
-        from pipeline_broker.client.topics import describe_topic  # noqa: PLC0415 - see above
-
         described = []
         for name in topics:
             topic = await describe_topic(cluster, name)
@@ -112,7 +116,7 @@ def describe(reach: Reach, topics: Sequence[str], *, as_json: bool) -> None:
             described.append(topic)
         return described
 
-    described = reach.run(program)
+    described = bootstrap.run(program)
     if as_json:
         print_json(described)
         return
@@ -139,9 +143,9 @@ def _heading(topic: dict[str, Any]) -> str:
 @_config
 @click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists.")
 @as_json_option
-@reaching
+@with_bootstrap
 def create(
-    reach: Reach,
+    bootstrap: Bootstrap,
     topic: str,
     partitions: int | None,
     replication_factor: int | None,
@@ -159,10 +163,6 @@ def create(
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> bool:
-        from pipeline_broker.base.error_code import ErrorCode  # noqa: PLC0415 - see above
-        from pipeline_broker.client.errors import BrokerRefused  # noqa: PLC0415 - see below
-        from pipeline_broker.client.topics import DEFAULT, create_topic  # noqa: PLC0415 - it imports Trio
-
         try:
             await create_topic(cluster, topic, partitions or DEFAULT, replication_factor or DEFAULT, dict(configs))
         except BrokerRefused as error:
@@ -171,7 +171,7 @@ def create(
             return False
         return True
 
-    created = reach.run(program)
+    created = bootstrap.run(program)
     if as_json:
         print_json({"topic": topic, "created": created})
     else:
@@ -182,8 +182,8 @@ def create(
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
 @click.option("--if-exists", is_flag=True, help="Ignore missing topics.")
 @as_json_option
-@reaching
-def delete(reach: Reach, topics: Sequence[str], *, if_exists: bool, as_json: bool) -> None:
+@with_bootstrap
+def delete(bootstrap: Bootstrap, topics: Sequence[str], *, if_exists: bool, as_json: bool) -> None:
     """Delete topics with all their records, at once and for good.
 
     \b
@@ -193,9 +193,6 @@ def delete(reach: Reach, topics: Sequence[str], *, if_exists: bool, as_json: boo
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
-        from pipeline_broker.client.errors import NoSuchTopic  # noqa: PLC0415 - see below
-        from pipeline_broker.client.topics import delete_topic  # noqa: PLC0415 - it imports Trio
-
         rows = []
         for name in topics:
             try:
@@ -208,7 +205,7 @@ def delete(reach: Reach, topics: Sequence[str], *, if_exists: bool, as_json: boo
                 rows.append({"topic": name, "deleted": True})
         return rows
 
-    rows = reach.run(program)
+    rows = bootstrap.run(program)
     if as_json:
         print_json(rows)
     else:
@@ -222,9 +219,9 @@ def delete(reach: Reach, topics: Sequence[str], *, if_exists: bool, as_json: boo
 @_config
 @click.option("--delete-config", "deleted", multiple=True, help="Reset this setting to its default; repeatable.")
 @as_json_option
-@reaching
+@with_bootstrap
 def alter(
-    reach: Reach,
+    bootstrap: Bootstrap,
     topic: str,
     partitions: int | None,
     configs: Sequence[tuple[str, str]],
@@ -244,15 +241,12 @@ def alter(
         raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
 
     async def program(cluster: Cluster) -> None:
-        from pipeline_broker.client.configs import Subject, alter_settings  # noqa: PLC0415 - it imports Trio
-        from pipeline_broker.client.topics import add_partitions  # noqa: PLC0415 - see above
-
         if changes:
             await alter_settings(cluster, Subject("topic", topic), changes)
         if partitions is not None:
             await add_partitions(cluster, topic, partitions)
 
-    reach.run(program)
+    bootstrap.run(program)
     if as_json:
         print_json({"topic": topic, "partitions": partitions, "configs": changes})
     else:

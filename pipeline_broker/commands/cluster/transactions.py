@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import click
 
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.transactions import (
+    ActiveProducer,
+    HangingTransaction,
+    ListedTransaction,
+    TransactionDescription,
+    abort_transaction,
+    describe_transaction,
+    find_hanging,
+    list_transactions,
+    producers_of,
+)
 from pipeline_broker.commands.cluster.arguments import PARTITION_MAX, as_json_option
+from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
 from pipeline_broker.commands.cluster.completing import complete_topics
-from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
-
-if TYPE_CHECKING:
-    from pipeline_broker.client.cluster import Cluster
-    from pipeline_broker.client.transactions import (
-        ActiveProducer,
-        HangingTransaction,
-        ListedTransaction,
-        TransactionDescription,
-    )
 
 __all__ = ["transactions"]
 
@@ -46,8 +49,8 @@ def transactions() -> None:
 @transactions.command("list", cls=ClientCommand)
 @click.option("--state", "states", multiple=True, help="Only transactions in this state, such as Ongoing; repeatable.")
 @as_json_option
-@reaching
-def list_(reach: Reach, states: Sequence[str], *, as_json: bool) -> None:
+@with_bootstrap
+def list_(bootstrap: Bootstrap, states: Sequence[str], *, as_json: bool) -> None:
     """List transactions with their coordinators, producers and states.
 
     \b
@@ -57,11 +60,9 @@ def list_(reach: Reach, states: Sequence[str], *, as_json: bool) -> None:
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[ListedTransaction]:
-        from pipeline_broker.client.transactions import list_transactions  # noqa: PLC0415 - it imports Trio
-
         return await list_transactions(cluster, states)
 
-    rows = [attrs.asdict(it) for it in reach.run(program)]
+    rows = [attrs.asdict(it) for it in bootstrap.run(program)]
     if as_json:
         print_json(rows)
     else:
@@ -71,8 +72,8 @@ def list_(reach: Reach, states: Sequence[str], *, as_json: bool) -> None:
 @transactions.command(cls=ClientCommand)
 @click.argument("transactional_ids", nargs=-1, required=True, metavar="TRANSACTIONAL-ID...")
 @as_json_option
-@reaching
-def describe(reach: Reach, transactional_ids: Sequence[str], *, as_json: bool) -> None:
+@with_bootstrap
+def describe(bootstrap: Bootstrap, transactional_ids: Sequence[str], *, as_json: bool) -> None:
     """Show the producers of transactions, their start times and their partitions.
 
     \b
@@ -81,8 +82,6 @@ def describe(reach: Reach, transactional_ids: Sequence[str], *, as_json: bool) -
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[TransactionDescription]:
-        from pipeline_broker.client.transactions import describe_transaction  # noqa: PLC0415 - it imports Trio
-
         return [await describe_transaction(cluster, it) for it in transactional_ids]
 
     rows = [
@@ -90,7 +89,7 @@ def describe(reach: Reach, transactional_ids: Sequence[str], *, as_json: bool) -
             **attrs.asdict(it),
             "partitions": [f"{topic}-{partition}" for topic, partition in it.partitions],
         }
-        for it in reach.run(program)
+        for it in bootstrap.run(program)
     ]
     if as_json:
         print_json(rows)
@@ -105,8 +104,8 @@ def describe(reach: Reach, transactional_ids: Sequence[str], *, as_json: bool) -
     "--partition", "-p", "partitions", type=_partition, multiple=True, help="Only this partition; repeatable."
 )
 @as_json_option
-@reaching
-def producers(reach: Reach, topic: str, partitions: Sequence[int], *, as_json: bool) -> None:
+@with_bootstrap
+def producers(bootstrap: Bootstrap, topic: str, partitions: Sequence[int], *, as_json: bool) -> None:
     """Show the producers that a topic's leaders remember, and the first offsets of their open transactions.
 
     \b
@@ -115,11 +114,9 @@ def producers(reach: Reach, topic: str, partitions: Sequence[int], *, as_json: b
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[ActiveProducer]:
-        from pipeline_broker.client.transactions import producers_of  # noqa: PLC0415 - it imports Trio
-
         return await producers_of(cluster, topic, partitions)
 
-    rows = [attrs.asdict(it) for it in reach.run(program)]
+    rows = [attrs.asdict(it) for it in bootstrap.run(program)]
     if as_json:
         print_json(rows)
         return
@@ -141,9 +138,9 @@ def producers(reach: Reach, topic: str, partitions: Sequence[int], *, as_json: b
     help="Ignore transactions whose last batch is younger than this many minutes.",
 )
 @as_json_option
-@reaching
-def find_hanging(
-    reach: Reach, topics: Sequence[str], partitions: Sequence[int], minutes: float, *, as_json: bool
+@with_bootstrap
+def find_hanging_(
+    bootstrap: Bootstrap, topics: Sequence[str], partitions: Sequence[int], minutes: float, *, as_json: bool
 ) -> None:
     """Find transactions that no coordinator will end. They hide all later records from read_committed consumers.
 
@@ -155,8 +152,6 @@ def find_hanging(
     before_ms = round(time.time() * 1000 - minutes * 60_000)
 
     async def program(cluster: Cluster) -> list[HangingTransaction]:
-        from pipeline_broker.client.transactions import find_hanging  # noqa: PLC0415 - it imports Trio
-
         return await find_hanging(cluster, topics, partitions, before_ms)
 
     rows: list[dict[str, Any]] = [
@@ -170,7 +165,7 @@ def find_hanging(
             "last_ms": it.producer.last_ms,
             "transactional_id": it.transactional_id,
         }
-        for it in reach.run(program)
+        for it in bootstrap.run(program)
     ]
     if as_json:
         print_json(rows)
@@ -183,8 +178,8 @@ def find_hanging(
 @click.argument("partition", type=_partition)
 @click.option("--start-offset", type=click.IntRange(0), required=True, help="First offset of the transaction.")
 @as_json_option
-@reaching
-def abort(reach: Reach, topic: str, partition: int, start_offset: int, *, as_json: bool) -> None:
+@with_bootstrap
+def abort(bootstrap: Bootstrap, topic: str, partition: int, start_offset: int, *, as_json: bool) -> None:
     """Abort a hanging transaction of a partition; `find-hanging` shows its first offset.
 
     \b
@@ -193,11 +188,9 @@ def abort(reach: Reach, topic: str, partition: int, start_offset: int, *, as_jso
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> ActiveProducer:
-        from pipeline_broker.client.transactions import abort_transaction  # noqa: PLC0415 - it imports Trio
-
         return await abort_transaction(cluster, topic, partition, start_offset)
 
-    ended = reach.run(program)
+    ended = bootstrap.run(program)
     if as_json:
         print_json({"topic": topic, "partition": partition, "producer_id": ended.producer_id, "aborted": True})
     else:

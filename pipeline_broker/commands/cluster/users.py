@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.scram_users import UserCredential, delete_credentials, list_users, set_password
 from pipeline_broker.commands.cluster.arguments import as_json_option
-from pipeline_broker.commands.cluster.reach import ClientCommand, ClientCommands, Reach, reaching
+from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
 from pipeline_broker.commands.cluster.shown import print_json, print_table
-
-if TYPE_CHECKING:
-    from pipeline_broker.client.cluster import Cluster
-    from pipeline_broker.client.scram_users import UserCredential
+from pipeline_broker.security.scram import SCRAM_MECHANISMS
 
 __all__ = ["users"]
 
@@ -47,8 +45,8 @@ def users() -> None:
 @users.command("list", cls=ClientCommand)
 @click.argument("names", nargs=-1, metavar="[USER]...")
 @as_json_option
-@reaching
-def list_(reach: Reach, names: Sequence[str], *, as_json: bool) -> None:
+@with_bootstrap
+def list_(bootstrap: Bootstrap, names: Sequence[str], *, as_json: bool) -> None:
     """List the named users, or all, with the mechanisms for which they have a password.
 
     \b
@@ -58,11 +56,9 @@ def list_(reach: Reach, names: Sequence[str], *, as_json: bool) -> None:
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[UserCredential]:
-        from pipeline_broker.client.scram_users import list_users  # noqa: PLC0415 - it imports Trio
-
         return await list_users(cluster, names)
 
-    rows = [{"user": it.user, "mechanism": it.mechanism, "iterations": it.iterations} for it in reach.run(program)]
+    rows = [{"user": it.user, "mechanism": it.mechanism, "iterations": it.iterations} for it in bootstrap.run(program)]
     if as_json:
         print_json(rows)
     else:
@@ -85,9 +81,15 @@ def list_(reach: Reach, names: Sequence[str], *, as_json: bool) -> None:
     help="Number of hash iterations; Kafka accepts 4096 to 16384.",
 )
 @as_json_option
-@reaching
+@with_bootstrap
 def set_(
-    reach: Reach, user: str, mechanisms: Sequence[str], password_file: str | None, iterations: int, *, as_json: bool
+    bootstrap: Bootstrap,
+    user: str,
+    mechanisms: Sequence[str],
+    password_file: str | None,
+    iterations: int,
+    *,
+    as_json: bool,
 ) -> None:
     """Set the password of a user. Creates the user if necessary.
 
@@ -101,13 +103,10 @@ def set_(
     password = _password(user, password_file)
 
     async def program(cluster: Cluster) -> None:
-        from pipeline_broker.client.scram_users import set_password  # noqa: PLC0415 - it imports Trio
-        from pipeline_broker.security.scram import SCRAM_MECHANISMS  # noqa: PLC0415 - see above
-
         chosen = [SCRAM_MECHANISMS[it] for it in mechanisms or MECHANISMS]
         await set_password(cluster, user, password, chosen, iterations)
 
-    reach.run(program)
+    bootstrap.run(program)
     if as_json:
         print_json({"user": user, "mechanisms": list(mechanisms or MECHANISMS), "iterations": iterations})
     else:
@@ -118,8 +117,8 @@ def set_(
 @click.argument("user", metavar="USER")
 @_mechanisms
 @as_json_option
-@reaching
-def delete(reach: Reach, user: str, mechanisms: Sequence[str], *, as_json: bool) -> None:
+@with_bootstrap
+def delete(bootstrap: Bootstrap, user: str, mechanisms: Sequence[str], *, as_json: bool) -> None:
     """Delete the passwords of a user. Open connections stay open.
 
     \b
@@ -129,14 +128,11 @@ def delete(reach: Reach, user: str, mechanisms: Sequence[str], *, as_json: bool)
     """  # noqa: D301 - click's mark for "do not rewrap"
 
     async def program(cluster: Cluster) -> list[str]:
-        from pipeline_broker.client.scram_users import delete_credentials, list_users  # noqa: PLC0415 - it imports Trio
-        from pipeline_broker.security.scram import SCRAM_MECHANISMS  # noqa: PLC0415 - see above
-
         names = list(mechanisms) or [it.mechanism for it in await list_users(cluster, [user])]
         await delete_credentials(cluster, user, [SCRAM_MECHANISMS[it] for it in names])
         return names
 
-    deleted = reach.run(program)
+    deleted = bootstrap.run(program)
     if as_json:
         print_json({"user": user, "deleted": deleted})
     else:

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline_broker.cli import COMMANDS, main
-from pipeline_broker.commands.cluster.reach import ClientCommands
+from pipeline_broker.commands.cluster.bootstrap import ClientCommands
 
 FOUND = {name: main.get_command(click.Context(main), name) for name in COMMANDS}
 SUBJECTS = {name: command for name, command in FOUND.items() if isinstance(command, ClientCommands)}

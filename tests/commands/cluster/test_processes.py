@@ -183,7 +183,7 @@ def test_bash_completes_commands_options_choices_topics_and_groups(call, environ
     "arguments",
     [["--help"], ["topics", "--help"], ["consume", "--help"], ["produce", "--help"], ["config", "get", "-h"]],
 )
-def test_help_has_examples_and_needs_neither_trio_nor_another_command(environment, arguments):
+def test_help_has_examples_and_loads_no_broker(environment, arguments):
     program = (
         "import sys\nfrom pipeline_broker.cli import main\n"
         "try: main(sys.argv[1:])\nexcept SystemExit as ended: assert not ended.code\n"
@@ -198,11 +198,8 @@ def test_help_has_examples_and_needs_neither_trio_nor_another_command(environmen
         timeout=SECONDS_MAX,
     )
     loaded = found.stderr.split()
-    assert {
-        "trio",
-        "rich",
-        "confluent_kafka",
-        "pipeline_broker.broker.broker",
-        "pipeline_broker.client.cluster",
-    }.isdisjoint(loaded)
-    assert arguments == ["--help"] or "pipeline-broker " in found.stdout.split("Examples:")[1]
+    assert {"rich", "confluent_kafka", "pipeline_broker.broker.broker"}.isdisjoint(loaded)
+    if arguments == ["--help"]:
+        assert {"trio", "pipeline_broker.client.cluster"}.isdisjoint(loaded)
+    else:
+        assert "pipeline-broker " in found.stdout.split("Examples:")[1]

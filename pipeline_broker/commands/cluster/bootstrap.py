@@ -11,22 +11,31 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 import click
 
 from pipeline_broker.base.host_and_port import PORT_DEFAULT
+from pipeline_broker.client.cluster import Cluster, connected
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.running import run_client
+from pipeline_broker.client.security import ClientSecurity, read_security
 from pipeline_broker.commands.cluster.arguments import Command, with_options
-from pipeline_broker.commands.duration import Duration
-from pipeline_broker.commands.load import Setting, address_of
+from pipeline_broker.commands.cluster.java_properties import as_librdkafka
+from pipeline_broker.commands.option_types import Duration, Setting, address_of
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.sources import read_settings_file
 
-if TYPE_CHECKING:
-    from pipeline_broker.client.cluster import Cluster
-    from pipeline_broker.client.security import ClientSecurity
-
-__all__ = ["BOOTSTRAP_DEFAULT", "EXIT_INTERRUPTED", "Addresses", "ClientCommand", "ClientCommands", "Reach", "reaching"]
+__all__ = [
+    "BOOTSTRAP_DEFAULT",
+    "EXIT_INTERRUPTED",
+    "Addresses",
+    "Bootstrap",
+    "ClientCommand",
+    "ClientCommands",
+    "with_bootstrap",
+]
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 BOOTSTRAP_PROPERTY = "bootstrap.servers"
@@ -56,7 +65,7 @@ class Addresses(click.ParamType[Any]):
 
 
 @attrs.frozen
-class Reach:
+class Bootstrap:
     """The cluster options of a command: where the cluster is, and how to connect to it."""
 
     addresses: tuple[tuple[str, int], ...]
@@ -70,9 +79,6 @@ class Reach:
             click.UsageError: a property is invalid.
             ClientError: the cluster cannot be reached, or the function raised it.
         """
-        from pipeline_broker.client.cluster import connected  # noqa: PLC0415 - it imports Trio
-        from pipeline_broker.client.running import run_client  # noqa: PLC0415 - see above
-
         security = self.security()
 
         async def inside() -> Result:
@@ -87,20 +93,14 @@ class Reach:
         Raises:
             click.UsageError: a property is invalid.
         """
-        from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - see above
-        from pipeline_broker.client.security import read_security  # noqa: PLC0415 - see above
-        from pipeline_broker.commands.cluster.java_properties import (  # noqa: PLC0415 - see above
-            as_librdkafka,
-        )
-
         try:
             return read_security(as_librdkafka(self.properties))
         except (ClientError, ConfigError) as error:
             raise click.UsageError(str(error)) from None
 
 
-def reaching(function: Command) -> Command:
-    """Add the cluster options to a command. Its function receives a Reach as `reach`."""
+def with_bootstrap(function: Command) -> Command:
+    """Add the cluster options to a command. Its function receives a Bootstrap as `bootstrap`."""
 
     @functools.wraps(function)
     def wrapper(
@@ -111,8 +111,8 @@ def reaching(function: Command) -> Command:
         timeout_s: float,
         **options: Any,
     ) -> None:
-        reach = reach_of(bootstrap_server, command_config, properties, timeout_s)
-        function(*arguments, reach=reach, **options)
+        bootstrap = bootstrap_of(bootstrap_server, command_config, properties, timeout_s)
+        function(*arguments, bootstrap=bootstrap, **options)
 
     return with_options(
         wrapper,
@@ -149,29 +149,25 @@ def reaching(function: Command) -> Command:
     )
 
 
-def reach_of(
+def bootstrap_of(
     addresses: tuple[tuple[str, int], ...] | None,
     config: Path | None,
     properties: tuple[tuple[str, str], ...],
     timeout_s: float,
-) -> Reach:
+) -> Bootstrap:
     """Combine the cluster options: `--set` overrides the file, and `--bootstrap-server` overrides both.
 
     Raises:
         ConfigError: the file cannot be read.
     """
-    from pipeline_broker.config.sources import read_settings_file  # noqa: PLC0415 - only with a file
-
     found = dict(read_settings_file(config)) if config is not None else {}
     found.update(properties)
     named = found.pop(BOOTSTRAP_PROPERTY, None) or BOOTSTRAP_DEFAULT
-    return Reach(addresses or Addresses().convert(named, None, None), found, timeout_s)
+    return Bootstrap(addresses or Addresses().convert(named, None, None), found, timeout_s)
 
 
 class ClientCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
-        from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - not for help
-
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
