@@ -9,7 +9,7 @@ import struct
 
 from hypothesis import strategies as st
 
-from pipeline_broker.broker.record_readers import metadata_readers
+from pipeline_broker.broker.metadata_record_readers import METADATA_READERS
 from pipeline_broker.quotas.client_quotas import ClientQuotas
 from pipeline_broker.security.acl import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
 from pipeline_broker.security.acls import Acls
@@ -146,7 +146,7 @@ def sound_metadata():
         RecordType.FEATURE: feature_record("share.version", 1, 1),
         RecordType.DELEGATION_TOKEN: token_record(FOREIGN_ID, token),
     }
-    assert set(found) == set(RecordType) == set(metadata_readers())
+    assert set(found) == set(RecordType) == set(METADATA_READERS)
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from pipeline_broker.base.duration import milliseconds
+from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.commands.option_types import Address, Duration
 from pipeline_broker.commands.settings_options import commits_in_flight_option
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
@@ -120,7 +121,7 @@ PLAN_OPTIONS = (
 ARGUMENTS = "pipeline_broker.arguments"
 
 
-class RecordedCommand(click.Command):
+class RecordedCommand(DocumentedCommand):
     """A command that stores its arguments in the context, for the report."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -237,13 +238,12 @@ def compare(
     Without a grid (--in-flight, --connections, --commit-delay) it drives both modes with the native client, with
     confluent-kafka and with a replay of departures. It also runs the ablation. With a grid it runs only that grid.
 
-    \b
     Examples:
       pipeline-broker compare --out out/compare
       pipeline-broker compare --out out/deep --in-flight 1,64 --connections 1 --commit-delay 0,10ms --rounds 7
       pipeline-broker compare --out out/sweep --sweep docs/guides/sweep.toml
       pipeline-broker compare --out out/store --store memory:// --store-delay 50ms
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     how = _how(given, with_kafka=with_kafka)
     try:
         if not no_report:
@@ -324,7 +324,7 @@ def _write_spans(path: Path, out: Path) -> None:
     say(f"spans of {count:,} requests: {path}")
 
 
-@click.command()
+@click.command(cls=DocumentedCommand)
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False, exists=True))
 @price_options
 def report(directory: Path, put_price: float, get_price: float) -> None:

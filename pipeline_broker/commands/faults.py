@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import click
 
+from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.faults.rule_text import parse_arguments
 from pipeline_broker.node.admin_socket import CommandFailedError, NoBrokerError, ask
@@ -63,7 +64,7 @@ ACTIONS: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
 """The actions, with functions that parse their arguments and raise FaultError."""
 
 
-@click.command()
+@click.command(cls=DocumentedCommand)
 @click.argument("action", type=click.Choice(list(ACTIONS)))
 @click.argument("arguments", nargs=-1)
 @click.option("--data", type=click.Path(path_type=Path), default="./data", show_default=True, help="Data directory.")
@@ -71,7 +72,6 @@ ACTIONS: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
 def faults(action: str, arguments: tuple[str, ...], data: Path, *, as_json: bool) -> None:
     """Add, list and remove fault rules of a running broker.
 
-    \b
     Actions:
       add NAME=VALUE...         add a rule, such as: add api=Produce topic=t nth=2 error=NOT_LEADER_OR_FOLLOWER
       list                      list the rules with their hits
@@ -79,7 +79,7 @@ def faults(action: str, arguments: tuple[str, ...], data: Path, *, as_json: bool
       release NUMBER            release the requests that a rule holds
       expire GROUP [MEMBER]     expire the session of a member, or of all members
       rebalance GROUP           make the members join again
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     try:
         answer = ask(data, f"faults {action}", **ACTIONS[action](arguments))
     except (FaultError, NoBrokerError, CommandFailedError) as error:

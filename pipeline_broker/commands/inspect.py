@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage
 from pipeline_broker.inspect.inspection import Inspection
@@ -23,7 +24,7 @@ EXIT_DAMAGED = 1
 EXIT_USAGE = 2
 
 
-@click.command()
+@click.command(cls=DocumentedCommand)
 @click.argument("data", type=click.Path(path_type=Path), required=False)
 @click.option("--data", "data_option", type=click.Path(path_type=Path), help="Data directory; the same as DATA.")
 @click.option("--store", metavar="URL", help="Inspect a store with journal and archive, in place of a directory.")
@@ -61,10 +62,9 @@ def inspect(
     The command only reads, and takes no lock. If the broker is running, its last commit may look torn. The whole
     journal is verified; of the archive, only the parts that --topic, --partition and the offsets select.
 
-    \b
     Exit codes: 0 intact (torn tails and leftovers do not count), 1 damaged, 2 nothing to inspect.
     Topics are shown with their id, as in kafka-topics --describe, and with their name if it is known.
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     if data is not None and data_option is not None:
         raise click.UsageError("DATA and --data contradict each other: give one of them")
     if store is not None and (data or data_option) is not None:

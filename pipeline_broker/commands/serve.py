@@ -10,6 +10,8 @@ from pathlib import Path
 
 import click
 
+from pipeline_broker.base.unavailable import UnavailableError
+from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.commands.option_types import Duration
 from pipeline_broker.commands.settings_options import (
     commits_in_flight_option,
@@ -65,7 +67,7 @@ class EndSignals:
             signal.signal(number, signal.SIG_IGN if self._has_served else before)
 
 
-@click.command()
+@click.command(cls=DocumentedCommand)
 @click.option(
     "--mode",
     type=click.Choice(["classic", "pipelined"]),
@@ -181,11 +183,10 @@ class EndSignals:
 def serve(**options: object) -> None:
     """Run a broker until SIGTERM or Ctrl-C. It then answers the requests in flight and exits with 0.
 
-    \b
     Examples:
       pipeline-broker serve --port 9092 --data ./data
       pipeline-broker serve --mode classic --flush os --set num.partitions=4
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     end_signals = EndSignals()
     collect_only_new_objects()
     try:
@@ -202,7 +203,7 @@ def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
     except ShadowedStagesError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
-    from pipeline_broker.node.options import ServeOptions, StartError  # noqa: PLC0415 - see below
+    from pipeline_broker.node.options import ServeOptions  # noqa: PLC0415 - see below
     from pipeline_broker.node.process import run  # noqa: PLC0415 - it imports Trio and stages
     from pipeline_broker.telemetry.bounded_log import BoundedHandler  # noqa: PLC0415 - see above
 
@@ -222,6 +223,6 @@ def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
             on_ready=end_signals.print_ready,
             on_standing_by=end_signals.print_standing_by,
         )
-    except StartError as error:
+    except UnavailableError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)

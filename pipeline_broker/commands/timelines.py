@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.node.admin_socket import CommandFailedError, NoBrokerError, ask
 
 __all__ = ["timelines"]
@@ -20,18 +21,17 @@ __all__ = ["timelines"]
 EXIT_USAGE = 2
 
 
-@click.command()
+@click.command(cls=DocumentedCommand)
 @click.argument("action", type=click.Choice(["on", "off", "status"]))
 @click.option("--data", type=click.Path(path_type=Path), default="./data", show_default=True, help="Data directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print the broker's answer as one JSON object.")
 def timelines(action: str, data: Path, *, as_json: bool) -> None:
     """Start or stop publishing the timelines of requests of a running broker to __request_timelines.
 
-    \b
-      on        publish the timelines of new requests
-      off       publish the waiting timelines, and stop; returns when they are durable
-      status    show whether timelines are published, and how many
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    on        publish the timelines of new requests
+    off       publish the waiting timelines, and stop; returns when they are durable
+    status    show whether timelines are published, and how many
+    """
     try:
         answer = ask(data, f"timelines {action}")
     except (NoBrokerError, CommandFailedError) as error:

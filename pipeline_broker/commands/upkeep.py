@@ -30,9 +30,8 @@ from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 from pipeline_broker.node.admin_socket import CommandFailedError, NoBrokerError, ask
 from pipeline_broker.node.archive_store import ArchiveStore
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
-from pipeline_broker.node.options import StartError
+from pipeline_broker.node.errors import MaintenanceFailedError, StartError
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
-from pipeline_broker.node.upkeep import MaintenanceFailedError
 from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["compact", "retain"]

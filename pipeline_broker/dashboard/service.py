@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from pipeline_broker.apis.request_names import names_of
+from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.dashboard import broker_view, faults_view, groups_view, static_files, store_view, topics_view
 from pipeline_broker.dashboard.access import Access
 from pipeline_broker.dashboard.beside import BadAddressError, Beside
@@ -30,7 +31,6 @@ from pipeline_broker.traces.stage_durations import PARTS
 from pipeline_broker.web.hosts import is_loopback
 from pipeline_broker.web.http_server import (
     HttpLimits,
-    HttpUnavailableError,
     open_listeners,
     require_h11,
     serve_http,
@@ -68,13 +68,13 @@ def check_options(options: DashboardOptions) -> Beside | None:
     """Check the options before the broker starts, and return the address of the second dashboard, if any.
 
     Raises:
-        HttpUnavailableError: h11 is not installed, or the second address is invalid.
+        UnavailableError: h11 is not installed, or the second address is invalid.
     """
     require_h11(WHAT)
     try:
         return None if options.beside is None else Beside.parse(options.beside)
     except BadAddressError as error:
-        raise HttpUnavailableError(str(error)) from None
+        raise UnavailableError(str(error)) from None
 
 
 class Dashboard:
@@ -145,7 +145,7 @@ class Dashboard:
         """Serve while the body runs, and yield the link to the dashboard.
 
         Raises:
-            HttpUnavailableError: the port cannot be bound.
+            UnavailableError: the port cannot be bound.
         """
         listeners = await open_listeners(WHAT, options.host, options.port, LIMITS, "--dashboard")
         port = listeners[0].socket.getsockname()[1]

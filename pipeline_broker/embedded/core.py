@@ -17,7 +17,8 @@ from pipeline_broker.embedded.ports import KeptPorts
 from pipeline_broker.embedded.record_reader import RecordReader
 from pipeline_broker.embedded.shown import Group, Snapshot
 from pipeline_broker.files.memory_files import MemoryFiles
-from pipeline_broker.node.options import ServeOptions, StartError
+from pipeline_broker.node.errors import StartError
+from pipeline_broker.node.options import ServeOptions
 from pipeline_broker.telemetry.recent_requests import RecentRequests, RequestNames
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pipeline_broker.embedded.life import MEMORY_DIRECTORY, Running
 from pipeline_broker.embedded.loops import await_future, in_thread, running_loop
 from pipeline_broker.embedded.settings import SettingValue, serve_options
 from pipeline_broker.faults.names import FaultError
-from pipeline_broker.node.options import StartError
+from pipeline_broker.node.errors import StartError
 
 if TYPE_CHECKING:
     from pipeline_broker.node.archive_store import ArchiveStore

@@ -8,8 +8,8 @@ import attrs
 
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.listeners import ListenerConfig
+from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.listeners import bind_listener
-from pipeline_broker.node.options import StartError
 from stages.listener import Listener
 
 __all__ = ["KeptPorts"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import trio
 
 from pipeline_broker.base.byte_budget import ByteBudget
+from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.node.schema_registry import SchemaRegistry, check_installed, serving
@@ -15,7 +16,6 @@ from pipeline_broker.schema_registry.api import error_answer
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.formats import PRELOADED
 from pipeline_broker.web.hosts import LOOPBACK
-from pipeline_broker.web.http_server import HttpUnavailableError
 from pipeline_broker.web.messages import Answer, HttpRequest, StreamedAnswer
 
 __all__ = ["EmbeddedRegistry"]
@@ -40,7 +40,7 @@ class EmbeddedRegistry:
     def __init__(self, turn: trio.Lock, find_running: Callable[[], Running]) -> None:
         try:
             check_installed()
-        except HttpUnavailableError as error:
+        except UnavailableError as error:
             raise EmbeddedBrokerError(str(error)) from None
         self._turn, self._find_running = turn, find_running
         self._workers = Workers(PRELOADED)
@@ -61,7 +61,7 @@ class EmbeddedRegistry:
                 self._port = int(self.url.rpartition(":")[2])
                 task_status.started()
                 await trio.sleep_forever()
-        except HttpUnavailableError as error:
+        except UnavailableError as error:
             raise EmbeddedBrokerError(str(error)) from None
 
     async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer:

@@ -22,7 +22,7 @@ from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.object_journal.journal_state import journal_name
 from pipeline_broker.log.object_journal.object_journal import ObjectJournal
-from pipeline_broker.node.options import StartBlockedError, StartError
+from pipeline_broker.node.errors import StartBlockedError, StartError
 from pipeline_broker.objects.check import check_store
 from pipeline_broker.objects.delayed_store import DelayedStore
 from pipeline_broker.objects.fenced_log import BrokenLogError, place_of

@@ -21,7 +21,7 @@ from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Journal, JournalP
 from pipeline_broker.log.journal.journal_port import JournalPort
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.node.options import StartBlockedError, StartError
+from pipeline_broker.node.errors import StartBlockedError, StartError
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig

@@ -22,8 +22,8 @@ from pipeline_broker.config.listeners import (
     prefix_of,
 )
 from pipeline_broker.config.properties import ConfigError, refusal
+from pipeline_broker.node.errors import StartBlockedError, StartError
 from pipeline_broker.node.loaded_listener import Loaded, is_secured, load
-from pipeline_broker.node.options import StartBlockedError, StartError
 from stages.listener import Listener, open_listener
 from stages.transport_layer import HandshakeError
 

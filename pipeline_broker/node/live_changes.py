@@ -13,8 +13,9 @@ from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.ports import Load
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.listeners import BrokerListeners
-from pipeline_broker.node.options import QUEUES, StartError, limits_of, mode_of
+from pipeline_broker.node.options import QUEUES, limits_of, mode_of
 from stages.connection_quotas import UNLIMITED
 from stages.mode import Mode
 from stages.socket_server import ServerNotRunningError, SocketServer

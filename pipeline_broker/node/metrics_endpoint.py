@@ -124,7 +124,7 @@ async def serve_metrics(
         task_status: started with the port.
 
     Raises:
-        HttpUnavailableError: h11 is missing, or the port is not available.
+        UnavailableError: h11 is missing, or the port is not available.
     """
     listeners = await open_listeners("metrics", host, port, LIMITS, "--metrics")
     # The Host header is checked against DNS rebinding. It may be missing: browsers always send it.

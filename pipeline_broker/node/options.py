@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pipeline_broker.config.listeners import read_endpoints
+from pipeline_broker.node.errors import StartError
 from stages.commit_pace import COMMITS_IN_FLIGHT_MAX, CommitPace, PaidCommitPace
 from stages.connection_limits import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "QUEUES",
     "ServeOptions",
-    "StartBlockedError",
-    "StartError",
     "commit_pace_of",
     "limits_of",
     "mode_of",
@@ -39,14 +38,6 @@ logger = logging.getLogger(__name__)
 
 NO_LIMIT_MS = 0
 QUEUES = "pipeline.queues"
-
-
-class StartError(Exception):
-    """The broker cannot start. The text is one line that says what to do."""
-
-
-class StartBlockedError(StartError):
-    """Another process or an object store prevents the startup. A standby tries again."""
 
 
 @attrs.frozen(kw_only=True)
@@ -159,13 +150,10 @@ def _schema_registry(place: str | None) -> tuple[str, int] | None:
         return None
     from pipeline_broker.node.schema_registry import check_installed  # noqa: PLC0415 - only if configured
     from pipeline_broker.web.hosts import parse_host_port  # noqa: PLC0415 - as above
-    from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - as above
 
     try:
         check_installed()
         return parse_host_port(place)
-    except HttpUnavailableError as error:
-        raise StartError(str(error)) from None
     except ValueError as error:
         raise StartError(f"--schema-registry: {error}") from None
 

@@ -19,6 +19,7 @@ import trio
 
 from pipeline_broker.base.first_cause import first_cause
 from pipeline_broker.base.owner_only import is_open_to_others
+from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.broker.ports import wall_clock_ms
 from pipeline_broker.broker.topic_policies import flush_rules_of
 from pipeline_broker.faults.files import FaultyFiles
@@ -28,11 +29,12 @@ from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
+from pipeline_broker.node.errors import MaintenanceFailedError, StartBlockedError, StartError, TakenOverError
 from pipeline_broker.node.freed_memory import return_regularly
 from pipeline_broker.node.garbage import shorten_collections
 from pipeline_broker.node.listeners import BrokerListeners
-from pipeline_broker.node.observers import Observers, ObserversUnavailableError
-from pipeline_broker.node.options import ServeOptions, StartBlockedError, StartError
+from pipeline_broker.node.observers import Observers
+from pipeline_broker.node.options import ServeOptions
 from pipeline_broker.node.surroundings import BrokerWiring
 from pipeline_broker.node.timelines import Timelines
 from stages.committer import CommitFailedError
@@ -58,31 +60,24 @@ REQUEST_LOG_NAME = "kafka-request.log"
 
 
 def with_actual_settings(options: ServeOptions, listeners: BrokerListeners) -> ServeOptions:
-    """Return options that show clients the actual addresses and data directory."""
+    # Clients see the actual addresses and data directory.
     config = options.config.with_addresses(listeners.addresses)
     config = attrs.evolve(config, properties={**config.properties, "log.dirs": str(options.data)})
     return attrs.evolve(options, config=config)
 
 
 def open_observers(options: ServeOptions) -> Observers:
-    """Open the configured observers.
-
-    Raises:
-        StartError: an observer cannot start.
-    """
+    """Open the configured observers. Raises UnavailableError if one cannot start."""
     address = None if options.metrics_port is None else (options.host, options.metrics_port)
-    try:
-        return Observers(
-            options.mode,
-            options.trace,
-            address,
-            options.data / REQUEST_LOG_NAME if options.request_log is None else options.request_log,
-            logs_requests=options.request_log is not None,
-            dashboard=options.dashboard,
-            metrics_names=options.metrics_names,
-        )
-    except ObserversUnavailableError as error:
-        raise StartError(str(error)) from None
+    return Observers(
+        options.mode,
+        options.trace,
+        address,
+        options.data / REQUEST_LOG_NAME if options.request_log is None else options.request_log,
+        logs_requests=options.request_log is not None,
+        dashboard=options.dashboard,
+        metrics_names=options.metrics_names,
+    )
 
 
 def fault_rules(options: ServeOptions) -> list[RuleParts]:
@@ -118,7 +113,6 @@ def archive_store(options: ServeOptions, files: FileSystem) -> ArchiveStore | No
 
 
 def ready_line(options: ServeOptions, listeners: BrokerListeners) -> str:
-    """Return the line that is printed once the broker serves."""
     return f"listening on {listeners.first_address} mode={options.mode.name} data={options.data}"
 
 
@@ -141,7 +135,7 @@ async def serve(
         task_status: started with the server.
 
     Raises:
-        StartError: see `open_broker` and `BrokerListeners`.
+        UnavailableError: see `open_broker`, `BrokerListeners` and `Observers`.
         CommitFailedError: a commit failed.
     """
     files = FaultyFiles(SystemFileSystem(), functools.partial(os.kill, os.getpid(), signal.SIGKILL))
@@ -265,28 +259,19 @@ async def _serve(
 async def _serving_schema_registry(
     options: ServeOptions, server: SocketServer, broker: Broker
 ) -> AsyncIterator[SchemaRegistry | None]:
-    """Serve the schema registry, if configured, while the body runs.
-
-    Raises:
-        StartError: the port is not available.
-    """
     if options.schema_registry is None:
         yield None
         return
     from pipeline_broker.node.schema_registry import SchemaRegistry, serving  # noqa: PLC0415 - only if configured
     from pipeline_broker.node.worker_process import Workers  # noqa: PLC0415 - as above
     from pipeline_broker.schema_registry.formats import PRELOADED  # noqa: PLC0415 - as above
-    from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - as above
 
     workers = Workers(PRELOADED)
     registry = SchemaRegistry(broker, server, workers)
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(workers.serving())
-        try:
-            served = serving(registry, broker.edges, *options.schema_registry, "--schema-registry")
-            url = await stack.enter_async_context(served)
-        except HttpUnavailableError as error:
-            raise StartError(str(error)) from None
+        served = serving(registry, broker.edges, *options.schema_registry, "--schema-registry")
+        url = await stack.enter_async_context(served)
         print(f"schema registry on {url}", file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
         yield registry
 
@@ -294,12 +279,9 @@ async def _serving_schema_registry(
 async def _start_maintenance(
     nursery: trio.Nursery, options: ServeOptions, broker: Broker, sealed: ThreadWakeup, timelines: Timelines
 ) -> None:
-    """Start the maintenance of the logs, and serve the commands of operators."""
     # The import takes a tenth of the startup. In a thread it delays no client.
     maintenance = await trio.to_thread.run_sync(maintenance_of, broker, sealed)
     await nursery.start(maintenance.run)
-    from pipeline_broker.node.upkeep import MaintenanceFailedError  # noqa: PLC0415 - the thread has imported it
-
     commands = maintenance.commands() | fault_commands(broker) | timelines.commands()
     serving = functools.partial(serve_admin, fatal=(MaintenanceFailedError,))
     await nursery.start(serving, options.data, commands)
@@ -314,9 +296,8 @@ async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker, ti
 
 
 def _exit_now(code: int) -> NoReturn:
-    """End the process without finalizing Python."""
-    # Finalization ends other threads when they acquire the GIL. A thread in a C++ extension, such as an import by the
-    # maintenance of the logs, would then abort the process.
+    # Python is not finalized: that ends other threads when they acquire the GIL. A thread in a C++ extension, such as
+    # an import by the maintenance of the logs, would then abort the process.
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -340,7 +321,7 @@ def run(
         on_standing_by: called with a line when a standby starts to wait.
 
     Raises:
-        StartError: the broker cannot start.
+        UnavailableError: the broker or one of its services cannot start.
     """
 
     def ready(line: str) -> None:
@@ -350,22 +331,16 @@ def run(
 
     try:
         trio.run(functools.partial(serve, options, on_ready=ready, on_standing_by=on_standing_by))
-    except StartError:
-        raise
-    except ObserversUnavailableError as error:
-        raise StartError(str(error)) from None
     except BaseExceptionGroup as errors:
         cause = first_cause(errors)
-        if isinstance(cause, ObserversUnavailableError | StartError):
-            raise StartError(str(cause)) from None
+        if isinstance(cause, UnavailableError):
+            raise cause from None
         if isinstance(cause, CommitFailedError | JournalFailed):
             if isinstance(fenced := _root_of(cause), FencedError):
                 logger.critical("%s; this broker exits", fenced)
                 _exit_now(EXIT_TAKEN_OVER)
             logger.critical("%s; nothing after it was acknowledged", cause)
             _exit_now(1)
-        from pipeline_broker.node.upkeep import MaintenanceFailedError, TakenOverError  # noqa: PLC0415 - see `_start_maintenance`
-
         if isinstance(cause, TakenOverError):
             logger.critical("%s", cause)
             _exit_now(EXIT_TAKEN_OVER)

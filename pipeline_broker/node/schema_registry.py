@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
+from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.node.worker_process import WORK_SECONDS_MAX
 from pipeline_broker.records.batch import BatchHeader, NewRecord, build_batch, iterate_batches, read_header
@@ -30,7 +31,7 @@ from pipeline_broker.schema_registry.registration import SMALL_BYTES_MAX, Decisi
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import NewTopic
-from pipeline_broker.web.http_server import HttpLimits, HttpUnavailableError, open_listeners, serve_http
+from pipeline_broker.web.http_server import HttpLimits, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, StreamedAnswer
 from pipeline_broker.web.strangers import SameOriginCheck
 from pipeline_broker.web.turns import Steps as TurnSteps
@@ -76,7 +77,7 @@ def check_installed() -> None:
     """Check that the packages of the registry are installed, without importing them.
 
     Raises:
-        HttpUnavailableError: a package is missing.
+        UnavailableError: a package is missing.
     """
     for module, package in PACKAGES.items():
         try:
@@ -84,7 +85,7 @@ def check_installed() -> None:
         except ImportError:
             found = None
         if found is None:
-            raise HttpUnavailableError(
+            raise UnavailableError(
                 f"cannot serve {WHAT}: the package {package} is missing."
                 " Run pip install 'pipeline-broker[schema-registry]'"
             )
@@ -252,7 +253,6 @@ class SchemaRegistry:
         await self._committed([] if entry is None else [entry])
 
     async def _existing_log(self, now_ms: int) -> PartitionLog:
-        """Return the log of the topic, which is created with the first schema."""
         broker = self._broker
         if broker.topics.get(SCHEMAS_TOPIC) is None:
             topic = NewTopic(
@@ -283,7 +283,6 @@ def _decided(decision: Decision) -> Steps:
 
 
 def _to_work(steps: Steps, result: Any) -> TurnSteps[Work | Decision]:
-    """Run an operation up to its next work, or to its decision."""
     try:
         wanted = steps.send(result)
         while wanted is None:
@@ -326,7 +325,7 @@ async def serving(
         option: option that set the port, for the error.
 
     Raises:
-        HttpUnavailableError: the port is not available.
+        UnavailableError: the port is not available.
     """
     listeners = await open_listeners(WHAT, host, port, LIMITS, option)
 

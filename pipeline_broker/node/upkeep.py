@@ -19,6 +19,7 @@ from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.retention_of_logs import expiries, waits_for_archive
 from pipeline_broker.node.admin_socket import Command, CommandFailedError
+from pipeline_broker.node.errors import MaintenanceFailedError, TakenOverError
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.records.errors import RecordError
 
@@ -70,14 +71,6 @@ async def compaction() -> tuple[Callable[..., Round | None], Callable[..., Clean
     if COMPACTION not in sys.modules:
         await trio.to_thread.run_sync(load_compaction)
     return load_compaction()
-
-
-class MaintenanceFailedError(Exception):
-    """The archive cannot be written, so the broker must end. The text is one line."""
-
-
-class TakenOverError(MaintenanceFailedError):
-    """Another process has taken over the archive, so the broker must end. The text is one line."""
 
 
 class LogMaintenance:

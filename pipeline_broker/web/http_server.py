@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from pipeline_broker.base.byte_budget import ByteBudget, Kept, OverBudgetError
+from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.web.http_requests import HEADER_BYTES_MAX, receive_request
 from pipeline_broker.web.messages import (
     SECURITY_HEADERS,
@@ -31,7 +32,7 @@ from pipeline_broker.web.turns import Steps, in_turns
 if TYPE_CHECKING:
     import h11
 
-__all__ = ["Handler", "HttpLimits", "HttpUnavailableError", "open_listeners", "require_h11", "serve_http"]
+__all__ = ["Handler", "HttpLimits", "open_listeners", "require_h11", "serve_http"]
 
 # The default of `HttpLimits.body_bytes_max`.
 BODY_BYTES_MAX = 16 * 1024
@@ -51,10 +52,6 @@ LINGER_BYTES_MAX = 64 * 1024
 Handler: TypeAlias = Callable[[HttpRequest], Awaitable[Answer | StreamedAnswer | EventStream]]
 
 logger = logging.getLogger(__name__)
-
-
-class HttpUnavailableError(Exception):
-    """A port cannot be served; the message is one line that names the remedy."""
 
 
 @attrs.frozen(kw_only=True)
@@ -79,12 +76,12 @@ def require_h11(what: str) -> Any:
         what: the service that needs it, for the error.
 
     Raises:
-        HttpUnavailableError: h11 is not installed.
+        UnavailableError: h11 is not installed.
     """
     try:
         return importlib.import_module("h11")
     except ImportError:
-        raise HttpUnavailableError(
+        raise UnavailableError(
             f"cannot serve {what}: the package h11 is missing. Run pip install 'pipeline-broker[dashboard]'"
         ) from None
 
@@ -104,7 +101,7 @@ async def open_listeners(
         option: the option that set the port, for the error; None if it was a default.
 
     Raises:
-        HttpUnavailableError: h11 is missing, or the port cannot be bound.
+        UnavailableError: h11 is missing, or the port cannot be bound.
     """
     require_h11(what)
     try:
@@ -112,7 +109,7 @@ async def open_listeners(
     except OSError as error:
         reason = error.strerror or str(error)
         remedy = "" if option is None else f". Choose another {option}"
-        raise HttpUnavailableError(f"cannot serve {what} on {host}:{port}: {reason}{remedy}") from None
+        raise UnavailableError(f"cannot serve {what} on {host}:{port}: {reason}{remedy}") from None
 
 
 async def serve_http(

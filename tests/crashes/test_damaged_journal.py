@@ -17,7 +17,7 @@ from pipeline_broker.log.journal import recovery, segment_window
 from pipeline_broker.log.partition import reading
 from pipeline_broker.node.admin_socket import ADMIN_NAME
 from pipeline_broker.node.data_directory import open_broker
-from pipeline_broker.node.options import StartError
+from pipeline_broker.node.errors import StartError
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 from tests.crashes.history import Contents, wrong_records

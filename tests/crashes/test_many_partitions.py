@@ -19,7 +19,7 @@ from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.node.data_directory import open_broker
-from pipeline_broker.node.options import StartError
+from pipeline_broker.node.errors import StartError
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.state.topics import NewTopic
 from tests.archiving import archive_one

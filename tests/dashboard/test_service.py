@@ -11,14 +11,15 @@ import pytest
 import trio
 import trio.testing
 
+from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.dashboard.administration import QUESTIONS
 from pipeline_broker.dashboard.beside import BadAddressError, Beside
 from pipeline_broker.dashboard.options import DashboardOptions
 from pipeline_broker.dashboard.routes import CHANGES, PAGES
 from pipeline_broker.dashboard.service import check_options
-from pipeline_broker.node.observers import Observers, ObserversUnavailableError
-from pipeline_broker.node.options import StartError, _dashboard
-from pipeline_broker.web.http_server import HttpUnavailableError
+from pipeline_broker.node.errors import StartError
+from pipeline_broker.node.observers import Observers
+from pipeline_broker.node.options import _dashboard
 from stages.mode import PIPELINED
 from tests.dashboard.board import Board
 
@@ -297,7 +298,7 @@ def test_the_address_of_the_second_broker_is_host_and_port_or_a_link(text, expec
         return
     with pytest.raises(BadAddressError):
         Beside.parse(text)
-    with pytest.raises(HttpUnavailableError):
+    with pytest.raises(UnavailableError):
         check_options(DashboardOptions(0, beside=text))
 
 
@@ -364,7 +365,7 @@ def test_the_observers_serve_the_dashboard_and_print_its_link(board, capsys, tmp
 
 
 def test_an_unavailable_dashboard_is_one_line_before_the_broker_starts(tmp_path, board):
-    with pytest.raises(ObserversUnavailableError, match="is not the address of a dashboard"):
+    with pytest.raises(UnavailableError, match="is not the address of a dashboard"):
         Observers(PIPELINED, None, None, tmp_path / "log", dashboard=DashboardOptions(0, beside="x"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -374,7 +375,7 @@ def test_an_unavailable_dashboard_is_one_line_before_the_broker_starts(tmp_path,
             async with observers.observing(board.server, board.desk.broker):
                 raise AssertionError("it serves on a port that is taken")
 
-        with pytest.raises(ObserversUnavailableError, match="cannot serve the dashboard"):
+        with pytest.raises(UnavailableError, match="cannot serve the dashboard"):
             trio.run(main)
 
 

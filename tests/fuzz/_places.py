@@ -34,7 +34,7 @@ from pipeline_broker.log.journal.segment import HEADER_SPACE
 from pipeline_broker.node import archive_store
 from pipeline_broker.node.archive_store import ArchiveStore
 from pipeline_broker.node.data_directory import open_broker
-from pipeline_broker.node.options import StartError
+from pipeline_broker.node.errors import StartError
 from pipeline_broker.objects.check import check_store
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.checksum import crc32c

@@ -31,6 +31,8 @@ from tests.fuzz.watchdog import FUZZED, ending, finished_in_turns, repeated, wat
 POST = b"POST / HTTP/1.1\r\nHost: 127.0.0.1:80\r\n"
 LIMITS = HttpLimits(connections_max=1, response_seconds=10)
 EDGE_BYTES = 64 << 20
+# Of the values in a batch: more than a page shows of any, and still built in a second.
+BATCH_BYTES_MAX = 64 << 20
 RECORD = json.dumps({"a": {"a": [1, "a" * 100]}}).encode()
 PLACE = SameOriginCheck(host="127.0.0.1", port=80)
 HEAD_PARTS = (
@@ -146,7 +148,8 @@ def _try_batch(data):
     """A number of records, a codec and what is in each: it may be far larger than what is stored."""
     count, codec = int.from_bytes(data[:4], "big") % 300_000, data[4] % 5 if len(data) > 4 else 0
     value = (data[5:] or b"") * (1 << 20 if data[5:] == b"\xff" else 1)
-    batch = build_batch([NewRecord(value, None, 1_000)] * max(1, count), compression=codec)
+    count = max(1, min(count, BATCH_BYTES_MAX // max(1, len(value))))
+    batch = build_batch([NewRecord(value, None, 1_000)] * count, compression=codec)
     log = FakeLog([batch, batch])
     with watched("a page of records", len(batch), seconds_max=2, per_byte_max=100_000):
         page = _read(log, RecordFilter(value=b"never"))

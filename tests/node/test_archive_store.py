@@ -12,7 +12,7 @@ from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.node.archive_store import ArchiveStore
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
-from pipeline_broker.node.options import StartBlockedError
+from pipeline_broker.node.errors import StartBlockedError
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.objects.directory_store import LOCK
 from pipeline_broker.objects.lease import LeaseTimes

@@ -11,7 +11,7 @@ from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.node.archive_store import ArchiveStore
 from pipeline_broker.node.data_directory import open_broker
-from pipeline_broker.node.options import StartBlockedError, StartError
+from pipeline_broker.node.errors import StartBlockedError, StartError
 from pipeline_broker.objects.memory_store import MemoryStore
 from tests.files.memory_file_system import MemoryFileSystem
 

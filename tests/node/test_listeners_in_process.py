@@ -7,8 +7,8 @@ import trustme
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.settings import parse_settings
+from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.listeners import BrokerListeners, bind_listener
-from pipeline_broker.node.options import StartError
 from pipeline_broker.security.scram_users import ScramUsers
 from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest
 from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeRequest

@@ -21,7 +21,7 @@ from pipeline_broker.log.errors import DamagedSegment, OffsetOutOfRange
 from pipeline_broker.log.partition.retention_of_logs import waits_for_archive
 from pipeline_broker.log.segments.policies import LogPolicies
 from pipeline_broker.log.segments.retention import RetentionRules, RollRules
-from pipeline_broker.node.upkeep import MaintenanceFailedError
+from pipeline_broker.node.errors import MaintenanceFailedError
 from tests.node.upkeep_bench import (
     DIRECTORY,
     HOUR_MS,

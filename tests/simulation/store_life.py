@@ -22,9 +22,9 @@ from pipeline_broker.log.archive.objects.archive_log import log_name
 from pipeline_broker.log.object_journal import object_journal
 from pipeline_broker.node.archive_store import ArchiveStore
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
-from pipeline_broker.node.options import StartBlockedError
+from pipeline_broker.node.errors import StartBlockedError, TakenOverError
 from pipeline_broker.node.standby import wait_for_lease
-from pipeline_broker.node.upkeep import WATCH_SECONDS, TakenOverError
+from pipeline_broker.node.upkeep import WATCH_SECONDS
 from pipeline_broker.objects.fenced_log import Boundary, Place, slot_name
 from pipeline_broker.objects.lease import LeaseTimes
 from pipeline_broker.objects.lease_keeper import CLOSE_SECONDS_MAX

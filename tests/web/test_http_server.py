@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.steps import finished
+from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.web import http_requests
 from pipeline_broker.web.hosts import parse_host_port
 from pipeline_broker.web.http_requests import HEADER_BYTES_MAX, HEADER_LINES_MAX, REQUEST_SECONDS
@@ -27,7 +28,6 @@ from pipeline_broker.web.http_server import (
     LINGER_SECONDS,
     RECEIVE_BYTES,
     HttpLimits,
-    HttpUnavailableError,
     open_listeners,
     require_h11,
     serve_connection,
@@ -357,14 +357,14 @@ def test_a_port_in_use_is_one_clear_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        with pytest.raises(HttpUnavailableError, match=f"cannot serve the pages on 127.0.0.1:{port}: Address"):
+        with pytest.raises(UnavailableError, match=f"cannot serve the pages on 127.0.0.1:{port}: Address"):
             trio.run(open_listeners, "the pages", "127.0.0.1", port, LIMITS)
 
 
 def test_without_h11_the_error_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "h11", None)
 
-    with pytest.raises(HttpUnavailableError, match=r"cannot serve the pages: .*'pipeline-broker\[dashboard\]'"):
+    with pytest.raises(UnavailableError, match=r"cannot serve the pages: .*'pipeline-broker\[dashboard\]'"):
         require_h11("the pages")
 
 

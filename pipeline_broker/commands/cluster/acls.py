@@ -122,12 +122,11 @@ def acls() -> None:
 def list_(bootstrap: Bootstrap, *, as_json: bool, **selection: Any) -> None:
     """List the rules that match all options; without options, all rules.
 
-    \b
     Examples:
       pipeline-broker acls list
       pipeline-broker acls list --topic orders --resource-pattern-type match
       pipeline-broker acls list --principal User:ada --json
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     _print(_for_each_filter(bootstrap, selection, deletes=False), as_json=as_json)
 
 
@@ -171,12 +170,11 @@ def add(bootstrap: Bootstrap, *, as_json: bool, **rule: Any) -> None:
 
     Without --operation, --producer and --consumer the rules apply to all operations.
 
-    \b
     Examples:
       pipeline-broker acls add --allow-principal User:ada --operation read --topic orders
       pipeline-broker acls add --allow-principal User:ada --consumer --topic orders --group billing
       pipeline-broker acls add --deny-principal User:eve --topic pay --resource-pattern-type prefixed
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     bindings = _bindings(**rule)
 
     async def program(cluster: Cluster) -> None:
@@ -194,11 +192,10 @@ def add(bootstrap: Bootstrap, *, as_json: bool, **rule: Any) -> None:
 def delete(bootstrap: Bootstrap, *, as_json: bool, **selection: Any) -> None:
     """Delete the rules that match all options, and show them.
 
-    \b
     Examples:
       pipeline-broker acls delete --principal User:ada
       pipeline-broker acls delete --topic orders --operation write --permission allow
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     if not any(value for name, value in selection.items() if name != "pattern"):
         raise click.UsageError(
             "nothing selects the rules: give a resource, --principal, --host, --operation or --permission"

@@ -23,6 +23,7 @@ from pipeline_broker.client.running import run_client
 from pipeline_broker.client.security import ClientSecurity, read_security
 from pipeline_broker.commands.cluster.arguments import Command, with_options
 from pipeline_broker.commands.cluster.java_properties import as_librdkafka
+from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.commands.option_types import Duration, Setting, address_of
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.sources import read_settings_file
@@ -166,7 +167,7 @@ def bootstrap_of(
     return Bootstrap(addresses or Addresses().convert(named, None, None), found, timeout_s)
 
 
-class ClientCommand(click.Command):
+class ClientCommand(DocumentedCommand):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             result = super().invoke(ctx)

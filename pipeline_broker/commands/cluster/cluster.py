@@ -34,11 +34,10 @@ def cluster() -> None:
 def describe(bootstrap: Bootstrap, *, as_json: bool) -> None:
     """Show the cluster id, the controller, and each broker with its number of led partitions.
 
-    \b
     Examples:
       pipeline-broker cluster describe
       pipeline-broker cluster describe --json | jq -r .cluster_id
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> dict[str, Any]:
         return await describe_cluster(cluster)
@@ -70,11 +69,10 @@ def describe(bootstrap: Bootstrap, *, as_json: bool) -> None:
 def log_dirs(bootstrap: Bootstrap, brokers: Sequence[int], topics: Sequence[str], *, as_json: bool) -> None:
     """Show the log directories of brokers, the free space on their disks, and the size of each partition.
 
-    \b
     Examples:
       pipeline-broker cluster log-dirs
       pipeline-broker cluster log-dirs --broker 1 --topic orders --json
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
         return await log_dirs_of(cluster, brokers, topics)

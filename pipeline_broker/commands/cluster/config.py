@@ -54,13 +54,12 @@ def get(
 ) -> None:
     """Show the named settings of KIND NAME, or those that differ from the default.
 
-    \b
     Examples:
       pipeline-broker config get topic orders
       pipeline-broker config get topic orders retention.ms cleanup.policy
       pipeline-broker config get broker 1 --all --json
       pipeline-broker config get user ada
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     name, names = _named(kind, words, is_default=is_default)
 
     async def program(cluster: Cluster) -> list[Setting]:
@@ -96,12 +95,11 @@ def get(
 def set_(bootstrap: Bootstrap, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
     """Change settings of KIND NAME with SETTING=VALUE..., all or none.
 
-    \b
     Examples:
       pipeline-broker config set topic orders retention.ms=86400000 cleanup.policy=delete
       pipeline-broker config set broker --default num.io.threads=16
       pipeline-broker config set client billing producer_byte_rate=1048576
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     name, settings = _named(kind, words, is_default=is_default)
     changes = dict(SettingType().convert(setting, None, None) for setting in settings)
     _change(bootstrap, kind, name, changes, as_json=as_json)
@@ -116,11 +114,10 @@ def set_(bootstrap: Bootstrap, kind: str, words: Sequence[str], *, is_default: b
 def delete(bootstrap: Bootstrap, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
     """Reset settings SETTING... of KIND NAME to their defaults.
 
-    \b
     Examples:
       pipeline-broker config delete topic orders retention.ms
       pipeline-broker config delete client billing producer_byte_rate
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     name, names = _named(kind, words, is_default=is_default)
     _change(bootstrap, kind, name, dict.fromkeys(names), as_json=as_json)
 

@@ -35,12 +35,11 @@ def delete_records(bootstrap: Bootstrap, topics: Sequence[str], before: str, *, 
 
     A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970, or -5m for five minutes ago.
 
-    \b
     Examples:
       pipeline-broker delete-records orders --before latest
       pipeline-broker delete-records orders:0,1 --before 1200 --execute
       pipeline-broker delete-records orders payments --before @-7d --execute
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     place = place_of(before, "--before")
     chosen = partitions_by_topic(topics, "TOPIC")
 

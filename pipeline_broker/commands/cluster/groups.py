@@ -70,11 +70,10 @@ def list_(
 ) -> None:
     """List groups, with member counts and lag. A PATTERN such as 'billing*' selects by id.
 
-    \b
     Examples:
       pipeline-broker groups list
       pipeline-broker groups list 'billing*' --state Empty --json
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
         chosen = [
@@ -98,11 +97,10 @@ def list_(
 def describe(bootstrap: Bootstrap, groups: Sequence[str], *, as_json: bool) -> None:
     """Show members with their assignments, committed offsets and lag.
 
-    \b
     Examples:
       pipeline-broker groups describe billing
       pipeline-broker groups describe billing --json | jq '.[].lag'
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
         return [await describe_group(cluster, group) for group in groups]
@@ -143,10 +141,9 @@ def _heading(group: dict[str, Any]) -> str:
 def delete(bootstrap: Bootstrap, groups: Sequence[str], *, as_json: bool) -> None:
     """Delete groups without members, including their committed offsets.
 
-    \b
     Examples:
       pipeline-broker groups delete billing
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> None:
         await delete_groups(cluster, groups)
@@ -189,12 +186,11 @@ def reset_offsets(
 
     A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970, or -5m for five minutes ago.
 
-    \b
     Examples:
       pipeline-broker groups reset-offsets billing --to earliest
       pipeline-broker groups reset-offsets billing --topic orders:0,1 --to @-2h --execute
       pipeline-broker groups reset-offsets billing --shift -100 --execute
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     if (to is None) == (shift is None):
         raise click.UsageError("give either --to or --shift")
     place = None if to is None else place_of(to, "--to")

@@ -24,7 +24,6 @@ DEFAULT_ENTITY = "(default)"
 
 
 def _entity_options(function: Command) -> Command:
-    """Add the options that name an entity, which the function receives as `entity`."""
 
     @functools.wraps(function)
     def wrapper(*arguments: Any, **options: Any) -> None:
@@ -70,11 +69,10 @@ def quotas() -> None:
 def list_(bootstrap: Bootstrap, entity: Mapping[str, str | None], *, as_json: bool) -> None:
     """List the quotas of an entity and of its combinations with others; without options, all quotas.
 
-    \b
     Examples:
       pipeline-broker quotas list
       pipeline-broker quotas list --user ada --json
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> list[Quota]:
         return await quotas_of(cluster, entity, is_strict=False)
@@ -109,11 +107,10 @@ def set_(
     The quotas are producer_byte_rate, consumer_byte_rate (bytes/s), request_percentage, controller_mutation_rate, and,
     for an address, connection_creation_rate.
 
-    \b
     Examples:
       pipeline-broker quotas set --client billing producer_byte_rate=1048576
       pipeline-broker quotas set --ip-defaults connection_creation_rate=10
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     _change(bootstrap, entity, dict(settings), as_json=as_json)
 
 
@@ -125,11 +122,10 @@ def set_(
 def delete(bootstrap: Bootstrap, names: Sequence[str], entity: Mapping[str, str | None], *, as_json: bool) -> None:
     """Delete the named quotas of an entity; without names, all its quotas.
 
-    \b
     Examples:
       pipeline-broker quotas delete --client billing
       pipeline-broker quotas delete --user ada --client-defaults request_percentage
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     _change(bootstrap, entity, dict.fromkeys(names), as_json=as_json)
 
 

@@ -64,12 +64,11 @@ def topics() -> None:
 def list_(bootstrap: Bootstrap, patterns: Sequence[str], *, internal: bool, is_long: bool, as_json: bool) -> None:
     """List topics. A PATTERN such as 'orders*' selects by name.
 
-    \b
     Examples:
       pipeline-broker topics list
       pipeline-broker topics list 'orders*' '*-dlq' --long
       pipeline-broker topics list --json | jq -r '.[].topic'
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> list[Topic]:
         return await list_topics(cluster)
@@ -101,11 +100,10 @@ def list_(bootstrap: Bootstrap, patterns: Sequence[str], *, internal: bool, is_l
 def describe(bootstrap: Bootstrap, topics: Sequence[str], *, as_json: bool) -> None:
     """Show partitions with their leaders, replicas and offsets, and the topic's own settings.
 
-    \b
     Examples:
       pipeline-broker topics describe orders
       pipeline-broker topics describe orders payments --json
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
         described = []
@@ -156,11 +154,10 @@ def create(
 ) -> None:
     """Create a topic.
 
-    \b
     Examples:
       pipeline-broker topics create orders
       pipeline-broker topics create orders --partitions 6 --config retention.ms=86400000 --if-not-exists
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> bool:
         try:
@@ -186,11 +183,10 @@ def create(
 def delete(bootstrap: Bootstrap, topics: Sequence[str], *, if_exists: bool, as_json: bool) -> None:
     """Delete topics with all their records, at once and for good.
 
-    \b
     Examples:
       pipeline-broker topics delete orders
       pipeline-broker topics delete orders payments --if-exists
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
         rows = []
@@ -231,11 +227,10 @@ def alter(
 ) -> None:
     """Change the settings of a topic, or add partitions.
 
-    \b
     Examples:
       pipeline-broker topics alter orders --config retention.ms=86400000 --delete-config max.message.bytes
       pipeline-broker topics alter orders --partitions 12
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     changes: dict[str, str | None] = {**dict(configs), **dict.fromkeys(deleted)}
     if partitions is None and not changes:
         raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")

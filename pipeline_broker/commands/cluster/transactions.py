@@ -53,11 +53,10 @@ def transactions() -> None:
 def list_(bootstrap: Bootstrap, states: Sequence[str], *, as_json: bool) -> None:
     """List transactions with their coordinators, producers and states.
 
-    \b
     Examples:
       pipeline-broker transactions list
       pipeline-broker transactions list --state Ongoing --json
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> list[ListedTransaction]:
         return await list_transactions(cluster, states)
@@ -76,10 +75,9 @@ def list_(bootstrap: Bootstrap, states: Sequence[str], *, as_json: bool) -> None
 def describe(bootstrap: Bootstrap, transactional_ids: Sequence[str], *, as_json: bool) -> None:
     """Show the producers of transactions, their start times and their partitions.
 
-    \b
     Examples:
       pipeline-broker transactions describe transfers-1
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> list[TransactionDescription]:
         return [await describe_transaction(cluster, it) for it in transactional_ids]
@@ -108,10 +106,9 @@ def describe(bootstrap: Bootstrap, transactional_ids: Sequence[str], *, as_json:
 def producers(bootstrap: Bootstrap, topic: str, partitions: Sequence[int], *, as_json: bool) -> None:
     """Show the producers that a topic's leaders remember, and the first offsets of their open transactions.
 
-    \b
     Examples:
       pipeline-broker transactions producers orders --partition 0
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> list[ActiveProducer]:
         return await producers_of(cluster, topic, partitions)
@@ -144,11 +141,10 @@ def find_hanging_(
 ) -> None:
     """Find transactions that no coordinator will end. They hide all later records from read_committed consumers.
 
-    \b
     Examples:
       pipeline-broker transactions find-hanging
       pipeline-broker transactions find-hanging --topic orders --max-transaction-timeout 1
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     before_ms = round(time.time() * 1000 - minutes * 60_000)
 
     async def program(cluster: Cluster) -> list[HangingTransaction]:
@@ -182,10 +178,9 @@ def find_hanging_(
 def abort(bootstrap: Bootstrap, topic: str, partition: int, start_offset: int, *, as_json: bool) -> None:
     """Abort a hanging transaction of a partition; `find-hanging` shows its first offset.
 
-    \b
     Examples:
       pipeline-broker transactions abort orders 0 --start-offset 1200
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> ActiveProducer:
         return await abort_transaction(cluster, topic, partition, start_offset)

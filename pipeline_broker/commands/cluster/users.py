@@ -49,11 +49,10 @@ def users() -> None:
 def list_(bootstrap: Bootstrap, names: Sequence[str], *, as_json: bool) -> None:
     """List the named users, or all, with the mechanisms for which they have a password.
 
-    \b
     Examples:
       pipeline-broker users list
       pipeline-broker users list ada --json
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> list[UserCredential]:
         return await list_users(cluster, names)
@@ -95,11 +94,10 @@ def set_(
 
     On a terminal the command prompts for the password twice; otherwise it reads the first line of standard input.
 
-    \b
     Examples:
       pipeline-broker users set ada
       pipeline-broker users set ada --password-file /run/secrets/ada --iterations 8192
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
     password = _password(user, password_file)
 
     async def program(cluster: Cluster) -> None:
@@ -121,11 +119,10 @@ def set_(
 def delete(bootstrap: Bootstrap, user: str, mechanisms: Sequence[str], *, as_json: bool) -> None:
     """Delete the passwords of a user. Open connections stay open.
 
-    \b
     Examples:
       pipeline-broker users delete ada
       pipeline-broker users delete ada --mechanism SCRAM-SHA-256
-    """  # noqa: D301 - click's mark for "do not rewrap"
+    """
 
     async def program(cluster: Cluster) -> list[str]:
         names = list(mechanisms) or [it.mechanism for it in await list_users(cluster, [user])]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pipeline_broker.state.group_records import OFFSET_TYPES, offset_from_value, offset_key, record_type
 from pipeline_broker.state.groups.group import GroupType
 
-__all__ = ["GroupRecord", "read_group_record"]
+__all__ = ["RECORD_TYPES", "GroupRecord", "read_group_record"]
 
 RECORD_OWNERS: Mapping[int, GroupType] = {
     2: GroupType.CLASSIC,
@@ -19,6 +19,7 @@ RECORD_OWNERS: Mapping[int, GroupType] = {
     **dict.fromkeys(range(10, 16), GroupType.SHARE),
 }
 """Record types by the kind of group they belong to. Other types belong to other Kafka versions and are skipped."""
+RECORD_TYPES = (*OFFSET_TYPES, *RECORD_OWNERS)
 
 
 class GroupRecord(NamedTuple):
