@@ -19,9 +19,10 @@ from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramCredential
 from pipeline_broker.security.scram_users import _key as scram_key
 from pipeline_broker.security.scram_users import _value as scram_value
-from pipeline_broker.state.cluster import ClusterState
+from pipeline_broker.state.cluster_id import ClusterId
+from pipeline_broker.state.dynamic_settings import DynamicSettings
 from pipeline_broker.state.features import _record as feature_record
-from pipeline_broker.state.group_records import OFFSET_TYPES
+from pipeline_broker.state.groups.offset_records import OFFSET_TYPES
 from pipeline_broker.state.groups.records import RECORD_OWNERS
 from pipeline_broker.state.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from pipeline_broker.state.log_starts import LogStarts
@@ -133,8 +134,8 @@ def sound_metadata():
     found = {
         RecordType.TOPIC: topic_record(Topic(FOREIGN_ID, bytes(range(16)), 2, {"retention.ms": "1000"})),
         RecordType.PRODUCER_IDS: producer_ids_record(5_000),
-        RecordType.CLUSTER: ClusterState().create("abc").records[0],
-        RecordType.SETTINGS: ClusterState()
+        RecordType.CLUSTER: ClusterId().create("abc").records[0],
+        RecordType.SETTINGS: DynamicSettings()
         .alter(("group", FOREIGN_ID), {"consumer.session.timeout.ms": "46000"})
         .records[0],
         RecordType.SCRAM_USER: StateRecord(scram_key((FOREIGN_ID, mechanism.name)), scram_value(credential)),

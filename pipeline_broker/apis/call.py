@@ -156,11 +156,6 @@ class Call(Envelope):
         self._turn_left = TURN_COST
 
     @property
-    def address(self) -> tuple[str, int] | None:
-        """The advertised host and port of the client's listener; None if the listener is not advertised."""
-        return self.broker.ports.advertised(self.session.listener)
-
-    @property
     def sequence(self) -> int:
         return self.request.sequence
 

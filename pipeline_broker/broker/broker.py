@@ -16,6 +16,7 @@ from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.coordinators import Coordinators
 from pipeline_broker.broker.groups import Groups
+from pipeline_broker.broker.leadership import Leadership
 from pipeline_broker.broker.metadata_log import METADATA_TOPIC, Change, MetadataLog
 from pipeline_broker.broker.ports import Load, Ports
 from pipeline_broker.broker.replay import StateReplay
@@ -31,7 +32,8 @@ from pipeline_broker.log.segments.policies import LogPolicies
 from pipeline_broker.quotas.quotas import Quotas
 from pipeline_broker.records.check import Rules
 from pipeline_broker.security.refusals import Refusals
-from pipeline_broker.state.cluster import ClusterState
+from pipeline_broker.state.cluster_id import ClusterId
+from pipeline_broker.state.dynamic_settings import DynamicSettings
 from pipeline_broker.state.fetch_sessions import fetch_sessions_of
 from pipeline_broker.state.log_starts import LogStarts
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, RecordType, Topic, record_type
@@ -117,8 +119,9 @@ class Broker:
         self.config = config = config.with_flush(logs.journal.flush)
         self.settings_warnings = SettingsWarnings()
         self.logs = logs
-        self.cluster = ClusterState()
-        self.layers = SettingsLayers(config, self.cluster)
+        self._cluster_id, self.dynamic_settings = ClusterId(), DynamicSettings()
+        self.layers = SettingsLayers(config, self.dynamic_settings)
+        self.leadership = Leadership(config.node_id, ports.advertised)
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
         self.log_starts = LogStarts()
@@ -144,8 +147,8 @@ class Broker:
         self._faults: Faults | None = None
         self._replays: Mapping[int, Replay] = {
             RecordType.PRODUCER_IDS: self.producer_ids.replay,
-            RecordType.CLUSTER: self.cluster.replay,
-            RecordType.SETTINGS: self.cluster.replay,
+            RecordType.CLUSTER: self._cluster_id.replay,
+            RecordType.SETTINGS: self.dynamic_settings.replay,
             RecordType.SCRAM_USER: lambda key, value: self.scram_users.replay(key, value),  # noqa: PLW0108 - imported on first use
             RecordType.CLIENT_QUOTA: self.quotas.replay,
             RecordType.ACL: lambda key, value: self.acls.replay(key, value),  # noqa: PLW0108 - imported on first use
@@ -164,8 +167,7 @@ class Broker:
             JournalCorrupt: durable records cannot be read.
         """
         replay = StateReplay(self.coordinators, self._metadata.log, self._replay_metadata, self.set_aside)
-        self.logs.recover(replay, now_ms, replay.is_state)
-        self.logs.knows_all_topics = not self.set_aside.has_any_of(METADATA_TOPIC)
+        self.logs.recover(replay, now_ms, replay.is_state, lambda: not self.set_aside.has_any_of(METADATA_TOPIC))
         self.set_aside.end()
         self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
         if self.config.delegation_token_secret_key:
@@ -183,9 +185,9 @@ class Broker:
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
         """Return the entries to commit before serving: a new cluster id, and the rest of decided transactions."""
         entries = self.transactions.start_entries(now_ms)
-        if self.cluster.cluster_id is None:
-            write = self.cluster.create(uuid_text(self.new_id().bytes))
-            self.cluster.durable(write)
+        if self._cluster_id.value is None:
+            write = self._cluster_id.create(uuid_text(self.new_id().bytes))
+            self._cluster_id.durable(write)
             entries.append(self.append_metadata(write, now_ms))
         return entries
 
@@ -210,8 +212,8 @@ class Broker:
     @property
     def cluster_id(self) -> str:
         """The id of the cluster, created at the first startup on a data directory."""
-        assert self.cluster.cluster_id is not None, "first_entries comes before serving"
-        return self.cluster.cluster_id
+        assert self._cluster_id.value is not None, "first_entries comes before serving"
+        return self._cluster_id.value
 
     @property
     def settings(self) -> BrokerSettings:
@@ -349,12 +351,12 @@ class Broker:
         """
         if adopt is not None:
             adopt()
-        self.cluster.durable(write)
+        self.dynamic_settings.durable(write)
         self._apply_settings()
         self.ports.config_changed(self.config)
 
     def _configs_of_group(self, group_id: str) -> Mapping[str, str]:
-        return self.cluster.settings(("group", group_id))
+        return self.dynamic_settings.settings(("group", group_id))
 
     def _apply_settings(self) -> None:
         self.config = self.layers.refresh()
@@ -463,7 +465,7 @@ class Broker:
         """The subscriptions of clients that push metrics (KIP-714)."""
         from pipeline_broker.state.client_metrics import ClientMetrics  # noqa: PLC0415 - on first use
 
-        return ClientMetrics(self.cluster)
+        return ClientMetrics(self.dynamic_settings)
 
     @functools.cached_property
     def client_metrics_file(self) -> ClientMetricsFile:

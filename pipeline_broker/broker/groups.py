@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from pipeline_broker.state.groups.commits import CommitRequest
     from pipeline_broker.state.groups.coordinator import GroupCoordinator
     from pipeline_broker.state.groups.memory import GroupMemory
+    from pipeline_broker.state.groups.pending_offsets import Holder
     from pipeline_broker.state.groups.records import GroupRecord
     from pipeline_broker.state.groups.settings import GroupSettings
     from pipeline_broker.state.metadata_records import Topic
     from pipeline_broker.state.outcome import Outcome, Write
-    from pipeline_broker.state.pending_offsets import Holder
     from pipeline_broker.state.topics import TopicCatalogue
 
 __all__ = ["OFFSETS_TOPIC", "Groups", "WaitingMember", "group_settings"]
@@ -361,7 +361,7 @@ def _encode(waiting: WaitingMember, result: object) -> Send | Close:
 
 
 def _holder(partition: int, producer_id: int) -> Holder:
-    from pipeline_broker.state.pending_offsets import Holder  # noqa: PLC0415 - for brokers with groups
+    from pipeline_broker.state.groups.pending_offsets import Holder  # noqa: PLC0415 - for brokers with groups
 
     return Holder(partition, producer_id)
 

@@ -12,7 +12,8 @@ from pipeline_broker.quotas.client_quotas import read_quotas
 from pipeline_broker.security.acls import read_binding
 from pipeline_broker.security.delegation_tokens import read_token
 from pipeline_broker.security.scram_users import read_credential
-from pipeline_broker.state.cluster import read_cluster_id, read_settings
+from pipeline_broker.state.cluster_id import read_cluster_id
+from pipeline_broker.state.dynamic_settings import read_settings
 from pipeline_broker.state.features import read_feature
 from pipeline_broker.state.log_starts import read_log_start
 from pipeline_broker.state.metadata_records import RecordType, read_producer_ids, read_topic_record, record_type

@@ -12,7 +12,7 @@ from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.reconfiguration import check_change
 from pipeline_broker.config.resolution import BrokerSettings, Source, topic_entry
 from pipeline_broker.config.settings import config_with
-from pipeline_broker.state.cluster import ClusterState
+from pipeline_broker.state.dynamic_settings import DynamicSettings
 
 __all__ = ["SettingsLayers"]
 
@@ -28,15 +28,15 @@ class SettingsLayers:
 
     Args:
         started_with: configuration at startup.
-        cluster: dynamic settings of this broker and of all brokers.
+        dynamic_settings: of this broker and of all brokers.
 
     Attributes:
         config: effective configuration.
     """
 
-    def __init__(self, started_with: BrokerConfig, cluster: ClusterState) -> None:
+    def __init__(self, started_with: BrokerConfig, dynamic_settings: DynamicSettings) -> None:
         self._started_with = started_with
-        self._cluster = cluster
+        self._dynamic_settings = dynamic_settings
         self.config = started_with
         self._settings = BrokerSettings()
         self._settings_of: tuple[BrokerConfig, int] | None = None
@@ -47,14 +47,14 @@ class SettingsLayers:
 
         The object stays the same until a setting changes, because it caches the values that topics inherit.
         """
-        latest = self.config, self._cluster.generations[BROKER_RESOURCE]
+        latest = self.config, self._dynamic_settings.generations[BROKER_RESOURCE]
         if self._settings_of != latest:
             self._settings_of = latest
             self._settings = BrokerSettings(
                 static=self.config.properties,
                 secrets=self.config.secrets,
-                dynamic_default=self._cluster.settings(self.key(for_all=True)),
-                dynamic=self._cluster.settings(self.key(for_all=False)),
+                dynamic_default=self._dynamic_settings.settings(self.key(for_all=True)),
+                dynamic=self._dynamic_settings.settings(self.key(for_all=False)),
             )
         return self._settings
 
@@ -73,7 +73,7 @@ class SettingsLayers:
 
         Settings of this broker override those of all brokers.
         """
-        of_all, of_this = (self._cluster.settings(self.key(for_all=for_all)) for for_all in (True, False))
+        of_all, of_this = (self._dynamic_settings.settings(self.key(for_all=for_all)) for for_all in (True, False))
         try:
             self.config = config_with(self._started_with, {**of_all, **of_this})
         except ConfigError as error:  # they were consistent with the configuration of an earlier startup
@@ -83,7 +83,7 @@ class SettingsLayers:
     @property
     def is_changed(self) -> bool:
         """True if dynamic settings exist."""
-        return any(self._cluster.settings(self.key(for_all=for_all)) for for_all in (True, False))
+        return any(self._dynamic_settings.settings(self.key(for_all=for_all)) for for_all in (True, False))
 
     def inherited_from_start(self, own: Mapping[str, str], names: Iterable[str]) -> list[str]:
         """Return the topic settings that get their values from the startup configuration or a default.
@@ -95,9 +95,9 @@ class SettingsLayers:
             own: the topic's own settings.
             names: names of topic settings.
         """
-        ids = filter(None, self._cluster.names(BROKER_RESOURCE))
-        of_single_brokers = {name for each in ids for name in self._cluster.settings((BROKER_RESOURCE, each))}
-        for_all = self._cluster.settings(self.key(for_all=True))
+        ids = filter(None, self._dynamic_settings.names(BROKER_RESOURCE))
+        of_single_brokers = {name for each in ids for name in self._dynamic_settings.settings((BROKER_RESOURCE, each))}
+        for_all = self._dynamic_settings.settings(self.key(for_all=True))
         stored = BrokerSettings(dynamic_default={n: text for n, text in for_all.items() if n not in of_single_brokers})
         return [name for name in names if topic_entry(name, own, stored).source not in STORED]
 
@@ -109,7 +109,8 @@ class SettingsLayers:
         """
         # Pending changes are included, so that two changes in progress are consistent with each other.
         layers = {
-            layer: self._cluster.latest_settings(layer) for layer in (self.key(for_all=True), self.key(for_all=False))
+            layer: self._dynamic_settings.latest_settings(layer)
+            for layer in (self.key(for_all=True), self.key(for_all=False))
         }
         layers[key] = settings
         of_all, of_this = layers.values()

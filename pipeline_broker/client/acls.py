@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.answers import answer_to, answers_to
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import BrokerRefused, check
 from pipeline_broker.security.acl import AclBinding, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
 from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest, CreateAclsResponse
@@ -16,7 +16,7 @@ from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsReq
 __all__ = ["create_acls", "delete_acls", "list_acls"]
 
 
-async def list_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
+async def list_acls(cluster: ClusterClient, wanted: AclFilter) -> list[AclBinding]:
     """Return the ACLs that match a filter, sorted.
 
     Raises:
@@ -37,7 +37,7 @@ async def list_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
     return await cluster.retrying(attempt)
 
 
-async def create_acls(cluster: Cluster, bindings: Sequence[AclBinding]) -> None:
+async def create_acls(cluster: ClusterClient, bindings: Sequence[AclBinding]) -> None:
     """Create ACLs; existing ones stay unchanged.
 
     Raises:
@@ -68,7 +68,7 @@ async def create_acls(cluster: Cluster, bindings: Sequence[AclBinding]) -> None:
     await cluster.retrying(attempt)
 
 
-async def delete_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
+async def delete_acls(cluster: ClusterClient, wanted: AclFilter) -> list[AclBinding]:
     """Delete the ACLs that match a filter, and return them sorted.
 
     Raises:

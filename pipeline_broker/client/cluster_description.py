@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import check
 from pipeline_broker.client.topology import Topology
 from pipeline_broker.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -18,7 +18,7 @@ __all__ = ["describe_cluster", "log_dirs_of"]
 UNKNOWN = -1
 
 
-async def describe_cluster(cluster: Cluster) -> dict[str, Any]:
+async def describe_cluster(cluster: ClusterClient) -> dict[str, Any]:
     """Describe a cluster: `cluster_id`, `controller`, and `brokers` with `broker`, `host`, `port`, `rack` and `leads`.
 
     `leads` is the number of partitions that the broker leads.
@@ -46,7 +46,9 @@ def _led_partitions(topology: Topology) -> dict[int, int]:
     return found
 
 
-async def log_dirs_of(cluster: Cluster, brokers: Collection[int], topics: Collection[str]) -> list[dict[str, Any]]:
+async def log_dirs_of(
+    cluster: ClusterClient, brokers: Collection[int], topics: Collection[str]
+) -> list[dict[str, Any]]:
     """Describe log directories: `broker`, `directory`, `total_bytes`, `usable_bytes` and `partitions`.
 
     Args:

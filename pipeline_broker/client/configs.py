@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from pipeline_broker.client.answers import answer_to
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import ClientError, check_topic
 from pipeline_broker.client.quotas import alter_quotas, quota_text, quotas_of
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -75,7 +75,7 @@ class Setting:
     is_read_only: bool = False
 
 
-async def settings_of(cluster: Cluster, subject: Subject, names: Sequence[str] = ()) -> list[Setting]:
+async def settings_of(cluster: ClusterClient, subject: Subject, names: Sequence[str] = ()) -> list[Setting]:
     """Return the settings of a subject, sorted by name.
 
     Args:
@@ -95,7 +95,7 @@ async def settings_of(cluster: Cluster, subject: Subject, names: Sequence[str] =
     return sorted((it for it in found if not names or it.name in names), key=lambda it: it.name)
 
 
-async def _configs(cluster: Cluster, subject: Subject, names: Sequence[str]) -> list[Setting]:
+async def _configs(cluster: ClusterClient, subject: Subject, names: Sequence[str]) -> list[Setting]:
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         RESOURCE_KINDS[subject.kind], subject.name or "", list(names) or None
     )
@@ -117,7 +117,7 @@ def _setting(config: DescribeConfigsResponse.DescribeConfigsResourceResult) -> S
     return Setting(config.name, config.value, source, is_default, config.is_sensitive, config.read_only)
 
 
-async def alter_settings(cluster: Cluster, subject: Subject, changes: Mapping[str, str | None]) -> None:
+async def alter_settings(cluster: ClusterClient, subject: Subject, changes: Mapping[str, str | None]) -> None:
     """Change settings of a subject, all or none.
 
     Args:
@@ -148,7 +148,7 @@ async def alter_settings(cluster: Cluster, subject: Subject, changes: Mapping[st
     await cluster.retrying(attempt)
 
 
-async def _node(cluster: Cluster, subject: Subject) -> int | None:
+async def _node(cluster: ClusterClient, subject: Subject) -> int | None:
     # Only the broker itself knows its own settings; any broker knows the others.
     if RESOURCE_KINDS[subject.kind] not in {_BROKER, _BROKER_LOGGER} or subject.name is None:
         return None

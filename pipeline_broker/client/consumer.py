@@ -13,7 +13,7 @@ import trio
 
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.base.error_code import RETRIABLE, ErrorCode
-from pipeline_broker.client.cluster import PARTITION_CHECK_S, Cluster
+from pipeline_broker.client.cluster_client import PARTITION_CHECK_S, ClusterClient
 from pipeline_broker.client.errors import ClientError, check, error_name
 from pipeline_broker.client.offsets import READ_COMMITTED, bounds_of
 from pipeline_broker.client.topology import TopicPartition
@@ -72,7 +72,7 @@ class Reader:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterClient,
         positions: Mapping[TopicPartition, Position],
         sink: Sink,
         *,

@@ -17,7 +17,7 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.first_cause import first_cause
 from pipeline_broker.base.lag import total_lag
 from pipeline_broker.client.answers import answer_to
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import BrokerRefused, NoSuchGroup, check
 from pipeline_broker.client.groups import Committed, ListedGroup, committed_offsets, lags_of
 from pipeline_broker.client.topology import TopicPartition
@@ -58,7 +58,7 @@ _KINDS = (
 )
 
 
-async def group_state(cluster: Cluster, group: str) -> dict[str, Any]:
+async def group_state(cluster: ClusterClient, group: str) -> dict[str, Any]:
     """Describe a group without its offsets: `group`, `type`, `state`, `coordinator`, `protocol`, `assignor`, `members`.
 
     Raises:
@@ -87,7 +87,7 @@ async def group_state(cluster: Cluster, group: str) -> dict[str, Any]:
     return await cluster.at_coordinator(group, attempt)
 
 
-async def describe_group(cluster: Cluster, group: str) -> dict[str, Any]:
+async def describe_group(cluster: ClusterClient, group: str) -> dict[str, Any]:
     """Describe a group with its `lag` and `offsets`, which has a row for each committed or assigned partition.
 
     Raises:
@@ -112,7 +112,7 @@ async def describe_group(cluster: Cluster, group: str) -> dict[str, Any]:
     return {**shown, "lag": total_lag(row["lag"] for row in rows), "offsets": rows}
 
 
-async def describe_groups(cluster: Cluster, groups: Sequence[ListedGroup]) -> list[dict[str, Any]]:
+async def describe_groups(cluster: ClusterClient, groups: Sequence[ListedGroup]) -> list[dict[str, Any]]:
     """Add `members` (a number) and `lag` to listed groups. Both are None for groups that the client may not describe.
 
     Omits groups that no longer exist.
@@ -175,7 +175,7 @@ def _member(member: Any, protocol_type: str | None) -> dict[str, Any]:
     }
 
 
-async def _share_starts(cluster: Cluster, group: str) -> dict[TopicPartition, Committed]:
+async def _share_starts(cluster: ClusterClient, group: str) -> dict[TopicPartition, Committed]:
     # A share group commits no offsets. Records after its start offset may be delivered again.
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequest.Group(group, None)])
 

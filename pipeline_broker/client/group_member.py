@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import trio
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.client.cluster import PARTITION_CHECK_S, Cluster
+from pipeline_broker.client.cluster_client import PARTITION_CHECK_S, ClusterClient
 from pipeline_broker.client.errors import BrokerRefused, ClientError, check
 from pipeline_broker.client.groups import commit
 from pipeline_broker.client.range_assignor import assign_ranges
@@ -59,7 +59,7 @@ class GroupMember:
         generation: the last known generation of the group.
     """
 
-    def __init__(self, cluster: Cluster, group: str, topics: Sequence[str]) -> None:
+    def __init__(self, cluster: ClusterClient, group: str, topics: Sequence[str]) -> None:
         self._cluster = cluster
         self._group = group
         self._topics = sorted(topics)

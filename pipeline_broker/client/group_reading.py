@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import attrs
 import trio
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.consumer import Position, Reader, Sink
 from pipeline_broker.client.group_member import GroupMember
 from pipeline_broker.client.groups import committed_offsets
@@ -53,7 +53,9 @@ class GroupReading:
         warn: receives messages for the user, one line each.
     """
 
-    def __init__(self, cluster: Cluster, options: GroupReadingOptions, sink: Sink, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, cluster: ClusterClient, options: GroupReadingOptions, sink: Sink, warn: Callable[[str], None]
+    ) -> None:
         self._cluster = cluster
         self._options = options
         self._sink = sink

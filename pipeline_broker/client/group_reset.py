@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchGroup
 from pipeline_broker.client.group_description import group_state
 from pipeline_broker.client.groups import Committed, commit, committed_offsets
@@ -22,7 +22,7 @@ _EMPTY_STATES = frozenset({"Empty", "Dead"})
 
 
 async def plan_reset(
-    cluster: Cluster, group: str, topics: Mapping[str, Sequence[int]] | None, to: Place | None, shift: int
+    cluster: ClusterClient, group: str, topics: Mapping[str, Sequence[int]] | None, to: Place | None, shift: int
 ) -> list[dict[str, Any]]:
     """Plan a reset: a row for each partition with `topic`, `partition`, `from` and `to`.
 
@@ -57,7 +57,7 @@ async def plan_reset(
     return rows
 
 
-async def _partitions(cluster: Cluster, topics: Mapping[str, Sequence[int]]) -> list[TopicPartition]:
+async def _partitions(cluster: ClusterClient, topics: Mapping[str, Sequence[int]]) -> list[TopicPartition]:
     topology = await cluster.refresh(sorted(topics))
     found: list[TopicPartition] = []
     for topic, chosen in sorted(topics.items()):
@@ -78,7 +78,7 @@ def _shifted(
     return {partition: committed[partition].offset + shift for partition in partitions}
 
 
-async def commit_plan(cluster: Cluster, group: str, plan: Sequence[Mapping[str, Any]]) -> None:
+async def commit_plan(cluster: ClusterClient, group: str, plan: Sequence[Mapping[str, Any]]) -> None:
     """Commit the offsets of a plan.
 
     Raises:

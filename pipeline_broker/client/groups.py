@@ -10,7 +10,7 @@ import attrs
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.lag import lag_of
 from pipeline_broker.client.answers import answer_to, answers_to
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import ClientError, check
 from pipeline_broker.client.offsets import list_offsets
 from pipeline_broker.client.topology import TopicPartition, partition_words
@@ -44,7 +44,7 @@ class Committed:
     metadata: str | None = None
 
 
-async def list_groups(cluster: Cluster) -> list[ListedGroup]:
+async def list_groups(cluster: ClusterClient) -> list[ListedGroup]:
     """Return all groups of a cluster, sorted by id. Every broker lists the groups that it coordinates.
 
     Raises:
@@ -66,7 +66,9 @@ async def list_groups(cluster: Cluster) -> list[ListedGroup]:
     return [found[name] for name in sorted(found)]
 
 
-async def committed_offsets(cluster: Cluster, group: str, *, is_stable: bool = True) -> dict[TopicPartition, Committed]:
+async def committed_offsets(
+    cluster: ClusterClient, group: str, *, is_stable: bool = True
+) -> dict[TopicPartition, Committed]:
     """Return all committed offsets of a group.
 
     Args:
@@ -102,7 +104,7 @@ async def committed_offsets(cluster: Cluster, group: str, *, is_stable: bool = T
 
 
 async def commit(
-    cluster: Cluster,
+    cluster: ClusterClient,
     group: str,
     offsets: Mapping[TopicPartition, int],
     *,
@@ -143,7 +145,7 @@ async def commit(
         await cluster.at_coordinator(group, attempt)
 
 
-async def delete_groups(cluster: Cluster, groups: Sequence[str]) -> None:
+async def delete_groups(cluster: ClusterClient, groups: Sequence[str]) -> None:
     """Delete groups without members, one after the other.
 
     Raises:
@@ -162,7 +164,7 @@ async def delete_groups(cluster: Cluster, groups: Sequence[str]) -> None:
 
 
 async def lags_of(
-    cluster: Cluster, committed: Mapping[TopicPartition, Committed], also: Iterable[TopicPartition] = ()
+    cluster: ClusterClient, committed: Mapping[TopicPartition, Committed], also: Iterable[TopicPartition] = ()
 ) -> list[dict[str, Any]]:
     """Return a row for each partition with its committed offset, end offset and lag.
 

@@ -10,7 +10,7 @@ from datetime import datetime
 import attrs
 
 from pipeline_broker.client.answers import answers_to
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import ClientError, check
 from pipeline_broker.client.topology import TopicPartition, partition_words
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -88,7 +88,7 @@ class Bounds:
 
 
 async def list_offsets(
-    cluster: Cluster, wanted: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
+    cluster: ClusterClient, wanted: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, int]:
     """Return the first offset at or after a timestamp in each partition, or -1 if no record is that late.
 
@@ -121,7 +121,7 @@ def _request(wanted: Mapping[TopicPartition, int], isolation: int) -> ListOffset
 
 
 async def bounds_of(
-    cluster: Cluster, partitions: Iterable[TopicPartition], isolation: int = READ_UNCOMMITTED
+    cluster: ClusterClient, partitions: Iterable[TopicPartition], isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, Bounds]:
     """Return the start and end offset of each partition.
 
@@ -141,7 +141,7 @@ async def bounds_of(
 
 
 async def offsets_at(
-    cluster: Cluster, place: Place, bounds: Mapping[TopicPartition, Bounds], *, is_exact: bool = True
+    cluster: ClusterClient, place: Place, bounds: Mapping[TopicPartition, Bounds], *, is_exact: bool = True
 ) -> dict[TopicPartition, int]:
     """Return the offset of a place in every partition.
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.link import HELLO, Link
 from pipeline_broker.client.outbox import IN_FLIGHT_MAX
 from pipeline_broker.records.compression import Compression
@@ -42,7 +42,7 @@ class ProducerOptions:
 
 
 def send_batches(
-    cluster: Cluster,
+    cluster: ClusterClient,
     node: int,
     link: Link,
     topic: str,

@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from pipeline_broker.base.error_code import RETRIABLE, ErrorCode
-from pipeline_broker.client.cluster import INIT_PRODUCER_ID_VERSIONS, RETRY_S_MAX, RETRY_S_MIN, Cluster
+from pipeline_broker.client.cluster_client import INIT_PRODUCER_ID_VERSIONS, RETRY_S_MAX, RETRY_S_MIN, ClusterClient
 from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, describe_error
 from pipeline_broker.client.link import Link
 from pipeline_broker.client.outbox import Batch, Outbox, size_of
@@ -61,7 +61,7 @@ class _Leader:
 
 @contextlib.asynccontextmanager
 async def producing(
-    cluster: Cluster,
+    cluster: ClusterClient,
     topic: str,
     options: ProducerOptions,
     delivered: Delivered,
@@ -100,7 +100,7 @@ class Producer:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterClient,
         topology: Topology,
         topic: str,
         options: ProducerOptions,

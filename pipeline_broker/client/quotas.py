@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import attrs
 
 from pipeline_broker.client.answers import answer_to
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import ClientError, check
 from pipeline_broker.wire.messages.configs.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -34,7 +34,7 @@ class Quota:
     value: float
 
 
-async def quotas_of(cluster: Cluster, entity: Entity, *, is_strict: bool) -> list[Quota]:
+async def quotas_of(cluster: ClusterClient, entity: Entity, *, is_strict: bool) -> list[Quota]:
     """Return the quotas of an entity, sorted.
 
     Args:
@@ -64,7 +64,7 @@ async def quotas_of(cluster: Cluster, entity: Entity, *, is_strict: bool) -> lis
     return sorted(found, key=lambda it: (sorted((kind, name or "") for kind, name in it.entity.items()), it.name))
 
 
-async def alter_quotas(cluster: Cluster, entity: Entity, changes: Mapping[str, str | None]) -> None:
+async def alter_quotas(cluster: ClusterClient, entity: Entity, changes: Mapping[str, str | None]) -> None:
     """Change quotas of an entity, all or none.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pipeline_broker.client.answers import answers_to
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import check
 from pipeline_broker.client.offsets import Place, bounds_of, offsets_at
 from pipeline_broker.client.topology import TopicPartition, partition_words
@@ -15,7 +15,9 @@ from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsReque
 __all__ = ["delete_planned", "plan_deletion"]
 
 
-async def plan_deletion(cluster: Cluster, topics: Mapping[str, Collection[int]], before: Place) -> list[dict[str, Any]]:
+async def plan_deletion(
+    cluster: ClusterClient, topics: Mapping[str, Collection[int]], before: Place
+) -> list[dict[str, Any]]:
     """Plan a deletion: a row for each partition with `start`, the new start `to`, and `end`.
 
     Args:
@@ -47,7 +49,7 @@ async def plan_deletion(cluster: Cluster, topics: Mapping[str, Collection[int]],
     ]
 
 
-async def delete_planned(cluster: Cluster, plan: Sequence[Mapping[str, Any]]) -> None:
+async def delete_planned(cluster: ClusterClient, plan: Sequence[Mapping[str, Any]]) -> None:
     """Delete the records of a plan.
 
     Raises:

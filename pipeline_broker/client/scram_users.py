@@ -12,7 +12,7 @@ import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.answers import answer_to, answers_to
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import BrokerRefused, ClientError, check
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramMechanism, salted_password
 from pipeline_broker.wire.messages.security.alter_user_scram_credentials import (
@@ -39,7 +39,7 @@ class UserCredential:
     iterations: int
 
 
-async def list_users(cluster: Cluster, users: Sequence[str] = ()) -> list[UserCredential]:
+async def list_users(cluster: ClusterClient, users: Sequence[str] = ()) -> list[UserCredential]:
     """Return the credentials of the named users, or of all users without names.
 
     Raises:
@@ -70,7 +70,7 @@ async def list_users(cluster: Cluster, users: Sequence[str] = ()) -> list[UserCr
 
 
 async def set_password(
-    cluster: Cluster, user: str, password: str, mechanisms: Sequence[ScramMechanism], iterations: int
+    cluster: ClusterClient, user: str, password: str, mechanisms: Sequence[ScramMechanism], iterations: int
 ) -> None:
     """Set the password of a user for some mechanisms; creates the user if necessary.
 
@@ -94,7 +94,7 @@ async def set_password(
         await _alter(cluster, user, AlterUserScramCredentialsRequest([], [upsertion]))
 
 
-async def delete_credentials(cluster: Cluster, user: str, mechanisms: Sequence[ScramMechanism]) -> None:
+async def delete_credentials(cluster: ClusterClient, user: str, mechanisms: Sequence[ScramMechanism]) -> None:
     """Delete the passwords of a user for some mechanisms, one after the other.
 
     Raises:
@@ -106,7 +106,7 @@ async def delete_credentials(cluster: Cluster, user: str, mechanisms: Sequence[S
         await _alter(cluster, user, AlterUserScramCredentialsRequest([deletion], []))
 
 
-async def _alter(cluster: Cluster, user: str, request: AlterUserScramCredentialsRequest) -> None:
+async def _alter(cluster: ClusterClient, user: str, request: AlterUserScramCredentialsRequest) -> None:
     async def attempt() -> None:
         answer = await cluster.ask_controller(request, AlterUserScramCredentialsResponse)
         it = answer_to(user, ((it.user, it) for it in answer.results), f"user {user}")

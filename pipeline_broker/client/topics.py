@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline_broker.client.answers import answer_to
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import check, check_topic
 from pipeline_broker.client.offsets import bounds_of
 from pipeline_broker.client.topology import Topic, TopicPartition
@@ -21,12 +21,12 @@ DEFAULT = -1
 _DELETE_VERSIONS = range(1, 6)  # those with topic names instead of ids
 
 
-async def list_topics(cluster: Cluster) -> list[Topic]:
+async def list_topics(cluster: ClusterClient) -> list[Topic]:
     topology = await cluster.refresh(None)
     return [topology.topics[name] for name in sorted(topology.topics)]
 
 
-async def describe_topic(cluster: Cluster, name: str) -> dict[str, Any]:
+async def describe_topic(cluster: ClusterClient, name: str) -> dict[str, Any]:
     """Describe a topic: its partitions with leader, replicas and offsets.
 
     Raises:
@@ -61,7 +61,7 @@ async def describe_topic(cluster: Cluster, name: str) -> dict[str, Any]:
 
 
 async def create_topic(
-    cluster: Cluster,
+    cluster: ClusterClient,
     name: str,
     partitions: int = DEFAULT,
     replicas: int = DEFAULT,
@@ -93,7 +93,7 @@ async def create_topic(
     await cluster.retrying(attempt)
 
 
-async def delete_topic(cluster: Cluster, name: str) -> None:
+async def delete_topic(cluster: ClusterClient, name: str) -> None:
     """Delete a topic with its records.
 
     Raises:
@@ -110,7 +110,7 @@ async def delete_topic(cluster: Cluster, name: str) -> None:
     await cluster.retrying(attempt)
 
 
-async def add_partitions(cluster: Cluster, name: str, count: int) -> None:
+async def add_partitions(cluster: ClusterClient, name: str, count: int) -> None:
     """Add partitions to a topic.
 
     Args:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 import trio
 
-from pipeline_broker.client.cluster import INIT_PRODUCER_ID_VERSIONS, Cluster
+from pipeline_broker.client.cluster_client import INIT_PRODUCER_ID_VERSIONS, ClusterClient
 from pipeline_broker.client.errors import check
 from pipeline_broker.client.topology import TopicPartition
 from pipeline_broker.client.transaction_state import TRANSACTION, ProducerIdentity
@@ -38,7 +38,7 @@ class Transaction:
         is_empty: true until the first partition is added; an empty transaction needs no end.
     """
 
-    def __init__(self, cluster: Cluster, identity: ProducerIdentity) -> None:
+    def __init__(self, cluster: ClusterClient, identity: ProducerIdentity) -> None:
         self._cluster = cluster
         self.identity = identity
         self._added: set[TopicPartition] = set()
@@ -89,7 +89,7 @@ class Transaction:
             await end_transaction(self._cluster, self.identity, is_committed=is_committed)
 
 
-async def begin_transaction(cluster: Cluster, transactional_id: str, timeout_ms: int) -> Transaction:
+async def begin_transaction(cluster: ClusterClient, transactional_id: str, timeout_ms: int) -> Transaction:
     """Begin a transaction. Aborts an open one of the same transactional id, and fences its producer.
 
     Args:
@@ -108,7 +108,7 @@ async def begin_transaction(cluster: Cluster, transactional_id: str, timeout_ms:
     return Transaction(cluster, await cluster.at_coordinator(transactional_id, attempt, TRANSACTION))
 
 
-async def end_transaction(cluster: Cluster, identity: ProducerIdentity, *, is_committed: bool) -> None:
+async def end_transaction(cluster: ClusterClient, identity: ProducerIdentity, *, is_committed: bool) -> None:
     """Commit or abort a transaction. Repeating the same end is harmless.
 
     Raises:

@@ -12,7 +12,7 @@ import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client.answers import answer_to, answers_to
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import ClientError, NoSuchPartition, NoSuchTransaction, check, check_topic
 from pipeline_broker.client.topology import TopicPartition, Topology, partition_words
 from pipeline_broker.client.transaction_state import TRANSACTION, TransactionDescription
@@ -91,7 +91,7 @@ class HangingTransaction:
 
 
 async def list_transactions(
-    cluster: Cluster, states: Collection[str] = (), producer_ids: Collection[int] = ()
+    cluster: ClusterClient, states: Collection[str] = (), producer_ids: Collection[int] = ()
 ) -> list[ListedTransaction]:
     """Return the transactions of a cluster, sorted by transactional id. Every broker lists those that it coordinates.
 
@@ -123,7 +123,7 @@ async def list_transactions(
     return sorted(found, key=lambda it: it.transactional_id)
 
 
-async def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
+async def describe_transaction(cluster: ClusterClient, transactional_id: str) -> TransactionDescription:
     """Describe a transaction.
 
     Raises:
@@ -155,7 +155,7 @@ async def describe_transaction(cluster: Cluster, transactional_id: str) -> Trans
     return await cluster.at_coordinator(transactional_id, attempt, TRANSACTION)
 
 
-async def producers_of(cluster: Cluster, topic: str, partitions: Collection[int] = ()) -> list[ActiveProducer]:
+async def producers_of(cluster: ClusterClient, topic: str, partitions: Collection[int] = ()) -> list[ActiveProducer]:
     """Return the producers that the leaders of a topic's partitions remember, sorted by partition.
 
     Args:
@@ -207,7 +207,7 @@ def _producer(topic: str, partition: int, state: DescribeProducersResponse.Produ
 
 
 async def find_hanging(
-    cluster: Cluster, topics: Sequence[str], partitions: Collection[int], before_ms: int
+    cluster: ClusterClient, topics: Sequence[str], partitions: Collection[int], before_ms: int
 ) -> list[HangingTransaction]:
     """Return open transactions of partitions that no coordinator will end.
 
@@ -248,7 +248,7 @@ async def find_hanging(
     return hanging
 
 
-async def abort_transaction(cluster: Cluster, topic: str, partition: int, start_offset: int) -> ActiveProducer:
+async def abort_transaction(cluster: ClusterClient, topic: str, partition: int, start_offset: int) -> ActiveProducer:
     """Abort the transaction that began at an offset of a partition, by writing a marker. Return its producer.
 
     Raises:

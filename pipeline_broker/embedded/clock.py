@@ -17,3 +17,10 @@ class AdvancedClock:
 
     def now_ms(self) -> int:
         return wall_clock_ms() + self.ahead_ms
+
+    def advance(self, step_ms: int) -> None:
+        self.ahead_ms += step_ms
+
+    def return_to(self, ahead_ms: int) -> None:
+        """Set the offset of an earlier moment."""
+        self.ahead_ms = ahead_ms

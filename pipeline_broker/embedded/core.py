@@ -121,7 +121,8 @@ class Core:
         """
         kept = self._before or self._snapshot("island")
         self._before = None
-        self._files, self.clock.ahead_ms = kept.files, kept.ahead_ms
+        self._files = kept.files
+        self.clock.return_to(kept.ahead_ms)
         self._closing = trio.Event()
 
     async def _start_run(self) -> None:
@@ -168,7 +169,7 @@ class Core:
     async def _restart_from(self, snapshot: Snapshot) -> None:
         await self.current_run.end(0)
         self._files = snapshot.files
-        self.clock.ahead_ms = snapshot.ahead_ms
+        self.clock.return_to(snapshot.ahead_ms)
         try:
             await self._start_run()
         except StartError as error:

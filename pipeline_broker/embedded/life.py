@@ -153,7 +153,7 @@ class BrokerRun:
     async def end(self, drain_seconds: float) -> None:
         """Answer requests in flight for up to `drain_seconds`, close all connections, and wait for the end of `run`."""
         running = self.running
-        running.server.limits = attrs.evolve(running.server.limits, drain_seconds=drain_seconds)
+        running.server.set_limits(attrs.evolve(running.server.limits, drain_seconds=drain_seconds))
         running.server.stop()
         running.broker.end_waiting()
         await self._ended.wait()
@@ -179,11 +179,11 @@ class BrokerRun:
             step_ms = max(0, deadline_ms - clock.now_ms())
             if step_ms > remaining_ms:
                 break
-            clock.ahead_ms += step_ms
+            clock.advance(step_ms)
             remaining_ms -= step_ms
             broker.advance(clock.now_ms())
             await self.settle()
-        clock.ahead_ms += remaining_ms
+        clock.advance(remaining_ms)
         broker.advance(clock.now_ms())
         broker.ports.wake_timer()
         await self.settle()

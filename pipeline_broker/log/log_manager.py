@@ -68,7 +68,7 @@ class LogManager:
     Attributes:
         knows_all_topics: False if recovery could not read some topic record. A partition that only the archive knows
             may then belong to that topic, so its files are kept.
-        disk_space: total and free bytes of the disk at the last check; None before the first check, or if unknown.
+        disk_space: total and free bytes of the disk at the last check of the maintenance; None if unknown.
         batches_replayed, batches_skipped: counts of the last recovery. Skipped batches belong to deleted topics.
     """
 
@@ -155,9 +155,7 @@ class LogManager:
 
         Callers prepare large topics this way, some logs per turn of the event loop.
         """
-        log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules, policies)
-        # Each log needs a seed of its own, or all logs would roll at the same time.
-        log.roll_seed = self._roll_seed + log.entry_key
+        log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules, policies, self._roll_seed)
         if self.archive is not None:
             archived = self.archive.archived_log(log.entry_key)
             if archived is not None:
@@ -263,7 +261,11 @@ class LogManager:
         return raised
 
     def recover(
-        self, on_replayed: OnReplayed, now_ms: int, is_state: Callable[[PartitionLog], bool] = lambda _: False
+        self,
+        on_replayed: OnReplayed,
+        now_ms: int,
+        is_state: Callable[[PartitionLog], bool] = lambda _: False,
+        knows_all_topics: Callable[[], bool] = lambda: True,
     ) -> None:
         """Replay archived state records, then the journal.
 
@@ -271,6 +273,7 @@ class LogManager:
             on_replayed: called for each batch. It may create and delete topics as it finds their records.
             now_ms: wall-clock time.
             is_state: returns whether the log's archived records must be replayed from its beginning.
+            knows_all_topics: returns after the replay whether it could read all records of topics.
         """
         logs = self._by_key
         replayed = skipped = 0
@@ -295,6 +298,7 @@ class LogManager:
             on_replayed(log, header, batch)
         logs.clear()
         self.batches_replayed, self.batches_skipped = replayed, skipped
+        self.knows_all_topics = knows_all_topics()
 
     def _replay_archived(
         self, archive: Archive, on_replayed: OnReplayed, is_state: Callable[[PartitionLog], bool]

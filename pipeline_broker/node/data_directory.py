@@ -167,7 +167,6 @@ def _open_in_store(
 
 
 def _refusal(data: Path, error: Exception) -> StartError:
-    """Return an error with one line that explains why the directory cannot be opened."""
     cause = error.__cause__ if isinstance(error, JournalFailed) else error
     if isinstance(cause, Obstacle):
         return StartBlockedError(str(cause))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import sys
@@ -158,7 +159,7 @@ class LogMaintenance:
     async def _watch_directory(self) -> None:
         while True:
             try:
-                is_in_place = await trio.to_thread.run_sync(self._check_disk)
+                is_in_place, self._logs.disk_space = await trio.to_thread.run_sync(self._check_disk)
             except FencedError as error:
                 raise TakenOverError(f"{error}; this broker exits") from error
             if not is_in_place:
@@ -168,12 +169,11 @@ class LogMaintenance:
                 )
             await trio.sleep(WATCH_SECONDS)
 
-    def _check_disk(self) -> bool:
-        try:
-            self._logs.disk_space = self._journal.disk_space()
-        except OSError:
-            self._logs.disk_space = None
-        return self._journal.is_in_place()
+    def _check_disk(self) -> tuple[bool, tuple[int, int] | None]:
+        disk_space = None
+        with contextlib.suppress(OSError):
+            disk_space = self._journal.disk_space()
+        return self._journal.is_in_place(), disk_space
 
     async def _remove_unknown(self) -> bool:
         async with self._writing:

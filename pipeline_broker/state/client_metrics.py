@@ -13,7 +13,7 @@ from pipeline_broker.base.patterns import MATCH_WORK_MAX, Pattern
 from pipeline_broker.config.properties import ConfigError, Settings
 from pipeline_broker.config.resolution import BrokerSettings
 from pipeline_broker.config.resources import CLIENT_METRICS, RESOURCE_KINDS, parse_client_patterns
-from pipeline_broker.state.cluster import ClusterState
+from pipeline_broker.state.dynamic_settings import DynamicSettings
 
 __all__ = ["CLIENTS_MAX", "ClientMetrics", "Subscription", "TelemetryError"]
 
@@ -75,11 +75,11 @@ class ClientMetrics:
     that match it. Nothing here is durable: an unknown client gets its subscription again.
 
     Args:
-        cluster: holds the settings of the subscriptions.
+        dynamic_settings: hold the settings of the subscriptions.
     """
 
-    def __init__(self, cluster: ClusterState) -> None:
-        self._cluster = cluster
+    def __init__(self, dynamic_settings: DynamicSettings) -> None:
+        self._dynamic_settings = dynamic_settings
         self._clients: OrderedDict[bytes, _Client] = OrderedDict()
         self._clients_bytes = 0
         self._matches: dict[str, dict[str, Pattern]] = {}  # by subscription
@@ -162,7 +162,7 @@ class ClientMetrics:
 
     def _known(self, instance_id: bytes, client: Mapping[str, str]) -> _Client:
         """Return the entry of a client; a new one if it is unknown or any subscription has changed, as in Kafka."""
-        known, generation = self._clients.get(instance_id), self._cluster.generations[_KIND.key]
+        known, generation = self._clients.get(instance_id), self._dynamic_settings.generations[_KIND.key]
         if known is None or known.generation != generation:
             self._forget(self._clients.pop(instance_id, None))
             known = self._clients[instance_id] = _Client(self._subscription_for(instance_id, client), generation)
@@ -194,10 +194,12 @@ class ClientMetrics:
             )
 
     def _patterns(self) -> Mapping[str, Mapping[str, Pattern]]:
-        """Return the compiled patterns of each subscription, cached until a subscription changes."""
-        generation = self._cluster.generations[_KIND.key]
+        generation = self._dynamic_settings.generations[_KIND.key]
         if generation != self._matches_generation:
-            texts = {name: self._cluster.settings((_KIND.key, name)) for name in self._cluster.names(_KIND.key)}
+            texts = {
+                name: self._dynamic_settings.settings((_KIND.key, name))
+                for name in self._dynamic_settings.names(_KIND.key)
+            }
             self._matches = {name: parse_client_patterns(settings.get("match", "")) for name, settings in texts.items()}
             self._matches_generation = generation
         return self._matches
@@ -209,7 +211,7 @@ class ClientMetrics:
         # Matching runs on the event loop. Subscriptions beyond this budget do not match the client.
         work_left = MATCH_WORK_MAX
         for name, patterns in self._patterns().items():
-            settings = self._cluster.settings((_KIND.key, name))
+            settings = self._dynamic_settings.settings((_KIND.key, name))
             work_left -= sum(pattern.work(client.get(field, "")) for field, pattern in patterns.items())
             if work_left >= 0 and all(pattern.matches(client.get(field, "")) for field, pattern in patterns.items()):
                 wanted = _KIND.value_of("metrics", settings, _NO_SETTINGS)

@@ -43,7 +43,6 @@ def _constant(value: float) -> _Value:
 
 
 def _rows(node_id: int) -> tuple[tuple[str, str, _Value], ...]:
-    """Return the name, the explanation and the value of each metric of a partition."""
     end: _Value = lambda log: log.high_watermark  # noqa: E731 - a row of a table
     return (
         (f"{EXPORTER}current_offset", "End offset of a partition.", end),

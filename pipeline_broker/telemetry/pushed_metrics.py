@@ -131,7 +131,6 @@ def _text(value: memoryview) -> str:
 
 
 def _messages(message: _Message, number: int) -> Iterator[_Message]:
-    """Yield the values of a field that contains messages or texts."""
     for found, value in _fields(message):
         if found == number:
             if not isinstance(value, memoryview):

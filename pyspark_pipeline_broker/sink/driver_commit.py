@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import trio
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import NoSuchTransaction
 from pipeline_broker.client.transaction import begin_transaction, end_transaction
 from pipeline_broker.client.transaction_state import ProducerIdentity, TransactionDescription
@@ -35,7 +35,7 @@ AT_ONCE_MAX = 16
 
 
 async def commit_batch(
-    cluster: Cluster, options: SinkOptions, batch: BatchId, producers: Sequence[ProducerIdentity]
+    cluster: ClusterClient, options: SinkOptions, batch: BatchId, producers: Sequence[ProducerIdentity]
 ) -> Step:
     """Commit a batch after its tasks are done.
 
@@ -70,7 +70,7 @@ async def commit_batch(
     return step
 
 
-async def abort_batch(cluster: Cluster, options: SinkOptions, producers: Sequence[ProducerIdentity]) -> None:
+async def abort_batch(cluster: ClusterClient, options: SinkOptions, producers: Sequence[ProducerIdentity]) -> None:
     """Abort a batch unless it was decided. Spark also aborts after a commit that failed halfway.
 
     Raises:
@@ -82,7 +82,7 @@ async def abort_batch(cluster: Cluster, options: SinkOptions, producers: Sequenc
         await _abort(cluster, producers)
 
 
-async def _fenced_ledger(cluster: Cluster, options: SinkOptions) -> Ledger:
+async def _fenced_ledger(cluster: ClusterClient, options: SinkOptions) -> Ledger:
     sink_id = options.transactional_id
     assert sink_id is not None
     # InitProducerId bumps the epoch, so ledger writes of all other drivers of this sink fail.
@@ -90,16 +90,16 @@ async def _fenced_ledger(cluster: Cluster, options: SinkOptions) -> Ledger:
     return Ledger(cluster, options.transactions_topic, fence.identity)
 
 
-async def _abort(cluster: Cluster, producers: Iterable[ProducerIdentity]) -> None:
+async def _abort(cluster: ClusterClient, producers: Iterable[ProducerIdentity]) -> None:
     await _each(producers, lambda producer: end_transaction(cluster, producer, is_committed=False))
 
 
-async def _finish(cluster: Cluster, ledger: Ledger, entry: LedgerEntry) -> None:
+async def _finish(cluster: ClusterClient, ledger: Ledger, entry: LedgerEntry) -> None:
     await _each(entry.producers, lambda producer: end_transaction(cluster, producer, is_committed=True))
     await ledger.store(LedgerEntry(entry.batch, entry.producers, is_complete=True))
 
 
-async def _abort_leftovers(cluster: Cluster, options: SinkOptions) -> None:
+async def _abort_leftovers(cluster: ClusterClient, options: SinkOptions) -> None:
     assert options.transactional_id is not None
     prefix = task_prefix(options.transactional_id)
     found = await list_transactions(cluster, [OPEN_STATE])
@@ -112,7 +112,7 @@ async def _abort_leftovers(cluster: Cluster, options: SinkOptions) -> None:
 
 
 async def _described(
-    cluster: Cluster, producers: Sequence[ProducerIdentity]
+    cluster: ClusterClient, producers: Sequence[ProducerIdentity]
 ) -> dict[ProducerIdentity, TransactionDescription | None]:
     found: dict[ProducerIdentity, TransactionDescription | None] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.consumer import Position, Reader
 from pipeline_broker.client.errors import BrokerRefused, NoSuchTopic, check
 from pipeline_broker.client.offsets import READ_COMMITTED, bounds_of
@@ -35,7 +35,7 @@ class Ledger:
         producer: the producer of the sink's transactional id.
     """
 
-    def __init__(self, cluster: Cluster, topic: str, producer: ProducerIdentity) -> None:
+    def __init__(self, cluster: ClusterClient, topic: str, producer: ProducerIdentity) -> None:
         self._cluster = cluster
         self._partition: TopicPartition = (topic, 0)
         self._producer = producer

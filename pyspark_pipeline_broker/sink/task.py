@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from pipeline_broker.client.cluster import Cluster, connected
+from pipeline_broker.client.cluster_client import ClusterClient, connected
 from pipeline_broker.client.produce_requests import ProducerOptions
 from pipeline_broker.client.producer import Producer, producing
 from pipeline_broker.client.transaction import Transaction, begin_transaction
@@ -22,7 +22,7 @@ TOPICS_MAX = 1_000
 """Limit of a task's topics, because each topic has a producer."""
 
 
-def cluster_of(options: SinkOptions) -> contextlib.AbstractAsyncContextManager[Cluster]:
+def cluster_of(options: SinkOptions) -> contextlib.AbstractAsyncContextManager[ClusterClient]:
     return connected(options.addresses, options.request_timeout_ms / 1000, options.security)
 
 
@@ -57,7 +57,7 @@ async def write_rows(
 
 
 class _Writing:
-    def __init__(self, cluster: Cluster, options: SinkOptions, transactional_id: str | None) -> None:
+    def __init__(self, cluster: ClusterClient, options: SinkOptions, transactional_id: str | None) -> None:
         self._cluster = cluster
         self._options = options
         self._transactional_id = transactional_id

@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.running import run_client
 from pipeline_broker.client.transaction_state import ProducerIdentity
@@ -106,7 +106,7 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         if batch.number != batchId:
             raise ClientError(f"the tasks of batch {batchId} report batch {batch.number}. Restart the query")
 
-        async def commit(cluster: Cluster) -> None:
+        async def commit(cluster: ClusterClient) -> None:
             await commit_batch(cluster, self._options, batch, producers)
 
         self._at_cluster(commit)
@@ -119,7 +119,7 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         if producers := _producers(messages):
             self._at_cluster(lambda cluster: abort_batch(cluster, self._options, producers))
 
-    def _at_cluster(self, do: Callable[[Cluster], Awaitable[None]]) -> None:
+    def _at_cluster(self, do: Callable[[ClusterClient], Awaitable[None]]) -> None:
         async def program() -> None:
             async with cluster_of(self._options) as cluster:
                 await do(cluster)

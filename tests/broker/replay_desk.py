@@ -10,10 +10,10 @@ from pipeline_broker.log.compaction.cleaning import clean
 from pipeline_broker.log.journal.clean_shutdown import remove_mark
 from pipeline_broker.log.partition.compaction_of_logs import next_round
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
-from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState, Member
 from pipeline_broker.state.groups.classic.messages import MemberProtocol
 from pipeline_broker.state.groups.classic.records import group_metadata_record
+from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey, offset_record
 from pipeline_broker.state.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.wire.messages.data.produce import ProduceRequest

@@ -8,8 +8,8 @@ lost.
 import pytest
 
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
-from pipeline_broker.state.group_records import NO_TOPIC_ID, CommittedOffset, OffsetKey, offset_record
 from pipeline_broker.state.groups import forgetting
+from pipeline_broker.state.groups.offset_records import NO_TOPIC_ID, CommittedOffset, OffsetKey, offset_record
 from pipeline_broker.state.internal_topics import METADATA_TOPIC
 from pipeline_broker.state.metadata_records import topic_record
 from pipeline_broker.state.topics import NewTopic

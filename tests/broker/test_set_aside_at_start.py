@@ -7,11 +7,11 @@ import pytest
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, assembled, build_batch, read_header
 from pipeline_broker.state.epochs import EPOCH_MAX
-from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record, offset_tombstone
 from pipeline_broker.state.groups.consumer.member import ClassicMetadata, MemberMetadata
 from pipeline_broker.state.groups.consumer.records import record_of
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject, Update
 from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey, offset_record, offset_tombstone
 from pipeline_broker.state.groups.share.records import group_record
 from pipeline_broker.state.groups.share.share_group import ShareGroup
 from pipeline_broker.state.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC

@@ -8,7 +8,7 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.first_cause import first_cause
 from pipeline_broker.client.acls import create_acls, delete_acls
 from pipeline_broker.client.answers import answer_to, answers_to
-from pipeline_broker.client.cluster import connected
+from pipeline_broker.client.cluster_client import connected
 from pipeline_broker.client.configs import Subject, alter_settings, settings_of
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.group_description import group_state

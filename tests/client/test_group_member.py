@@ -5,7 +5,7 @@ import trio
 import trio.testing
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.client.cluster import connected
+from pipeline_broker.client.cluster_client import connected
 from pipeline_broker.client.errors import BrokerRefused
 from pipeline_broker.client.group_member import HEARTBEAT_S, GroupMember
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatResponse

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.client import cluster as cluster_module
+from pipeline_broker.client import cluster_client as cluster_module
 from pipeline_broker.client import producer as producer_module
-from pipeline_broker.client.cluster import connected
+from pipeline_broker.client.cluster_client import connected
 from pipeline_broker.client.outbox import Outbox
 from pipeline_broker.client.produce_requests import ProducerOptions
 from pipeline_broker.client.producer import producing

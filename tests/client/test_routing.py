@@ -7,7 +7,7 @@ import trio
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client import producer as producer_module
-from pipeline_broker.client.cluster import connected
+from pipeline_broker.client.cluster_client import connected
 from pipeline_broker.client.consumer import Position, Reader
 from pipeline_broker.client.errors import ClientError, NoSuchTopic
 from pipeline_broker.client.groups import committed_offsets, list_groups

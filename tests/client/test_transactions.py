@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_broker.client.cluster import connected
+from pipeline_broker.client.cluster_client import connected
 from pipeline_broker.client.transactions import abort_transaction, find_hanging
 from pipeline_broker.wire.messages.transactions.describe_producers import DescribeProducersResponse
 from pipeline_broker.wire.messages.transactions.describe_transactions import DescribeTransactionsResponse

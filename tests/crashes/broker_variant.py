@@ -37,7 +37,7 @@ from pipeline_broker.objects.fenced_log import Place, slot_name
 from pipeline_broker.objects.store import Exists
 from pipeline_broker.state.groups import coordinator as group_coordinator
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
-from pipeline_broker.state.offsets import CommittedOffsets
+from pipeline_broker.state.groups.offsets import CommittedOffsets
 from pipeline_broker.state.producer_ids import ProducerIds
 from tests.crashes.killing_files import KillingFileSystem
 

@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 import trio
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.consumer import Position, Reader
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.offsets import READ_COMMITTED, bounds_of
@@ -36,7 +36,7 @@ class Killed(Exception):
     """The driver dies here."""
 
 
-class MortalCluster(Cluster):
+class MortalCluster(ClusterClient):
     """A cluster whose user dies before or after a request.
 
     Args:

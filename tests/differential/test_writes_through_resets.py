@@ -9,9 +9,9 @@ import secrets
 import pytest
 import trio
 
-from pipeline_broker.client import cluster as cluster_module
+from pipeline_broker.client import cluster_client as cluster_module
 from pipeline_broker.client import producer as producer_module
-from pipeline_broker.client.cluster import connected
+from pipeline_broker.client.cluster_client import connected
 from pipeline_broker.client.consumer import Position, Reader
 from pipeline_broker.client.offsets import bounds_of
 from pipeline_broker.client.produce_requests import ProducerOptions

@@ -5,7 +5,7 @@ import pytest
 from pipeline_broker.inspect.findings import SetAsideFound
 from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, assembled, build_batch, read_header
-from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record
+from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey, offset_record
 from pipeline_broker.state.metadata_records import topic_tombstone
 from tests.inspect.data_directory import Data, json_of, of_type, run
 

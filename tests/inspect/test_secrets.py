@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipeline_broker.inspect.secrets import without_secrets
 from pipeline_broker.records.record import Record
 from pipeline_broker.security.scram_users import ScramUsers, Upsertion
-from pipeline_broker.state.cluster import ClusterState
+from pipeline_broker.state.dynamic_settings import DynamicSettings
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID
 
 SALTED = b"a salted password of 32 bytes..."
@@ -32,7 +32,7 @@ def test_sensitive_settings_are_hidden_and_others_are_not():
         "plugin.token": "deep",
         "num.io.threads": "16",
     }
-    (record,) = shown(ClusterState().alter(("broker", "1"), settings))
+    (record,) = shown(DynamicSettings().alter(("broker", "1"), settings))
     found = json.loads(record.value[2:])
     assert found == dict.fromkeys(settings, "[hidden]") | {"num.io.threads": "16"}
 

@@ -284,7 +284,7 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/partition/partition_log.py PartitionLog.last_stable_offset: first_unstable >= self.high_watermark -> "
     "first_unstable > self.high_watermark": "where they are the same either is the end",
     f"{OBJECTS}/object_store.py ObjectSegmentStore._copy_from_unused: 0 -> 1 #2": "a bound of effort",
-    f"{LOG}/archive/local/local_store.py _OpenFiles.__init__: 0 -> 1": "it is compared with what it was, only",
+    f"{LOG}/archive/local/local_store.py _OpenFiles.__init__: 0 -> 1": "only equality with its earlier value counts",
     f"{OBJECTS}/object_store.py ObjectSegmentStore.free_bytes: 1 -> 2": ENDLESS,
     f"{OBJECTS}/object_store.py ObjectSegmentStore.free_bytes: 62 -> 63": ENDLESS,
     f"{LOG}/archive/segment_reader.py _Wanted.stop: 0 -> 1": "no batch fits into a byte",
@@ -356,12 +356,9 @@ EQUIVALENT: dict[str, str] = {
     f"{LOG}/journal/recovery.py Recovery._note: unproven[0].end_lsn <= durable_lsn -> unproven[0].end_lsn < "
     "durable_lsn": "one frame more is written again",
     f"{LOG}/journal/recovery.py sealed_entries: False -> True": "what is not cut is not made durable either",
-    f"{LOG}/archive/local/local_store.py _OpenFiles.forget: 1 -> 2": "it is compared with what it was, only",
+    f"{LOG}/archive/local/local_store.py _OpenFiles.forget: 1 -> 2": "only equality with its earlier value counts",
     f"{LOG}/archive/local/local_store.py _OpenFiles.forget: self._changes += 1 -> self._changes -= 1": (
-        "it is compared with what it was, only"
-    ),
-    f"{LOG}/partition/partition_log.py PartitionLog.__init__: self.roll_seed = b'' -> pass": (
-        "who has segments end gives each log a seed of its own"
+        "only equality with its earlier value counts"
     ),
     f"{LOG}/archive/segment_reader.py SegmentReader._search: position >= bytes_end -> position > bytes_end": (
         "one window more is looked at: a bound of effort"
@@ -428,9 +425,9 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/partition_for.py partition_for: 31 * value + unit -> 31 * value - unit": (
         "the hash with the other sign, and the sign is left out"
     ),
-    f"{STATE}/cluster.py ClusterState._show: self.generations[resource[0]] += 1 -> self.generations[resource[0]] -= "
-    "1": "it is compared with what it was, only",
-    f"{STATE}/group_records.py read_record_value: len(value) < _TYPE.size -> len(value) <= _TYPE.size": (
+    f"{STATE}/dynamic_settings.py DynamicSettings._show: self.generations[resource[0]] += 1 -> "
+    "self.generations[resource[0]] -= 1": "only equality with its earlier value counts",
+    f"{STATE}/groups/offset_records.py read_record_value: len(value) < _TYPE.size -> len(value) <= _TYPE.size": (
         "no value has nothing but its version"
     ),
     f"{STATE}/topics.py TopicCatalogue.check_add_partitions: count < topic.partitions -> count <= topic.partitions": (
@@ -447,7 +444,7 @@ EQUIVALENT: dict[str, str] = {
     "current.member_epoch": "the epoch that the member has is accepted anyhow",
     f"{STATE}/groups/coordinator.py GroupCoordinator.__init__: 0 -> 1": NONE_MADE,
     f"{STATE}/groups/coordinator.py GroupCoordinator.__init__: 1 -> 2": NONE_MADE,
-    f"{STATE}/group_records.py _key_head: 0 -> 1": "the partition is cut off",
+    f"{STATE}/groups/offset_records.py _key_head: 0 -> 1": "the partition is cut off",
     f"{STATE}/groups/commits.py commit: prepared.size_bytes <= offsets.memory.free_bytes -> prepared.size_bytes < "
     "offsets.memory.free_bytes": REPLACED,
     f"{STATE}/groups/commits.py commit: without fits_as_new in fits_as_new or offsets.admits(changes, "
@@ -457,7 +454,7 @@ EQUIVALENT: dict[str, str] = {
         "whoever leads meanwhile, the first of those who stay leads then: a bound of effort"
     ),
     f"{STATE}/groups/classic/membership.py _find: without '' in leaver.group_instance_id or ''": NAMELESS,
-    f"{STATE}/cluster.py ClusterState._show: 1 -> 2": "it is compared with what it was, only",
+    f"{STATE}/dynamic_settings.py DynamicSettings._show: 1 -> 2": "only equality with its earlier value counts",
     f"{STATE}/groups/consumer/assigning.py refresh_epoch: group.topics_version = step.topics_version -> pass": (
         "topics that did not change have the hash that they had: it is not made again for speed only"
     ),

@@ -153,3 +153,10 @@ def test_a_broker_is_made_over_a_data_directory_in_one_place():
     made = [line for line in made if "class " not in line and "def " not in line]
     assert made
     assert [line for line in made if "data_directory.py" not in line] == []
+
+
+def test_handlers_ask_the_leadership_who_leads():
+    found = lines_matching(r"config\.node_id|ports\.advertised|\bLEADER_EPOCH = ", "pipeline_broker/apis")
+    # A quorum of one controller has an epoch of its own.
+    assert [line for line in found if "describe_quorum.py" not in line] == []
+    assert lines_matching(r"\.leadership\b", "pipeline_broker/apis")

@@ -11,7 +11,7 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.state import client_metrics
 from pipeline_broker.state.client_metrics import ClientMetrics, TelemetryError
-from pipeline_broker.state.cluster import ClusterState
+from pipeline_broker.state.dynamic_settings import DynamicSettings
 
 ID = b"sixteen bytes id"
 CLIENT = {"client_id": "app-1", "client_software_name": "librdkafka", "client_source_address": "10.0.0.1"}
@@ -20,7 +20,7 @@ NOW = 1_000_000
 
 @pytest.fixture
 def cluster():
-    return ClusterState()
+    return DynamicSettings()
 
 
 def subscribe(cluster, name, **settings):
@@ -174,7 +174,7 @@ def test_subscriptions_beyond_the_matching_budget_do_not_match(cluster):
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 400_000)), max_size=30))
 def test_accepted_pushes_are_an_interval_apart_unless_the_client_asked_again(steps):
-    metrics, now, taken, asked, refused = ClientMetrics(ClusterState()), NOW, [], [], set()
+    metrics, now, taken, asked, refused = ClientMetrics(DynamicSettings()), NOW, [], [], set()
     for is_push, step_ms in steps:
         now += step_ms
         try:

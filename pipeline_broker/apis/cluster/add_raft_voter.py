@@ -32,6 +32,6 @@ def _refusal(call: Call, request: AddRaftVoterRequest) -> tuple[ErrorCode, str |
     if all(each.name != CONTROLLER_LISTENER for each in request.listeners):
         message = f"Add voter request didn't include the endpoint (null) for the default listener {CONTROLLER_LISTENER}"
         return ErrorCode.INVALID_REQUEST, message
-    if request.voter_id == call.broker.config.node_id:
+    if request.voter_id == call.broker.leadership.controller_id():
         return ErrorCode.DUPLICATE_VOTER, f"The voter id for {request.voter_id} is already part of the set of voters."
     return ErrorCode.REQUEST_TIMED_OUT, "The quorum is this one broker, so no other voter can catch up with it."

@@ -58,7 +58,7 @@ def _check(call: Call, name: str, wanted: Wanted) -> None:
         raise TopicError(unknown, f"Unable to find partition {name}:{wanted.partition_index}.")
     if wanted.replicas is None:
         raise TopicError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
-    check_replicas(wanted.replicas, (call.broker.config.node_id,))
+    check_replicas(wanted.replicas, (call.broker.leadership.broker_id,))
 
 
 def error_response(

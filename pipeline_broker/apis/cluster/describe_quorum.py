@@ -30,11 +30,12 @@ def handle(call: Call, request: DescribeQuorumRequest) -> Send:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         topics = [Topic(name, [Partition(index, code, NOT_HOSTED) for index in indexes]) for name, indexes in asked]
         return call.send(DescribeQuorumResponse(topics=topics))
-    node_id = call.broker.config.node_id
+    leadership = call.broker.leadership
+    leader_id = leadership.controller_id()
     log = call.broker.logs.find(METADATA_TOPIC, 0)
     assert log is not None, "a broker creates the metadata log first"
     voter = DescribeQuorumResponse.ReplicaState(
-        node_id,
+        leader_id,
         _directory_id(call) if call.version >= NODES_FROM else UUID_ZERO,
         log_end_offset=log.high_watermark,
         last_fetch_timestamp=call.now_ms,
@@ -42,15 +43,18 @@ def handle(call: Call, request: DescribeQuorumRequest) -> Send:
     )
     partition = Partition(
         0,
-        leader_id=node_id,
+        leader_id=leader_id,
         leader_epoch=LEADER_EPOCH,
         high_watermark=log.high_watermark,
         current_voters=[voter],
     )
     response = DescribeQuorumResponse(topics=[Topic(METADATA_TOPIC, [partition])])
-    if call.address is not None and call.version >= NODES_FROM:
-        listener = DescribeQuorumResponse.Listener(call.session.listener, *call.address)
-        response.nodes = [DescribeQuorumResponse.Node(node_id, [listener])]
+    if call.version >= NODES_FROM:
+        name = call.session.listener
+        response.nodes = [
+            DescribeQuorumResponse.Node(each.broker_id, [DescribeQuorumResponse.Listener(name, each.host, each.port)])
+            for each in leadership.brokers(name)
+        ]
     return call.send(response)
 
 

@@ -13,7 +13,7 @@ from stages.request import Send
 def handle(call: Call, request: UnregisterBrokerRequest) -> Send:
     if not authorize_cluster(call, AclOperation.ALTER):
         return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if request.broker_id == call.broker.config.node_id:
+    if request.broker_id == call.broker.leadership.broker_id:
         message = f"Broker {request.broker_id} is the only one and serves this request"
         return call.send(UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message))
     code = ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -102,23 +102,23 @@ def _entries(call: Call, resource: Resource) -> Iterable[Entry]:
     if kind is not None:
         if not name:
             raise TopicError(ErrorCode.INVALID_REQUEST, kind.nameless[1])
-        return kind.entries(call.broker.cluster.settings((kind.key, name)), settings)
+        return kind.entries(call.broker.dynamic_settings.settings((kind.key, name)), settings)
     is_logger = resource.resource_type == BROKER_LOGGER
     if name or is_logger:
-        _check_node_id(name, call.broker.config.node_id, is_logger=is_logger)
+        _check_broker_id(name, call.broker.leadership.broker_id, is_logger=is_logger)
     if is_logger:
         return ()
     return broker_entries(settings) if name else default_broker_entries(settings)
 
 
-def _check_node_id(name: str, node_id: int, *, is_logger: bool) -> None:
+def _check_broker_id(name: str, broker_id: int, *, is_logger: bool) -> None:
     number = whole_number(name, *INT32)
     if not name:
         message = "Broker id must not be empty"
     elif number is None:
         message = f"Broker id must be an integer, but it is: {name}"
-    elif number != node_id:
-        allowed = f"{node_id}" if is_logger else f"{node_id} or empty string,"
+    elif number != broker_id:
+        allowed = f"{broker_id}" if is_logger else f"{broker_id} or empty string,"
         message = f"Unexpected broker id, expected {allowed} but received {name}"
     else:
         return

@@ -47,5 +47,5 @@ def _names(call: Call, resource_type: int) -> list[str]:
     if resource_type == TOPIC:
         return [topic.name for topic in broker.topics.all()]
     if resource_type in {BROKER, BROKER_LOGGER}:
-        return [] if call.address is None else [str(broker.config.node_id)]
-    return broker.cluster.names(RESOURCE_KINDS[resource_type].key)
+        return [str(each.broker_id) for each in broker.leadership.brokers(call.session.listener)]
+    return broker.dynamic_settings.names(RESOURCE_KINDS[resource_type].key)

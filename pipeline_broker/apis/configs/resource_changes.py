@@ -151,8 +151,8 @@ def _alter(
 
 
 def _alter_loggers(call: Call, alteration: Alteration, *, validate_only: bool) -> None:
-    node_id = call.broker.config.node_id
-    _check_node_id(call, alteration, f"Unexpected node id. Expected {node_id}, but received ")
+    expected = call.broker.leadership.broker_id
+    _check_broker_id(call, alteration, f"Unexpected node id. Expected {expected}, but received ")
     levels = loggers_to_change(call.broker.loggers, alteration.changes)
     if not validate_only:
         alter_loggers(call.broker.loggers, levels)
@@ -187,13 +187,14 @@ def _alter_broker(
 ) -> Stepwise[Change | None]:
     broker, for_all = call.broker, not alteration.name
     if not for_all:
-        _check_node_id(call, alteration, f"Unexpected broker id, expected {broker.config.node_id}, but received ")
+        expected = broker.leadership.broker_id
+        _check_broker_id(call, alteration, f"Unexpected broker id, expected {expected}, but received ")
     try:
         # One change at a time: `load` below opens files and keys in a thread, and the settings must not change before
         # they are adopted.
         yield from wait_for_place(call, broker.altering)
         key = broker.layers.key(for_all=for_all)
-        own = broker.cluster.latest_settings(key)
+        own = broker.dynamic_settings.latest_settings(key)
         operations = alteration.operations(own, ErrorCode.INVALID_REQUEST)
         altered = alter_broker_settings(own, operations, for_all=for_all)
         check_has_effect(altered, alteration.sets)
@@ -210,29 +211,29 @@ def _alter_broker(
             return None
         warn_of_durability("topics without settings of their own", before, after)
         broker.settings_warnings.warn_about_properties(alteration.sets)
-        return broker.cluster.alter(key, altered), functools.partial(broker.settings_durable, adopt=adopt)
+        return broker.dynamic_settings.alter(key, altered), functools.partial(broker.settings_durable, adopt=adopt)
     finally:
         broker.altering.leave(call)
 
 
 def _alter_other(call: Call, alteration: Alteration, *, validate_only: bool) -> Change | None:
-    kind, cluster = RESOURCE_KINDS[alteration.resource_type], call.broker.cluster
+    kind, dynamic = RESOURCE_KINDS[alteration.resource_type], call.broker.dynamic_settings
     key = (kind.key, alteration.name)
     # The group or subscription need not exist.
-    own = cluster.latest_settings(key)
+    own = dynamic.latest_settings(key)
     operations = alteration.operations(own, ErrorCode.UNKNOWN_SERVER_ERROR)
     altered = kind.alter(alteration.name, own, operations, call.broker.settings)
     if kind.number == CLIENT_METRICS:
         call.broker.client_metrics.check_room(alteration.name, altered)
     if validate_only or not operations:
         return None
-    return cluster.alter(key, altered), cluster.durable
+    return dynamic.alter(key, altered), dynamic.durable
 
 
-def _check_node_id(call: Call, alteration: Alteration, unexpected: str) -> None:
+def _check_broker_id(call: Call, alteration: Alteration, unexpected: str) -> None:
     name = alteration.name
     number = whole_number(name, *INT32)
     if number is None:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if number != call.broker.config.node_id:
+    if number != call.broker.leadership.broker_id:
         raise TopicError(ErrorCode.INVALID_REQUEST, unexpected + name)

@@ -17,12 +17,12 @@ import attrs
 
 from pipeline_broker.apis.authorization import authorize_cluster, topics_allowed
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.leadership import NO_EPOCH
 from pipeline_broker.broker.waiting_fetches import Waiting
 from pipeline_broker.log.errors import LogError, OffsetOutOfRange
 from pipeline_broker.log.partition.committed_reads import AbortedView, end_of
@@ -175,7 +175,7 @@ class _Fetch:
             return Read(key, _without_log(partition, self._former_topic_error(topic_id, log)), None)
         if self._context.uses_topic_ids:
             self._context.names[topic_id] = log.topic
-        refused = leader_epoch_error(wanted.current_leader_epoch)
+        refused = self._call.broker.leadership.epoch_error(wanted.current_leader_epoch)
         if refused is not None:
             return Read(key, _refusal(partition, refused), log)
         if self._is_replica:  # a single broker has no followers
@@ -315,18 +315,18 @@ class _Fetch:
         listed = {read.key: read.data for read in reads if read.key in answer.listed}
         response = FetchResponse(session_id=answer.session_id, responses=_by_topic(listed))
         if self._call.version >= LEADER_FROM:
-            self._add_leader(response, listed.values())
+            self._add_leader(response, listed)
         return response
 
-    def _add_leader(self, response: FetchResponse, found: Iterable[PartitionData]) -> None:
+    def _add_leader(self, response: FetchResponse, listed: Mapping[Key, PartitionData]) -> None:
         """Add the current leader for clients with a stale one (KIP-951)."""
         call = self._call
-        misled = [data for data in found if data.error_code in MISLED]
-        for data in misled:
-            data.current_leader = FetchLeaderIdAndEpoch(call.broker.config.node_id, LEADER_EPOCH)
-        if misled and call.address is not None and not self._is_replica:  # only clients need endpoints
-            host, port = call.address
-            response.node_endpoints = [FetchResponse.NodeEndpoint(call.broker.config.node_id, host, port)]
+        misled = [(key, data) for key, data in listed.items() if data.error_code in MISLED]
+        for (topic, _, partition), data in misled:
+            data.current_leader = FetchLeaderIdAndEpoch(*call.broker.leadership.leader_of(topic, partition))
+        if misled and not self._is_replica:  # only clients need endpoints
+            known = call.broker.leadership.brokers(call.session.listener)
+            response.node_endpoints = [FetchResponse.NodeEndpoint(*each) for each in known]
 
 
 def _add_aborted(read: Read, log: PartitionLog, parts: list[Buffer]) -> None:

@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps, wait_for_place
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.leadership import LEADER_EPOCH
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.read_result import ColdRead, TimestampedOffset
@@ -150,7 +150,7 @@ def _look_up(
     log = call.broker.find_log(name, b"", data.partition_index, by_id=False)
     if isinstance(log, ErrorCode):
         return _refusal(data, log)
-    refused = leader_epoch_error(data.current_leader_epoch)
+    refused = call.broker.leadership.epoch_error(data.current_leader_epoch)
     if refused is not None:
         return _refusal(data, refused)
     end_offset = log.last_stable_offset if is_committed else log.high_watermark

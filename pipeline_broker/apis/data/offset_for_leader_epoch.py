@@ -11,9 +11,9 @@ from functools import partial
 
 from pipeline_broker.apis.authorization import authorize_cluster, topics_allowed
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.leadership import LEADER_EPOCH, NO_EPOCH
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.messages.data.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -45,7 +45,7 @@ def _look_up(call: Call, name: str, data: OffsetForLeaderEpochRequest.OffsetForL
     log = call.broker.find_log(name, b"", data.partition, by_id=False)
     if isinstance(log, ErrorCode):
         return _refusal(data, log)
-    refused = leader_epoch_error(data.current_leader_epoch)
+    refused = call.broker.leadership.epoch_error(data.current_leader_epoch)
     if refused is not None:
         return _refusal(data, refused)
     if data.leader_epoch == LEADER_EPOCH:

@@ -8,6 +8,7 @@ from pipeline_broker.apis.authorization import authorize, authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.leadership import NO_BROKER, Endpoint
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from stages.request import Result
@@ -26,7 +27,8 @@ FORBIDDEN = {
 }
 TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state", SHARE: "__share_group_state"}
 MANY_FROM = 4
-NO_NODE = -1
+NO_PORT = -1
+NOT_FOUND = Endpoint(NO_BROKER, "", NO_PORT)
 
 
 def handle(call: Call, request: FindCoordinatorRequest) -> Result:
@@ -34,7 +36,7 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Result:
     known = {GROUP, TRANSACTION} if call.version < SHARE_FROM else TOPICS.keys()
     if request.key_type not in known:
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
-    if call.address is None:
+    if broker.leadership.coordinator(call.session.listener) is None:
         return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     answer = call.send(_response(request, call, ErrorCode.NONE))
     coordinator = broker.coordinators.get(TOPICS[request.key_type])
@@ -100,9 +102,8 @@ def _coordinator(
 ) -> FindCoordinatorResponse.Coordinator:
     if code is ErrorCode.NONE:
         code = _refusal(call, request, key)
-    node_id, host, port = NO_NODE, "", NO_NODE
-    if code is ErrorCode.NONE and call.address is not None:
-        node_id, (host, port) = call.broker.config.node_id, call.address
+    found = call.broker.leadership.coordinator(call.session.listener) if code is ErrorCode.NONE else None
+    node_id, host, port = found or NOT_FOUND
     return FindCoordinatorResponse.Coordinator(
         key=key,
         node_id=node_id,

@@ -80,7 +80,6 @@ def _commit(call: Call, request: OffsetCommitRequest, offsets: OffsetsToCommit, 
 
 
 def _refused(call: Call, request: OffsetCommitRequest) -> ErrorCode | None:
-    """Return the error that refuses the whole commit."""
     if not authorize_group(call, AclOperation.READ, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if not call.broker.groups.is_ready:

@@ -15,8 +15,8 @@ from pipeline_broker.apis.groups.describe_groups import GROUP_COST
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.group_records import NO_TOPIC_ID
 from pipeline_broker.state.groups.commits import FetchedOffset, FetchTopic
+from pipeline_broker.state.groups.offset_records import NO_TOPIC_ID
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from stages.request import Result

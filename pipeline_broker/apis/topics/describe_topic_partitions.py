@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pipeline_broker.apis.authorization import authorized_operations, topics_allowed
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
+from pipeline_broker.apis.leaders import leader_for
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.topics.metadata import TOPIC_COST
 from pipeline_broker.base.error_code import ErrorCode
@@ -66,22 +66,23 @@ def _describe(call: Call, name: str, topic: Topic | None, partitions: range) -> 
         return response
     response.topic_id = topic.topic_id
     response.is_internal = name in call.broker.internal_topics
-    node_id = call.broker.config.node_id
-    _, leader_id = leader_of(call)  # Kafka sends this error in Metadata only
-    response.partitions = [
-        PartitionResponse(
-            partition_index=index,
-            leader_id=leader_id,
-            leader_epoch=LEADER_EPOCH,
-            replica_nodes=[node_id],
-            isr_nodes=[node_id],
-            eligible_leader_replicas=[],
-            last_known_elr=[],
-            offline_replicas=[] if leader_id == node_id else [node_id],
-        )
-        for index in partitions
-    ]
+    response.partitions = [_describe_partition(call, name, index) for index in partitions]
     return response
+
+
+def _describe_partition(call: Call, name: str, index: int) -> PartitionResponse:
+    code, leader = leader_for(call, name, index)  # Kafka sends this error in Metadata only
+    nodes = call.broker.leadership.replicas_of(name, index)
+    return PartitionResponse(
+        partition_index=index,
+        leader_id=leader.broker_id,
+        leader_epoch=leader.epoch,
+        replica_nodes=nodes,
+        isr_nodes=nodes,
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=nodes if code else [],
+    )
 
 
 def _why_unknown(name: str) -> ErrorCode:

@@ -18,11 +18,12 @@ from pipeline_broker.apis.authorization import (
     cluster_authorized_operations,
 )
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
+from pipeline_broker.apis.leaders import leader_for
 from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, in_steps, pending_changes
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import Broker
+from pipeline_broker.broker.leadership import Leader
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import Write
@@ -86,13 +87,11 @@ def _check_ids(call: Call, wanted: list[MetadataRequest.MetadataRequestTopic]) -
 
 
 def _response(call: Call, request: MetadataRequest, topics: list[TopicResponse]) -> MetadataResponse:
-    broker = call.broker
+    leadership = call.broker.leadership
     response = MetadataResponse(
-        brokers=[]
-        if call.address is None
-        else [MetadataResponse.MetadataResponseBroker(broker.config.node_id, *call.address)],
-        cluster_id=broker.cluster_id,
-        controller_id=broker.config.node_id,
+        brokers=[MetadataResponse.MetadataResponseBroker(*each) for each in leadership.brokers(call.session.listener)],
+        cluster_id=call.broker.cluster_id,
+        controller_id=leadership.controller_id(),
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
@@ -174,32 +173,32 @@ def _may_create(call: Call, name: str) -> bool:
 
 
 def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicResponse:
-    node_id = call.broker.config.node_id
-    code, leader_id = leader_of(call, knows_listeners=call.version >= LISTENER_NOT_FOUND_FROM)
+    leadership = call.broker.leadership
+    code, leader = leader_for(call, topic.name, 0, knows_listeners=call.version >= LISTENER_NOT_FOUND_FROM)
     response = TopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in call.broker.internal_topics,
-        partitions=_partitions(code, leader_id, node_id, topic.partitions),
+        partitions=_partitions(code, leader, tuple(leadership.replicas_of(topic.name, 0)), topic.partitions),
     )
     if request.include_topic_authorized_operations:
         response.topic_authorized_operations = authorized_operations(call, ResourceType.TOPIC, topic.name)
     return response
 
 
-def _partitions(code: ErrorCode, leader_id: int, node_id: int, count: int) -> list[PartitionResponse]:
+def _partitions(code: ErrorCode, leader: Leader, replicas: tuple[int, ...], count: int) -> list[PartitionResponse]:
     """Return the first `count` partitions of any topic; all topics share them, so they must not be changed."""
-    known = _known_partitions(code, leader_id, node_id)
-    nodes, offline = [node_id], [node_id] if code else []
+    known = _known_partitions(code, leader, replicas)
+    nodes = list(replicas)
     known.extend(
         PartitionResponse(
             error_code=code,
             partition_index=index,
-            leader_id=leader_id,
-            leader_epoch=LEADER_EPOCH,
+            leader_id=leader.broker_id,
+            leader_epoch=leader.epoch,
             replica_nodes=nodes,
             isr_nodes=nodes,
-            offline_replicas=offline,
+            offline_replicas=nodes if code else [],
         )
         for index in range(len(known), count)
     )
@@ -208,7 +207,7 @@ def _partitions(code: ErrorCode, leader_id: int, node_id: int, count: int) -> li
 
 # The list grows to the partitions of the largest topic, at most PARTITIONS_MAX.
 @lru_cache(maxsize=KNOWN_MAX)
-def _known_partitions(code: ErrorCode, leader_id: int, node_id: int) -> list[PartitionResponse]:
+def _known_partitions(code: ErrorCode, leader: Leader, replicas: tuple[int, ...]) -> list[PartitionResponse]:
     return []
 
 

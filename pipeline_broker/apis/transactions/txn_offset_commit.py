@@ -27,8 +27,8 @@ from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.groups.commits import CommitRequest, PreparedOffsets
+from pipeline_broker.state.groups.pending_offsets import Holder
 from pipeline_broker.state.metadata_records import Topic
-from pipeline_broker.state.pending_offsets import Holder
 from pipeline_broker.state.transactions.coordinator import Producer
 from pipeline_broker.state.transactions.transaction import VERSION_2, Partition
 from pipeline_broker.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -69,7 +69,6 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
 
 
 def _refused(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode | None:
-    """Return the error that refuses the whole commit."""
     if not authorize(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if not authorize_group(call, AclOperation.READ, request.group_id):

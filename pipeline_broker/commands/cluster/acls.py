@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pipeline_broker.client.acls import create_acls, delete_acls, list_acls
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.commands.cluster.arguments import Command, as_json_option, with_options
 from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
 from pipeline_broker.commands.cluster.shown import print_json, print_table
@@ -177,7 +177,7 @@ def add(bootstrap: Bootstrap, *, as_json: bool, **rule: Any) -> None:
     """
     bindings = _bindings(**rule)
 
-    async def program(cluster: Cluster) -> None:
+    async def program(cluster: ClusterClient) -> None:
         await create_acls(cluster, bindings)
 
     bootstrap.run(program)
@@ -206,7 +206,7 @@ def delete(bootstrap: Bootstrap, *, as_json: bool, **selection: Any) -> None:
 def _for_each_filter(bootstrap: Bootstrap, selection: Mapping[str, Any], *, deletes: bool) -> list[AclBinding]:
     filters = _filters(**selection)
 
-    async def program(cluster: Cluster) -> list[AclBinding]:
+    async def program(cluster: ClusterClient) -> list[AclBinding]:
         ask = delete_acls if deletes else list_acls
         return sorted({rule for wanted in filters for rule in await ask(cluster, wanted)})
 

@@ -17,7 +17,7 @@ import attrs
 import click
 
 from pipeline_broker.base.host_and_port import PORT_DEFAULT
-from pipeline_broker.client.cluster import Cluster, connected
+from pipeline_broker.client.cluster_client import ClusterClient, connected
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.running import run_client
 from pipeline_broker.client.security import ClientSecurity, read_security
@@ -73,7 +73,7 @@ class Bootstrap:
     properties: Mapping[str, str]
     timeout_s: float
 
-    def run(self, program: Callable[[Cluster], Awaitable[Result]]) -> Result:
+    def run(self, program: Callable[[ClusterClient], Awaitable[Result]]) -> Result:
         """Connect to the cluster, run an async function with it, and return its result.
 
         Raises:

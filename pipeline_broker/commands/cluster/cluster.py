@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.cluster_description import describe_cluster, log_dirs_of
 from pipeline_broker.commands.cluster.arguments import as_json_option
 from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
@@ -39,7 +39,7 @@ def describe(bootstrap: Bootstrap, *, as_json: bool) -> None:
       pipeline-broker cluster describe --json | jq -r .cluster_id
     """
 
-    async def program(cluster: Cluster) -> dict[str, Any]:
+    async def program(cluster: ClusterClient) -> dict[str, Any]:
         return await describe_cluster(cluster)
 
     described = bootstrap.run(program)
@@ -74,7 +74,7 @@ def log_dirs(bootstrap: Bootstrap, brokers: Sequence[int], topics: Sequence[str]
       pipeline-broker cluster log-dirs --broker 1 --topic orders --json
     """
 
-    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+    async def program(cluster: ClusterClient) -> list[dict[str, Any]]:
         return await log_dirs_of(cluster, brokers, topics)
 
     found = bootstrap.run(program)

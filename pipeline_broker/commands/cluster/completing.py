@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.groups import list_groups
 from pipeline_broker.client.topics import list_topics
 from pipeline_broker.commands.cluster.bootstrap import bootstrap_of
@@ -21,7 +21,7 @@ TIMEOUT_S = 1.0
 
 
 def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
-    async def program(cluster: Cluster) -> list[str]:
+    async def program(cluster: ClusterClient) -> list[str]:
         # Internal topics only after a leading underscore.
         return [
             topic.name for topic in await list_topics(cluster) if incomplete.startswith("_") or not topic.is_internal
@@ -31,13 +31,13 @@ def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
-    async def program(cluster: Cluster) -> list[str]:
+    async def program(cluster: ClusterClient) -> list[str]:
         return [group.group for group in await list_groups(cluster)]
 
     return _names(ctx, program, incomplete)
 
 
-def _names(ctx: click.Context, program: Callable[[Cluster], Awaitable[list[str]]], incomplete: str) -> list[str]:
+def _names(ctx: click.Context, program: Callable[[ClusterClient], Awaitable[list[str]]], incomplete: str) -> list[str]:
     given: dict[str, Any] = ctx.params
     try:
         properties = tuple(given.get("properties") or ())

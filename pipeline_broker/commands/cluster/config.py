@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.configs import Setting, Subject, alter_settings, settings_of
 from pipeline_broker.commands.cluster.arguments import as_json_option
 from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
@@ -62,7 +62,7 @@ def get(
     """
     name, names = _named(kind, words, is_default=is_default)
 
-    async def program(cluster: Cluster) -> list[Setting]:
+    async def program(cluster: ClusterClient) -> list[Setting]:
         return await settings_of(cluster, Subject(kind, name), names)
 
     # Named settings are shown even if they have their default value.
@@ -136,7 +136,7 @@ def _change(
     if not changes:
         raise click.UsageError("nothing to change: name a setting")
 
-    async def program(cluster: Cluster) -> str:
+    async def program(cluster: ClusterClient) -> str:
         subject = Subject(kind, name)
         await alter_settings(cluster, subject, changes)
         return str(subject)

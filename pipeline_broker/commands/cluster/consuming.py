@@ -8,7 +8,7 @@ from collections.abc import Callable
 import click
 import trio
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.consumer import Position, Reader
 from pipeline_broker.client.group_reading import LEAVE_S_MAX, GroupReading, GroupReadingOptions
 from pipeline_broker.client.offsets import bounds_of, offsets_at
@@ -33,7 +33,7 @@ class Consumption:
         self._stop: Callable[[], None] = lambda: None
         self._meter: Meter | None = None
 
-    async def run(self, cluster: Cluster) -> int:
+    async def run(self, cluster: ClusterClient) -> int:
         """Print the records, and return the exit code.
 
         Raises:
@@ -65,7 +65,7 @@ class Consumption:
             nursery.cancel_scope.cancel()
         return code
 
-    async def _read(self, cluster: Cluster) -> None:
+    async def _read(self, cluster: ClusterClient) -> None:
         options = self._options
         bounds = await bounds_of(cluster, await self._partitions(cluster), options.isolation)
         starts = await offsets_at(cluster, options.start, bounds)
@@ -85,7 +85,7 @@ class Consumption:
         with metered(f"reading {', '.join(options.topics)}", total, is_shown=is_shown) as self._meter:
             await reader.run()
 
-    async def _partitions(self, cluster: Cluster) -> list[TopicPartition]:
+    async def _partitions(self, cluster: ClusterClient) -> list[TopicPartition]:
         topology = await cluster.ready(self._options.topics)
         found: list[TopicPartition] = []
         for topic in self._options.topics:
@@ -94,7 +94,7 @@ class Consumption:
             found += [(topic, partition.index) for partition in wanted]
         return found
 
-    async def _read_as_member(self, cluster: Cluster, group: str) -> None:
+    async def _read_as_member(self, cluster: ClusterClient, group: str) -> None:
         options = self._options
         await cluster.ready(options.topics)
         reading_options = GroupReadingOptions(

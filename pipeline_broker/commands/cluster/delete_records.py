@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.record_deletion import delete_planned, plan_deletion
 from pipeline_broker.commands.cluster.arguments import as_json_option, partitions_by_topic, place_of
 from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, with_bootstrap
@@ -43,7 +43,7 @@ def delete_records(bootstrap: Bootstrap, topics: Sequence[str], before: str, *, 
     place = place_of(before, "--before")
     chosen = partitions_by_topic(topics, "TOPIC")
 
-    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+    async def program(cluster: ClusterClient) -> list[dict[str, Any]]:
         plan = await plan_deletion(cluster, chosen, place)
         if execute:
             await delete_planned(cluster, plan)

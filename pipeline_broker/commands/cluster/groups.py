@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.group_description import describe_group, describe_groups
 from pipeline_broker.client.group_reset import commit_plan, plan_reset
 from pipeline_broker.client.groups import delete_groups, list_groups
@@ -75,7 +75,7 @@ def list_(
       pipeline-broker groups list 'billing*' --state Empty --json
     """
 
-    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+    async def program(cluster: ClusterClient) -> list[dict[str, Any]]:
         chosen = [
             it
             for it in await list_groups(cluster)
@@ -102,7 +102,7 @@ def describe(bootstrap: Bootstrap, groups: Sequence[str], *, as_json: bool) -> N
       pipeline-broker groups describe billing --json | jq '.[].lag'
     """
 
-    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+    async def program(cluster: ClusterClient) -> list[dict[str, Any]]:
         return [await describe_group(cluster, group) for group in groups]
 
     described = bootstrap.run(program)
@@ -145,7 +145,7 @@ def delete(bootstrap: Bootstrap, groups: Sequence[str], *, as_json: bool) -> Non
       pipeline-broker groups delete billing
     """
 
-    async def program(cluster: Cluster) -> None:
+    async def program(cluster: ClusterClient) -> None:
         await delete_groups(cluster, groups)
 
     bootstrap.run(program)
@@ -196,7 +196,7 @@ def reset_offsets(
     place = None if to is None else place_of(to, "--to")
     chosen = partitions_by_topic(topics, "--topic") if topics else None
 
-    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+    async def program(cluster: ClusterClient) -> list[dict[str, Any]]:
         plan = await plan_reset(cluster, group, chosen, place, shift or 0)
         if execute:
             await commit_plan(cluster, group, plan)

@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 import click
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import ClientError, NoSuchPartition
 from pipeline_broker.client.outbox import Batch
 from pipeline_broker.client.produce_requests import ProducerOptions
@@ -51,7 +51,7 @@ class Production:
     is_quiet: bool = attrs.field(kw_only=True)
     count: int = attrs.field(default=0, init=False)
 
-    async def run(self, cluster: Cluster) -> None:
+    async def run(self, cluster: ClusterClient) -> None:
         """Write all records.
 
         Raises:

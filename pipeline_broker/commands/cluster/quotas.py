@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.quotas import Quota, alter_quotas, entity_words, quota_text, quotas_of
 from pipeline_broker.commands.cluster.arguments import Command, as_json_option, with_options
@@ -74,7 +74,7 @@ def list_(bootstrap: Bootstrap, entity: Mapping[str, str | None], *, as_json: bo
       pipeline-broker quotas list --user ada --json
     """
 
-    async def program(cluster: Cluster) -> list[Quota]:
+    async def program(cluster: ClusterClient) -> list[Quota]:
         return await quotas_of(cluster, entity, is_strict=False)
 
     found = bootstrap.run(program)
@@ -136,7 +136,7 @@ def _change(
     if not entity:
         raise click.UsageError("no entity: give --user, --client or --ip, or one of --user-defaults and the like")
 
-    async def program(cluster: Cluster) -> tuple[Mapping[str, str | None], str]:
+    async def program(cluster: ClusterClient) -> tuple[Mapping[str, str | None], str]:
         wanted = changes or {it.name: None for it in await quotas_of(cluster, entity, is_strict=True)}
         if not wanted:
             raise ClientError(f"{entity_words(entity)} has no quota: see `quotas list`")

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.configs import Subject, alter_settings, settings_of
 from pipeline_broker.client.errors import BrokerRefused, NoSuchTopic
 from pipeline_broker.client.topics import (
@@ -70,7 +70,7 @@ def list_(bootstrap: Bootstrap, patterns: Sequence[str], *, internal: bool, is_l
       pipeline-broker topics list --json | jq -r '.[].topic'
     """
 
-    async def program(cluster: Cluster) -> list[Topic]:
+    async def program(cluster: ClusterClient) -> list[Topic]:
         return await list_topics(cluster)
 
     rows = [
@@ -105,7 +105,7 @@ def describe(bootstrap: Bootstrap, topics: Sequence[str], *, as_json: bool) -> N
       pipeline-broker topics describe orders payments --json
     """
 
-    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+    async def program(cluster: ClusterClient) -> list[dict[str, Any]]:
         described = []
         for name in topics:
             topic = await describe_topic(cluster, name)
@@ -159,7 +159,7 @@ def create(
       pipeline-broker topics create orders --partitions 6 --config retention.ms=86400000 --if-not-exists
     """
 
-    async def program(cluster: Cluster) -> bool:
+    async def program(cluster: ClusterClient) -> bool:
         try:
             await create_topic(cluster, topic, partitions or DEFAULT, replication_factor or DEFAULT, dict(configs))
         except BrokerRefused as error:
@@ -188,7 +188,7 @@ def delete(bootstrap: Bootstrap, topics: Sequence[str], *, if_exists: bool, as_j
       pipeline-broker topics delete orders payments --if-exists
     """
 
-    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+    async def program(cluster: ClusterClient) -> list[dict[str, Any]]:
         rows = []
         for name in topics:
             try:
@@ -235,7 +235,7 @@ def alter(
     if partitions is None and not changes:
         raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
 
-    async def program(cluster: Cluster) -> None:
+    async def program(cluster: ClusterClient) -> None:
         if changes:
             await alter_settings(cluster, Subject("topic", topic), changes)
         if partitions is not None:

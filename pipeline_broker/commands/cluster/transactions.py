@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import click
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.transactions import (
     ActiveProducer,
     HangingTransaction,
@@ -58,7 +58,7 @@ def list_(bootstrap: Bootstrap, states: Sequence[str], *, as_json: bool) -> None
       pipeline-broker transactions list --state Ongoing --json
     """
 
-    async def program(cluster: Cluster) -> list[ListedTransaction]:
+    async def program(cluster: ClusterClient) -> list[ListedTransaction]:
         return await list_transactions(cluster, states)
 
     rows = [attrs.asdict(it) for it in bootstrap.run(program)]
@@ -79,7 +79,7 @@ def describe(bootstrap: Bootstrap, transactional_ids: Sequence[str], *, as_json:
       pipeline-broker transactions describe transfers-1
     """
 
-    async def program(cluster: Cluster) -> list[TransactionDescription]:
+    async def program(cluster: ClusterClient) -> list[TransactionDescription]:
         return [await describe_transaction(cluster, it) for it in transactional_ids]
 
     rows = [
@@ -110,7 +110,7 @@ def producers(bootstrap: Bootstrap, topic: str, partitions: Sequence[int], *, as
       pipeline-broker transactions producers orders --partition 0
     """
 
-    async def program(cluster: Cluster) -> list[ActiveProducer]:
+    async def program(cluster: ClusterClient) -> list[ActiveProducer]:
         return await producers_of(cluster, topic, partitions)
 
     rows = [attrs.asdict(it) for it in bootstrap.run(program)]
@@ -147,7 +147,7 @@ def find_hanging_(
     """
     before_ms = round(time.time() * 1000 - minutes * 60_000)
 
-    async def program(cluster: Cluster) -> list[HangingTransaction]:
+    async def program(cluster: ClusterClient) -> list[HangingTransaction]:
         return await find_hanging(cluster, topics, partitions, before_ms)
 
     rows: list[dict[str, Any]] = [
@@ -182,7 +182,7 @@ def abort(bootstrap: Bootstrap, topic: str, partition: int, start_offset: int, *
       pipeline-broker transactions abort orders 0 --start-offset 1200
     """
 
-    async def program(cluster: Cluster) -> ActiveProducer:
+    async def program(cluster: ClusterClient) -> ActiveProducer:
         return await abort_transaction(cluster, topic, partition, start_offset)
 
     ended = bootstrap.run(program)

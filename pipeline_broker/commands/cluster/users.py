@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster_client import ClusterClient
 from pipeline_broker.client.scram_users import UserCredential, delete_credentials, list_users, set_password
 from pipeline_broker.commands.cluster.arguments import as_json_option
 from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand, ClientCommands, with_bootstrap
@@ -54,7 +54,7 @@ def list_(bootstrap: Bootstrap, names: Sequence[str], *, as_json: bool) -> None:
       pipeline-broker users list ada --json
     """
 
-    async def program(cluster: Cluster) -> list[UserCredential]:
+    async def program(cluster: ClusterClient) -> list[UserCredential]:
         return await list_users(cluster, names)
 
     rows = [{"user": it.user, "mechanism": it.mechanism, "iterations": it.iterations} for it in bootstrap.run(program)]
@@ -100,7 +100,7 @@ def set_(
     """
     password = _password(user, password_file)
 
-    async def program(cluster: Cluster) -> None:
+    async def program(cluster: ClusterClient) -> None:
         chosen = [SCRAM_MECHANISMS[it] for it in mechanisms or MECHANISMS]
         await set_password(cluster, user, password, chosen, iterations)
 
@@ -124,7 +124,7 @@ def delete(bootstrap: Bootstrap, user: str, mechanisms: Sequence[str], *, as_jso
       pipeline-broker users delete ada --mechanism SCRAM-SHA-256
     """
 
-    async def program(cluster: Cluster) -> list[str]:
+    async def program(cluster: ClusterClient) -> list[str]:
         names = list(mechanisms) or [it.mechanism for it in await list_users(cluster, [user])]
         await delete_credentials(cluster, user, [SCRAM_MECHANISMS[it] for it in names])
         return names

@@ -87,6 +87,7 @@ class PartitionLog:
         sources: tuple[BatchSource, ...],
         rules: Rules = DEFAULT_RULES,
         policies: LogPolicies = DEFAULT_POLICIES,
+        roll_seed: bytes = b"",
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -94,7 +95,7 @@ class PartitionLog:
         self.rules = rules
         self.policies = policies
         self.entry_key = entry_key(topic_id, partition)
-        self.roll_seed = b""  # of the jitter of segment.jitter.ms
+        self.roll_seed = roll_seed + self.entry_key  # of the jitter of segment.jitter.ms; logs do not roll together
         self.log_start_offset = 0
         self.log_end_offset = 0  # the next offset to assign
         self.high_watermark = 0  # records below it are durable, hence visible

@@ -7,10 +7,10 @@ from collections.abc import Collection
 import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.state.group_records import OffsetKey
 from pipeline_broker.state.groups.commits import deletion
 from pipeline_broker.state.groups.group import Group
-from pipeline_broker.state.offsets import CommittedOffsets
+from pipeline_broker.state.groups.offset_records import OffsetKey
+from pipeline_broker.state.groups.offsets import CommittedOffsets
 from pipeline_broker.state.outcome import Write
 
 __all__ = ["DeletedOffset", "DeletedOffsets", "ListedGroup", "delete_offsets"]

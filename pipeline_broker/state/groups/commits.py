@@ -12,10 +12,16 @@ import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import BatchBody, NewRecord
-from pipeline_broker.state.group_records import NO_TOPIC_ID, CommittedOffset, OffsetKey, offset_record, offset_tombstone
-from pipeline_broker.state.offsets import CommittedOffsets
+from pipeline_broker.state.groups.offset_records import (
+    NO_TOPIC_ID,
+    CommittedOffset,
+    OffsetKey,
+    offset_record,
+    offset_tombstone,
+)
+from pipeline_broker.state.groups.offsets import CommittedOffsets
+from pipeline_broker.state.groups.pending_offsets import Holder, size_of_offset
 from pipeline_broker.state.outcome import StateRecord, Write
-from pipeline_broker.state.pending_offsets import Holder, size_of_offset
 
 if TYPE_CHECKING:
     from pipeline_broker.state.groups.settings import GroupSettings

@@ -18,7 +18,6 @@ import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.state.deadlines import Deadlines
-from pipeline_broker.state.group_records import OffsetKey
 from pipeline_broker.state.groups import commits
 from pipeline_broker.state.groups.administration import DeletedOffset, DeletedOffsets, ListedGroup, delete_offsets
 from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, FetchedOffset, FetchTopic
@@ -27,12 +26,13 @@ from pipeline_broker.state.groups.group import Group, GroupType
 from pipeline_broker.state.groups.kind import GroupKind
 from pipeline_broker.state.groups.memory import GROUP_BYTES, GroupMemory
 from pipeline_broker.state.groups.offset_expiry import ToCheck, expired
+from pipeline_broker.state.groups.offset_records import OffsetKey
+from pipeline_broker.state.groups.offsets import CommittedOffsets, OffsetChange
+from pipeline_broker.state.groups.pending_offsets import Holder
 from pipeline_broker.state.groups.records import GroupRecord
 from pipeline_broker.state.groups.registry import GroupRegistry
 from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.state.offsets import CommittedOffsets, OffsetChange
 from pipeline_broker.state.outcome import Outcome, Write
-from pipeline_broker.state.pending_offsets import Holder
 from pipeline_broker.state.topics import TopicCatalogue
 
 if TYPE_CHECKING:

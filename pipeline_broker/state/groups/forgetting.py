@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from pipeline_broker.state.group_records import NO_TOPIC_ID, OffsetKey
 from pipeline_broker.state.groups.commits import deletion
-from pipeline_broker.state.offsets import CommittedOffsets
+from pipeline_broker.state.groups.offset_records import NO_TOPIC_ID, OffsetKey
+from pipeline_broker.state.groups.offsets import CommittedOffsets
 from pipeline_broker.state.outcome import Outcome
 from pipeline_broker.state.topics import TopicCatalogue
 

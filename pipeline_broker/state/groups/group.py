@@ -7,9 +7,9 @@ from enum import Enum
 from typing import Any, Protocol
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.state.group_records import CommittedOffset
 from pipeline_broker.state.groups.commits import CommitRequest
 from pipeline_broker.state.groups.memory import HeldBytes
+from pipeline_broker.state.groups.offset_records import CommittedOffset
 
 __all__ = ["MEMBERS_AT_ONCE_MAX", "Group", "GroupType", "OffsetAge"]
 

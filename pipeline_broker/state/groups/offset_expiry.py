@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups.group import Group
-from pipeline_broker.state.offsets import CommittedOffsets
+from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey
+from pipeline_broker.state.groups.offsets import CommittedOffsets
 
 __all__ = ["ToCheck", "expired"]
 

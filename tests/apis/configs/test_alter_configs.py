@@ -205,7 +205,7 @@ NO_OFFSET_RESET = (
 )
 def test_invalid_values_of_groups_and_subscriptions_are_refused(desk, kind, config, code, text):
     assert change(desk, kind, "x", config) == (code, text)
-    assert not desk.broker.cluster.names(RESOURCE_KINDS[kind].key)
+    assert not desk.broker.dynamic_settings.names(RESOURCE_KINDS[kind].key)
 
 
 @pytest.mark.parametrize("value", ["earliest", "latest", "by_duration:PT1H", "by_duration:P1DT2H3M4.5S"])

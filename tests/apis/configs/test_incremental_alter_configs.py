@@ -267,7 +267,7 @@ def test_super_users_are_read_at_startup_and_a_change_is_refused(desk):
     said = "Cannot update these configs dynamically: [super.users]"
     assert alter(desk, (B, ("super.users", SET, "User:mallory"))) == [(42, said)]
     assert alter(desk, (ALL, ("super.users", SET, "User:mallory")), validate_only=True) == [(42, said)]
-    assert desk.broker.cluster.settings(("broker", "1")) == {}
+    assert desk.broker.dynamic_settings.settings(("broker", "1")) == {}
     assert alter(desk, (B, ("super.users", DELETE, None))) == [(0, None)]
 
 
@@ -279,7 +279,7 @@ def test_unknown_names_are_kept_for_plugins_and_shown_as_secrets(desk, caplog):
 
 def test_contradicting_settings_are_ignored_at_startup(desk, caplog):
     alter(desk, (B, ("max.connections.per.ip.overrides", SET, "h:1"), ("max.connections.per.ip", SET, "0")))
-    write = desk.broker.cluster.alter(desk.broker.layers.key(for_all=False), {"max.connections.per.ip": "0"})
+    write = desk.broker.dynamic_settings.alter(desk.broker.layers.key(for_all=False), {"max.connections.per.ip": "0"})
     desk.commit([desk.broker.append_metadata(write, 0)])
     again = desk.restart()
     assert again.broker.config.max_connections_per_ip == 2**31 - 1

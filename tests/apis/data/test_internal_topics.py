@@ -11,7 +11,7 @@ from pipeline_broker.apis.data.produce import ADMIN_CLIENT_ID
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.check import RECORD_ERRORS_MAX
-from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record
+from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey, offset_record
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from stages.request import Pending, Unfinished
 from tests.broker.replay_desk import SETTINGS, UNKNOWN_TYPE, ReplayDesk, produce_request

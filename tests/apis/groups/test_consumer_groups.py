@@ -240,15 +240,17 @@ def test_a_topic_that_grows_reaches_its_members(desk):
 
 
 def test_group_settings_act(desk):
-    for write in (desk.broker.cluster.alter(("group", "g"), {"consumer.heartbeat.interval.ms": "6000"}),):
-        desk.broker.cluster.durable(write)
+    for write in (desk.broker.dynamic_settings.alter(("group", "g"), {"consumer.heartbeat.interval.ms": "6000"}),):
+        desk.broker.dynamic_settings.durable(write)
     assert enter(desk).heartbeat_interval_ms == 6_000
 
 
 def test_an_interval_that_is_changed_while_the_broker_runs_acts(desk):
     enter(desk)
     key = ("broker", "")
-    desk.broker.settings_durable(desk.broker.cluster.alter(key, {"group.consumer.assignment.interval.ms": "0"}))
+    desk.broker.settings_durable(
+        desk.broker.dynamic_settings.alter(key, {"group.consumer.assignment.interval.ms": "0"})
+    )
     assert enter(desk, "other").member_epoch == 3, "the target was made at once"
 
 

@@ -51,9 +51,9 @@ class ShareDesk:
     def configure(self, settings: dict[str, str]) -> None:
         """Set a config of the group, by IncrementalAlterConfigs."""
         broker = self.desk.broker
-        write = broker.cluster.alter(("group", GROUP), settings)
+        write = broker.dynamic_settings.alter(("group", GROUP), settings)
         self.desk.commit([broker.append_metadata(write, self.desk.now_ms)])
-        broker.cluster.durable(write)
+        broker.dynamic_settings.durable(write)
 
     def heartbeat(self, epoch: int = 0, **more: Any) -> Any:
         topics = [self.topic] if epoch == 0 else None

@@ -200,6 +200,6 @@ def test_help_has_examples_and_loads_no_broker(environment, arguments):
     loaded = found.stderr.split()
     assert {"rich", "confluent_kafka", "pipeline_broker.broker.broker"}.isdisjoint(loaded)
     if arguments == ["--help"]:
-        assert {"trio", "pipeline_broker.client.cluster"}.isdisjoint(loaded)
+        assert {"trio", "pipeline_broker.client.cluster_client"}.isdisjoint(loaded)
     else:
         assert "pipeline-broker " in found.stdout.split("Examples:")[1]

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from pipeline_broker import EmbeddedBroker
-from pipeline_broker.client import cluster
+from pipeline_broker.client import cluster_client
 from pipeline_broker.client.outbox import IN_FLIGHT_MAX
 from pipeline_broker.commands.cluster import produce
 from tests.commands.cluster.conftest import CommandLine
@@ -188,7 +188,7 @@ def test_a_hanging_disk_is_reported(name):
     ],
 )
 def test_a_silent_broker_is_reported(name, monkeypatch, also, told):
-    monkeypatch.setattr(cluster, "PROBE_S_MAX", 0.3)
+    monkeypatch.setattr(cluster_client, "PROBE_S_MAX", 0.3)
     with EmbeddedBroker() as broker:
         call = CommandLine(broker.bootstrap_servers)
         call("topics", "create", name)

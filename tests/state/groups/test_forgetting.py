@@ -4,11 +4,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from pipeline_broker.state.group_records import NO_TOPIC_ID
 from pipeline_broker.state.groups import forgetting
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
-from pipeline_broker.state.pending_offsets import Holder
+from pipeline_broker.state.groups.offset_records import NO_TOPIC_ID
+from pipeline_broker.state.groups.pending_offsets import Holder
 from pipeline_broker.state.topics import NewTopic
 from tests.state.group_driver import Driver
 from tests.state.replaying import replay_group

@@ -14,10 +14,10 @@ from pipeline_broker.state.groups.classic.messages import LeavingMember
 from pipeline_broker.state.groups.commits import CommitRequest, FetchTopic, PartitionCommit
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.pending_offsets import Holder
 from pipeline_broker.state.groups.records import read_group_record
 from pipeline_broker.state.groups.registry import GroupRegistry
 from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.state.pending_offsets import Holder
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
 

@@ -6,11 +6,11 @@ import attrs
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.state.group_records import CommittedOffset
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.offset_records import CommittedOffset
+from pipeline_broker.state.groups.pending_offsets import Holder
 from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.state.pending_offsets import Holder
 from tests.state.group_driver import OTHER, RANGE, Driver, in_state
 
 STATES = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]

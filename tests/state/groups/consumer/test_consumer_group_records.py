@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.state.errors import CorruptStateRecordError
-from pipeline_broker.state.group_records import record_value
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.consumer.member import (
     ClassicMetadata,
@@ -17,6 +16,7 @@ from pipeline_broker.state.groups.consumer.member import (
 )
 from pipeline_broker.state.groups.consumer.records import read_update, record_of
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
+from pipeline_broker.state.groups.offset_records import record_value
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import VERSION
 from pipeline_broker.wire.messages.groups.consumer_group_records import (

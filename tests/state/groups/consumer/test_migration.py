@@ -11,7 +11,6 @@ import attrs
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.state.group_records import record_type
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.classic.records import group_tombstone
 from pipeline_broker.state.groups.consumer import migration
@@ -20,6 +19,7 @@ from pipeline_broker.state.groups.consumer.member import ClassicMetadata, Member
 from pipeline_broker.state.groups.consumer.messages import GroupError
 from pipeline_broker.state.groups.consumer.updates import Subject, Update
 from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.offset_records import record_type
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import read_assignment

@@ -1,7 +1,6 @@
-"""The cluster id and dynamic settings, as records of the metadata partition.
+"""Dynamic settings of brokers, groups and client metrics, as records of the metadata partition.
 
     key   = int16 type, then                                value = int16 version 0, then
-    3 cluster       nothing                                 JSON {"id": text}
     4 settings      JSON [resource type, resource name]     JSON {name: text}
 
 A null value resets all settings of the resource. The key types continue those of `metadata_records.py`.
@@ -28,19 +27,9 @@ from pipeline_broker.state.metadata_records import (
 )
 from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
 
-__all__ = ["ClusterState", "read_cluster_id", "read_settings"]
-
-_CLUSTER_KEY = record_key(RecordType.CLUSTER)
+__all__ = ["DynamicSettings", "read_settings"]
 
 Resource = tuple[str, str]
-
-
-def read_cluster_id(key: bytes, value: bytes | None) -> str:
-    """Decode the record of the cluster id; raise CorruptStateRecordError if that fails."""
-    with reading("cluster id"):
-        if key != _CLUSTER_KEY:
-            raise ValueError("the key has more than a type")
-        return texts_of(object_of(value))["id"]
 
 
 def read_settings(key: bytes, value: bytes | None) -> tuple[Resource, dict[str, str]]:
@@ -58,17 +47,15 @@ def read_settings(key: bytes, value: bytes | None) -> tuple[Resource, dict[str, 
     return (resource_type, name), settings
 
 
-class ClusterState(ReplayedWrites):
-    """The cluster id and the dynamic settings of brokers and other resources that are not topics.
+class DynamicSettings(ReplayedWrites):
+    """The dynamic settings of brokers and other resources that are not topics.
 
     Attributes:
-        cluster_id: None until its record is durable; see `create`.
         generations: change counter of each resource type; consumers that cache settings compare it.
     """
 
     def __init__(self) -> None:
         self.generations: Counter[str] = Counter()
-        self.cluster_id: str | None = None
         self._settings: dict[Resource, dict[str, str]] = {}
         self._pending: Decisions[Resource, Mapping[str, str]] = Decisions()
 
@@ -84,9 +71,6 @@ class ClusterState(ReplayedWrites):
         """Like `settings`, but includes pending changes."""
         return self._pending.latest(resource, self.settings(resource))
 
-    def create(self, cluster_id: str) -> Write:
-        return Write("", (StateRecord(_CLUSTER_KEY, record_value(json.dumps({"id": cluster_id}))),))
-
     def alter(self, resource: Resource, settings: Mapping[str, str]) -> Write:
         """Replace all settings of a resource."""
         self._pending.add(resource, dict(settings))
@@ -100,10 +84,7 @@ class ClusterState(ReplayedWrites):
         Raises:
             CorruptStateRecordError: the record cannot be decoded.
         """
-        kind = record_type(key)
-        if kind == RecordType.CLUSTER:
-            self.cluster_id = read_cluster_id(key, value)
-        elif kind == RecordType.SETTINGS:
+        if record_type(key) == RecordType.SETTINGS:
             self._show(*read_settings(key, value))
 
     def _show(self, resource: Resource, settings: dict[str, str]) -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups.memory import GroupMemory
-from pipeline_broker.state.offsets import CommittedOffsets
-from pipeline_broker.state.pending_offsets import Holder, PendingOffsets, size_of_offset
+from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey
+from pipeline_broker.state.groups.offsets import CommittedOffsets
+from pipeline_broker.state.groups.pending_offsets import Holder, PendingOffsets, size_of_offset
 
 KEY, OTHER = OffsetKey("g", "t", 0), OffsetKey("g", "t", 1)
 MINE, ANOTHER = Holder(0, 7), Holder(0, 8)

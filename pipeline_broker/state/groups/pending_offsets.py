@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from sys import getsizeof
 from typing import NamedTuple
 
-from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups.memory import OFFSET_BYTES, GroupMemory
+from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey
 
 __all__ = ["Holder", "PendingOffsets", "growth_of_offset", "size_of_offset"]
 

@@ -23,7 +23,7 @@ from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinato
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-__all__ = ["INIT_PRODUCER_ID_VERSIONS", "PARTITION_CHECK_S", "Address", "Cluster", "connected"]
+__all__ = ["INIT_PRODUCER_ID_VERSIONS", "PARTITION_CHECK_S", "Address", "ClusterClient", "connected"]
 
 Address = tuple[str, int]
 Response = TypeVar("Response")
@@ -42,7 +42,7 @@ PROBE_S_MAX = 2.0
 """Longest wait for the probe of a broker that did not answer a request."""
 INIT_PRODUCER_ID_VERSIONS = range(6)
 _NOT_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
-# The key in `Cluster._links` of the connection to a bootstrap address; real keys are node ids.
+# The key in `ClusterClient._links` of the connection to a bootstrap address; real keys are node ids.
 _FOUND = -1
 _NO_ANSWER = -2
 # The error code of the probe explains why a broker does not answer another request.
@@ -64,7 +64,7 @@ _NOT_COORDINATOR = frozenset(
 @contextlib.asynccontextmanager
 async def connected(
     addresses: Sequence[Address], timeout_s: float, security: ClientSecurity = PLAINTEXT
-) -> AsyncIterator[Cluster]:
+) -> AsyncIterator[ClusterClient]:
     """Connect to a cluster, and close its connections at the end of the block.
 
     Args:
@@ -76,13 +76,13 @@ async def connected(
         ClientError: no address can be reached, or the broker rejects the client.
     """
     async with trio.open_nursery() as nursery:
-        cluster = Cluster(addresses, timeout_s, security, nursery)
+        cluster = ClusterClient(addresses, timeout_s, security, nursery)
         await cluster.link(None)
         yield cluster
         nursery.cancel_scope.cancel()
 
 
-class Cluster:
+class ClusterClient:
     """The brokers of a cluster, and one connection to each of them that is in use. Made by `connected`."""
 
     def __init__(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.state.errors import CorruptStateRecordError
-from pipeline_broker.state.group_records import (
+from pipeline_broker.state.groups.offset_records import (
     CommittedOffset,
     OffsetKey,
     offset_from_value,

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups import commits
 from pipeline_broker.state.groups.administration import DeletedOffset, delete_offsets
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
@@ -17,9 +16,10 @@ from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.memory import GroupMemory
 from pipeline_broker.state.groups.offset_expiry import GROUP_COST, OFFSETS_AT_ONCE_MAX, expired
+from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey
+from pipeline_broker.state.groups.offsets import CommittedOffsets
+from pipeline_broker.state.groups.pending_offsets import Holder
 from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.state.offsets import CommittedOffsets
-from pipeline_broker.state.pending_offsets import Holder
 from tests.state.group_driver import Driver
 from tests.state.replaying import replay_group
 

@@ -8,9 +8,9 @@ from sys import getsizeof
 
 import attrs
 
-from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups.memory import OFFSET_BYTES, GroupMemory
-from pipeline_broker.state.pending_offsets import Holder, PendingOffsets, growth_of_offset, size_of_offset
+from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey
+from pipeline_broker.state.groups.pending_offsets import Holder, PendingOffsets, growth_of_offset, size_of_offset
 
 __all__ = ["CommittedOffsets", "OffsetChange"]
 

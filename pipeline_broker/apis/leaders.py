@@ -1,0 +1,23 @@
+"""The leader of a partition, as the listener of a client shows it."""
+
+from __future__ import annotations
+
+from pipeline_broker.apis.call import Call
+from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.leadership import NO_BROKER, Leader
+
+__all__ = ["leader_for"]
+
+
+def leader_for(call: Call, topic: str, partition: int, *, knows_listeners: bool = True) -> tuple[ErrorCode, Leader]:
+    """Return NONE and the leader, or an error and no leader if the leader does not advertise the client's listener.
+
+    Args:
+        knows_listeners: whether the version of the request knows LISTENER_NOT_FOUND.
+    """
+    leadership = call.broker.leadership
+    leader = leadership.leader_of(topic, partition)
+    if any(each.broker_id == leader.broker_id for each in leadership.brokers(call.session.listener)):
+        return ErrorCode.NONE, leader
+    code = ErrorCode.LISTENER_NOT_FOUND if knows_listeners else ErrorCode.LEADER_NOT_AVAILABLE
+    return code, leader._replace(broker_id=NO_BROKER)
