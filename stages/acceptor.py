@@ -92,7 +92,6 @@ class SocketSource:
         return AcceptedSocket(sock, plain_ip(str(address[0])))
 
     def _check_descriptors(self) -> None:
-        """Raise OSError if the next descriptor is reserved."""
         probe = os.dup(self._sock.fileno())
         os.close(probe)
         if _is_kept(probe):

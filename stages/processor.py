@@ -273,7 +273,6 @@ class Processor:
         self._limits_changed.unpark_all()
 
     async def _close_overdue(self) -> None:
-        """Close idle connections, and those whose oldest slot is never completed."""
         while True:
             if math.isinf(self.limits.idle_seconds_max) and math.isinf(self.limits.slot_seconds_max):
                 await self._limits_changed.park()

@@ -107,7 +107,6 @@ class TlsTransportLayer:
         raise HandshakeError(f"TLS handshake: {error}")
 
     def _handshake_error(self) -> ssl.SSLError | ssl.CertificateError | None:
-        """Continue the handshake, and return its error, if any."""
         try:
             self._tls.do_handshake()
         except (ssl.SSLError, ssl.CertificateError) as error:

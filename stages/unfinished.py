@@ -124,7 +124,6 @@ class UnfinishedRequests:
             self._committer.start_commit()
 
     def _wait(self, work: _Work, unfinished: Unfinished) -> None:
-        """Schedule the next step for when the yielded value is ready."""
         work.steps, first = unfinished.steps, unfinished.first
         work.outcome, work.may_abandon = None, type(first) is Waiting
         if first is None:

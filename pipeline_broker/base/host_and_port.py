@@ -21,6 +21,8 @@ def host_and_port(text: str, port_default: int | None = None) -> tuple[str, int]
     if not has_port and port_default is not None:
         text = f"{text}:{port_default}"
     host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    if not host or "[" in host or "]" in host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         return None
-    return host.strip("[]"), int(port)
+    return host, int(port)

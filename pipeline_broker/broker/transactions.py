@@ -302,7 +302,6 @@ class Transactions:
         applies.append(lambda: self._marker_durable(log, producer_id, is_commit=is_commit))
 
     def _carry_out(self, decisions: Sequence[Decision], now_ms: int) -> None:
-        """Append and commit decisions that no request waits for."""
         for decision in decisions:
             appending = self.append(decision, now_ms)
             if appending.entries:

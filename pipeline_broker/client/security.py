@@ -5,6 +5,7 @@ SCRAM follows RFC 5802 without channel binding, PLAIN follows RFC 4616; OAUTHBEA
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import hmac
 import re
@@ -27,8 +28,9 @@ from pipeline_broker.security.scram import (
     ScramMechanism,
     salted_password,
 )
+from pipeline_broker.security.short_lived_file import short_lived_file
 
-__all__ = ["PLAINTEXT", "ClientSecurity", "Conversation", "read_security"]
+__all__ = ["PLAINTEXT", "PROPERTIES", "ClientSecurity", "Conversation", "read_security"]
 
 _Choice = TypeVar("_Choice")
 Conversation = Generator[bytes, bytes, None]
@@ -45,15 +47,18 @@ _PROTOCOLS = {
     "sasl_ssl": (True, True),
 }
 _MECHANISMS = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
-_PROPERTIES = (
+PROPERTIES = (
     "security.protocol",
     "sasl.mechanism",
     "sasl.mechanisms",
     "sasl.username",
     "sasl.password",
     "ssl.ca.location",
+    "ssl.ca.pem",
     "ssl.certificate.location",
+    "ssl.certificate.pem",
     "ssl.key.location",
+    "ssl.key.pem",
     "ssl.key.password",
     "enable.ssl.certificate.verification",
     "ssl.endpoint.identification.algorithm",
@@ -104,10 +109,10 @@ def read_security(properties: Mapping[str, str]) -> ClientSecurity:
         ClientError: a name or a value is invalid, a property is missing or without effect, or a file cannot be used.
     """
     for name in properties:
-        if name not in _PROPERTIES:
-            near = get_close_matches(name, _PROPERTIES, n=1)
+        if name not in PROPERTIES:
+            near = get_close_matches(name, PROPERTIES, n=1)
             hint = f"; did you mean {near[0]}?" if near else "."
-            raise ClientError(f"unknown property {name!r}{hint} Use one of {', '.join(_PROPERTIES)}")
+            raise ClientError(f"unknown property {name!r}{hint} Use one of {', '.join(PROPERTIES)}")
     protocol = properties.get("security.protocol", "plaintext").lower()
     has_tls, has_sasl = _chosen("security.protocol", protocol, _PROTOCOLS)
     _refuse_idle(properties, has_tls=has_tls, has_sasl=has_sasl)
@@ -151,8 +156,7 @@ def _refuse_of_another_mechanism(properties: Mapping[str, str], mechanism: str) 
 def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
     verified = properties.get("enable.ssl.certificate.verification", "true").lower()
     identified = properties.get("ssl.endpoint.identification.algorithm", "https").lower()
-    authorities = properties.get("ssl.ca.location")
-    certificate, key = (properties.get(f"ssl.{name}.location") for name in ("certificate", "key"))
+    authorities, certificate, key = (properties.get(f"ssl.{name}.location") for name in ("ca", "certificate", "key"))
     if key is not None and certificate is None:
         raise ClientError("ssl.key.location needs ssl.certificate.location. Set both")
     for path in filter(None, (authorities, certificate, key)):
@@ -161,16 +165,25 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
     is_verified = _chosen("enable.ssl.certificate.verification", verified, _BOOLEANS)
     is_identified = _chosen("ssl.endpoint.identification.algorithm", identified, _IDENTIFICATIONS)
     try:
-        context = ssl.create_default_context(cafile=authorities)
+        context = ssl.create_default_context(cafile=authorities, cadata=properties.get("ssl.ca.pem"))
         context.check_hostname = is_verified and is_identified
         context.verify_mode = ssl.CERT_REQUIRED if is_verified else ssl.CERT_NONE
-        if certificate is not None:
-            # Without a password OpenSSL would prompt for one on the terminal.
-            context.load_cert_chain(certificate, key, properties.get("ssl.key.password", ""))
+        with _certificate_file(properties) as chain:
+            if chain is not None:
+                # Without a password OpenSSL would prompt for one on the terminal.
+                context.load_cert_chain(chain, key, properties.get("ssl.key.password", ""))
     except (OSError, ValueError) as error:
         named = ", ".join(path for path in (authorities, certificate, key) if path)
         raise ClientError(f"{named or 'TLS'}: {getattr(error, 'reason', None) or error}") from None
     return context
+
+
+def _certificate_file(properties: Mapping[str, str]) -> contextlib.AbstractContextManager[str | None]:
+    certificate = properties.get("ssl.certificate.pem")
+    if certificate is None:
+        return contextlib.nullcontext(properties.get("ssl.certificate.location"))
+    # OpenSSL's wrapper in Python only accepts file names.
+    return short_lived_file((properties.get("ssl.key.pem", "") + "\n" + certificate).encode())
 
 
 def _plain(username: str, password: str) -> Conversation:

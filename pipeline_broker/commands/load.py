@@ -13,10 +13,10 @@ import click
 
 from pipeline_broker.client.errors import ClientError, with_hint
 from pipeline_broker.client.security import read_security
+from pipeline_broker.commands.cluster.client_file import BOOTSTRAP_PROPERTY, read_client_file
 from pipeline_broker.commands.cluster.java_properties import as_librdkafka
 from pipeline_broker.commands.option_types import ACKS, Address, Duration, Setting
 from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.config.sources import read_settings_file
 from pipeline_broker.measure.load.client import drive, run_to_end
 from pipeline_broker.measure.load.measurement import KINDS, Measurement, measured, sentence, summary
 from pipeline_broker.measure.load.options import Arrivals, LoadOptions
@@ -169,8 +169,8 @@ def _security(config: Path | None, properties: tuple[tuple[str, str], ...]) -> t
         return ()
 
     try:
-        given = dict(read_settings_file(config)) if config is not None else {}
-        given.pop("bootstrap.servers", None)  # the address is an argument
+        given = read_client_file(config) if config is not None else {}
+        given.pop(BOOTSTRAP_PROPERTY, None)  # the address is an argument
         found = as_librdkafka({**given, **dict(properties)})
         read_security(found)
     except (ClientError, ConfigError) as error:

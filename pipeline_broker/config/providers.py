@@ -15,7 +15,7 @@ from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.sources import FILE_BYTES_MAX, read_settings_file
 from pipeline_broker.files.bounded_file import read_bounded
 
-__all__ = ["references", "resolve"]
+__all__ = ["NAMES", "references", "resolve"]
 
 NAMES = "config.providers"
 PACKAGE = "org.apache.kafka.common.config.provider."

@@ -74,7 +74,6 @@ def _check_consumer_groups(config: BrokerConfig) -> None:
 
 
 def _check_share_groups(config: BrokerConfig) -> None:
-    """Check what Kafka's ShareGroupConfig requires."""
     from pipeline_broker.config.share_settings import share_settings  # noqa: PLC0415 - few set any of them
 
     settings = share_settings(config.properties)

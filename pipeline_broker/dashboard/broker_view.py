@@ -105,7 +105,6 @@ def _turns(turns: TurnsOf) -> dict[str, Any]:
 
 
 def _topics_of(session: Any, broker: Broker) -> Iterator[str]:
-    """Yield the topics that a connection writes to or waits to read."""
     templates = getattr(session, "produce_templates", None)
     written = () if templates is None else templates.logs(LOGS_EXAMINED_MAX)
     for log in chain(written, islice(broker.fetches.watched_by(session), LOGS_EXAMINED_MAX)):

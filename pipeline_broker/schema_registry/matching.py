@@ -57,7 +57,6 @@ def same_in_subject(
 
 
 def _same(state: RegistryState, wanted: Recognized, ids: Collection[int] | None) -> Found:
-    """Return the ids of equal schemas, among `ids` or all."""
     schema = wanted.schema
     yield from _sketch(state, schema.type, ids)
     found = set()

@@ -29,6 +29,7 @@ TOKEN = re.compile(
     |(?P<sign>[=;])""",
     re.VERBOSE | re.DOTALL,
 )
+SECTION = re.compile(r"\s*[\w.$-]+\s*\{")
 ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
 
 
@@ -50,6 +51,10 @@ def parse_jaas(text: str, expected_module: str) -> JaasEntry:
     Raises:
         ConfigError: the line is malformed, or names a different module.
     """
+    if SECTION.match(text):
+        raise ConfigError(
+            "a section of a JAAS file is not a line. Keep the login module and its options up to the first ;"
+        )
     reader = _Reader(text)
     if reader.take("the name of a login module", "word") != expected_module:
         raise ConfigError(f"the login module of this mechanism must be {expected_module}")

@@ -125,13 +125,9 @@ def _read_java_store(settings: Mapping[str, str], prefix: str) -> StoreContent |
     location = settings.get(f"{prefix}.location")
     if not location or kind not in (PKCS12, "JKS"):
         return None
-    try:
-        data = _read(Path(location), f"{prefix}.location")
-    except ConfigError:
-        # JKS is also the default type, so `_check_store` has a better error.
-        if kind == PKCS12:
-            raise
-        return None
+    if f"{prefix}.type" not in settings and location.endswith(PEM_NAMES):
+        return None  # JKS is also the default type, so `_check_store` has a better error
+    data = _read(Path(location), f"{prefix}.location")
     if kind != PKCS12 and not data.startswith(DER_SEQUENCE):
         return None
     return read_pkcs12(data, settings.get(f"{prefix}.password", ""), f"{prefix}.location: {location}")

@@ -147,7 +147,6 @@ def _rounds_of_mac(store: bytes, element: Element) -> int:
 
 
 def _typed(store: bytes, element: Element) -> tuple[str, Element]:
-    """Return the kind and the content of an element that starts with its kind."""
     kind, (tag, start, end) = sequence(store, element, 2)[:2]
     if tag != EXPLICIT or start == end:
         raise ValueError("it is damaged")

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-import os
 import ssl
-import tempfile
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import attrs
 
@@ -18,6 +14,7 @@ from pipeline_broker.security.cipher_suites import TLS_13_SUITES, openssl_names
 from pipeline_broker.security.pem import KeyStore, read_key_store, read_trust_store
 from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
 from pipeline_broker.security.principal_mapping import MAPPING_RULES, PrincipalMapping
+from pipeline_broker.security.short_lived_file import short_lived_file
 
 __all__ = ["TlsContexts"]
 
@@ -144,7 +141,7 @@ def _set_versions_and_suites(context: ssl.SSLContext, settings: Mapping[str, str
 def _load_key(context: ssl.SSLContext, store: KeyStore) -> None:
     try:
         # OpenSSL's wrapper in Python only accepts file names.
-        with _short_lived_file((store.key + "".join(store.chain)).encode()) as path:
+        with short_lived_file((store.key + "".join(store.chain)).encode()) as path:
             # Without a password argument OpenSSL would ask for one at the terminal.
             context.load_cert_chain(path, password=lambda: store.password)
     except (ssl.SSLError, OSError, ValueError):
@@ -152,24 +149,6 @@ def _load_key(context: ssl.SSLContext, store: KeyStore) -> None:
             "the key store cannot be used: the private key is not that of the first certificate, is damaged,"
             " or ssl.key.password is wrong"
         ) from None
-
-
-@contextlib.contextmanager
-def _short_lived_file(content: bytes) -> Iterator[str]:
-    """Yield a path to the content: in memory if the system supports it, else in a directory of the owner alone."""
-    if not hasattr(os, "memfd_create"):  # macOS, Windows
-        with tempfile.TemporaryDirectory() as folder:  # its mode is 0700
-            path = Path(folder) / "key store"
-            path.write_bytes(content)
-            yield str(path)
-        return
-    file = os.memfd_create("key store", os.MFD_CLOEXEC)
-    try:
-        with os.fdopen(os.dup(file), "wb") as writer:
-            writer.write(content)
-        yield f"/proc/self/fd/{file}"
-    finally:
-        os.close(file)
 
 
 def _set_client_auth(context: ssl.SSLContext, settings: Mapping[str, str], trusted: str | None) -> None:
@@ -185,7 +164,7 @@ def _set_client_auth(context: ssl.SSLContext, settings: Mapping[str, str], trust
         return
     try:
         # Not as `cadata`: the ssl module holds Python's lock while it parses a text.
-        with _short_lived_file(trusted.encode()) as path:
+        with short_lived_file(trusted.encode()) as path:
             context.load_verify_locations(path)
     except (ssl.SSLError, OSError):
         raise ConfigError("the trust store cannot be used: a certificate in it is damaged") from None

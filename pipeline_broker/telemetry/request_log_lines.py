@@ -74,7 +74,6 @@ def line_of(request: Request, ended_ns: int, ended_at: float) -> dict[str, Any]:
 
 
 def _response(request: Request, response_class: type[Any], key: int, version: int) -> Any:
-    """Return the response, or an empty text if none was sent."""
     if type(request.result) is not Send:
         return ""
     answer = request.answer

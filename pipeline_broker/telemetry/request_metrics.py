@@ -174,7 +174,6 @@ class RequestMetrics:
         return self._series.setdefault(key, RequestSeries(api, version))
 
     def _note_answer(self, request: Any) -> None:
-        """Count the errors of a response, if there is one."""
         if request.answer is None:
             return
         codes = self._errors.get(request.api)
@@ -223,7 +222,6 @@ class RequestMetrics:
             self._histogram(api, name).add(Counter(column), sum(column), at_seconds, stands_for)
 
     def _busy_ns(self, rows: list[Row]) -> int:
-        """Return the time that handlers spent on these requests."""
         busy_ns = 0
         for row in rows:
             # In classic mode a handler waits for the commit of its request.

@@ -66,7 +66,6 @@ class WindowTable:
         ]
 
     def _covered_s(self, start: datetime, mode: str, last: Mapping[str, datetime]) -> float:
-        """Return the seconds of a window that its requests cover."""
         total = self._windows[start, mode][_TOTAL]
         began = total["first_received"] if start == self._first[mode] else start
         ended = total["last_received"] if start == last[mode] else total["window_end"]

@@ -269,7 +269,6 @@ def ablation(comparison: Comparison) -> Markup:
 
 
 def _over_classic(comparison: Comparison, key: Cell) -> Ratio | None:
-    """Return the ablation's own ratio, or else that of the comparison."""
     if comparison.ablation.get(key) is not None:
         return comparison.ablation[key]
     return comparison.speedups.get(key.load) if comparison.sides == ("classic", key.mode) else None

@@ -1,5 +1,6 @@
-"""Compare the registry with its references: Confluent's tables of differences, and Avro's library for Java.
+"""Compare the registry with others: Confluent's tables of differences, Avro's library for Java, Karapace's tests.
 
+    python -m tests.schema_registry.campaign --karapace
     python -m tests.schema_registry.campaign --tables FOLDER
     python -m tests.schema_registry.campaign --avro-jars FOLDER [--pairs 4000] [--seed 1]
 
@@ -23,6 +24,7 @@ from pipeline_broker.schema_registry import avro_schema
 from pipeline_broker.schema_registry.errors import RegistryError
 from pipeline_broker.schema_registry.formats import ResolvedSchema, incompatibilities, reserved_differences
 from pipeline_broker.schema_registry.values import Schema, SchemaType
+from tests.schema_registry.karapace_pairs import DIFFERENCES, ROWS
 
 # Faults that Java accepts: such defaults, and a type that is defined again within itself
 # (docs/guides/schema-registry.md).
@@ -34,17 +36,46 @@ STRICTER = re.compile(
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--karapace", action="store_true")
     parser.add_argument("--tables", type=Path)
     parser.add_argument("--avro-jars", type=Path)
     parser.add_argument("--pairs", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=1)
     wanted = parser.parse_args()
-    wrong = 0
+    wrong = karapace() if wanted.karapace else 0
     for path in sorted(wanted.tables.rglob("*.json")) if wanted.tables else ():
         wrong += table(path)
     if wanted.avro_jars:
         wrong += avro(wanted.avro_jars, wanted.pairs, random.Random(wanted.seed))
     sys.exit(bool(wrong))
+
+
+def karapace():
+    """Return the number of Karapace's pairs with another verdict here, without those whose difference is listed."""
+    listed = {pair_text(*pair): reason for reason, pairs in DIFFERENCES.items() for pair in pairs}
+    wrong = 0
+    for kind, reader, writer, verdict in ROWS:
+        differs = judged(kind, reader, writer) is not verdict
+        if differs is not ((pair := pair_text(reader, writer)) in listed):
+            wrong += 1
+            print(f"  {kind}: {pair}: it is {verdict} there{', as here' if not differs else ''}")
+    print(f"Karapace: {len(ROWS)} pairs, {len(listed)} differ for a listed reason, {wrong} wrong")
+    return wrong
+
+
+def pair_text(reader, writer):
+    return json.dumps([reader, writer])
+
+
+def judged(kind, reader, writer):
+    """Return whether the reader's schema is compatible with the writer's; an invalid one is not."""
+    schemas = (
+        Schema(SchemaType[kind], content if kind == "PROTOBUF" else json.dumps(content)) for content in (reader, writer)
+    )
+    try:
+        return not incompatibilities(*(ResolvedSchema(schema, ()) for schema in schemas))
+    except RegistryError:
+        return False
 
 
 def table(path):

@@ -87,6 +87,11 @@ def test_the_refusal_of_a_value_suggests_quotes(text, has_hint):
     assert ("must be quoted" in str(caught.value)) is has_hint
 
 
+def test_the_refusal_of_a_section_of_a_jaas_file_names_the_part_to_keep():
+    with pytest.raises(ConfigError, match="Keep the login module and its options up to the first ;"):
+        parse_jaas(f'KafkaServer {{\n  {MODULE} required\n  user_a="{SECRET}";\n}};', MODULE)
+
+
 def test_an_entry_is_printed_without_its_options():
     assert SECRET not in repr(parse_jaas(f'{MODULE} required user_a="{SECRET}";', MODULE))
 

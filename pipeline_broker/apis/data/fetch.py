@@ -39,6 +39,7 @@ PartitionData = FetchResponse.PartitionData
 # Topic name, topic id, partition. The name or the id is empty, depending on the version.
 Key: TypeAlias = tuple[str, bytes, int]
 
+STORAGE_ERROR_FROM: Final = 6
 TOPIC_ID_FROM: Final = 13
 READ_COMMITTED: Final = 1
 NO_OFFSET: Final = -1
@@ -188,7 +189,7 @@ class _Fetch:
         except OffsetOutOfRange:
             return Read(key, _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE), log)
         except (OSError, LogError) as error:
-            read = Read(key, _unreadable(log, error), log)
+            read = Read(key, _unreadable(log, error, self._call.version), log)
             self._count_failures([read])
             return read
         read = Read(
@@ -259,7 +260,7 @@ class _Fetch:
 
         def work() -> Send:
             for read in cold:
-                _read_cold(read)
+                _read_cold(read, self._call.version)
             return self._call.send(answer)
 
         def then(send: Send) -> Send:
@@ -348,7 +349,7 @@ def _aborted(found: Iterable[AbortedTransaction]) -> list[FetchResponse.AbortedT
     return [FetchResponse.AbortedTransaction(it.producer_id, it.first_offset) for it in found]
 
 
-def _read_cold(read: Read) -> None:
+def _read_cold(read: Read, version: int) -> None:
     """Read from disk into `read.data`, which the response already refers to. Runs in a thread."""
     assert read.cold is not None
     assert read.log is not None
@@ -358,13 +359,17 @@ def _read_cold(read: Read) -> None:
             found = read.aborted.find(read.offset, end_of(parts))
             read.data.aborted_transactions = _aborted(found() if isinstance(found, ColdRead) else found)
     except (OSError, LogError) as error:
-        failed = _unreadable(read.log, error)
+        failed = _unreadable(read.log, error, version)
         for field in attrs.fields(PartitionData):
             setattr(read.data, field.name, getattr(failed, field.name))
 
 
-def _unreadable(log: PartitionLog, error: OSError | LogError) -> PartitionData:
-    return _refusal(log.partition, storage_error(log, error))
+def _unreadable(log: PartitionLog, error: OSError | LogError, version: int) -> PartitionData:
+    code = storage_error(log, error)
+    # Older clients do not know the error and would not retry (KIP-112).
+    if code is ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_FROM:
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return _refusal(log.partition, code)
 
 
 def _by_topic(listed: Mapping[Key, PartitionData]) -> list[FetchResponse.FetchableTopicResponse]:

@@ -78,7 +78,6 @@ def _without_group(topic: ResponseTopic) -> OffsetFetchResponse.OffsetFetchRespo
 
 
 def _named_once(groups: list[RequestGroup]) -> Iterable[RequestGroup]:
-    """Omit a group that repeats its previous request."""
     last: dict[str, RequestGroup] = {}
     for group in groups:
         if last.get(group.group_id) != group:

@@ -105,7 +105,6 @@ def _as_transaction(request: AddPartitionsToTxnRequest) -> RequestTransaction:
 def _of_transaction(
     call: Call, request: RequestTransaction, partitions: Sequence[Partition], *, between_brokers: bool
 ) -> tuple[Sequence[ErrorCode], Appending]:
-    """Return the error for each partition, and the appended entries."""
     transactions = call.broker.transactions
     refused = _refusals(call, request, between_brokers=between_brokers)
     if refused is not None:

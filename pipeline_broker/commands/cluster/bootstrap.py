@@ -22,11 +22,11 @@ from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.running import run_client
 from pipeline_broker.client.security import ClientSecurity, read_security
 from pipeline_broker.commands.cluster.arguments import Command, with_options
+from pipeline_broker.commands.cluster.client_file import BOOTSTRAP_PROPERTY, read_client_file
 from pipeline_broker.commands.cluster.java_properties import as_librdkafka
 from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.commands.option_types import Duration, Setting, address_of
 from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.config.sources import read_settings_file
 
 __all__ = [
     "BOOTSTRAP_DEFAULT",
@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
-BOOTSTRAP_PROPERTY = "bootstrap.servers"
 TIMEOUT_S_DEFAULT = 30.0
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -161,7 +160,7 @@ def bootstrap_of(
     Raises:
         ConfigError: the file cannot be read.
     """
-    found = dict(read_settings_file(config)) if config is not None else {}
+    found = read_client_file(config) if config is not None else {}
     found.update(properties)
     named = found.pop(BOOTSTRAP_PROPERTY, None) or BOOTSTRAP_DEFAULT
     return Bootstrap(addresses or Addresses().convert(named, None, None), found, timeout_s)

@@ -1,18 +1,28 @@
 """Conversion of Java client properties to librdkafka's, so that a `client.properties` of Kafka's tools works.
 
-Properties with equal names and values pass unchanged. Key stores must be PEM files (KIP-651, Kafka 2.7).
+Properties with equal names and values pass unchanged. Stores are PEM files, texts in PEM form (KIP-651, Kafka 2.7) or
+PKCS #12 stores. The content decides if a store has no type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.files.bounded_file import read_bounded
 from pipeline_broker.security.jaas import parse_jaas
+from pipeline_broker.security.pem import read_key_store, read_trust_store
 
 __all__ = ["as_librdkafka"]
 
-_STORES = {"truststore": ("ssl.ca.location",), "keystore": ("ssl.certificate.location", "ssl.key.location")}
+_TRUST_STORE, _KEY_STORE = "ssl.truststore", "ssl.keystore"
+# librdkafka's names of the parts of a PEM file.
+_FILES = {_TRUST_STORE: ("ssl.ca.location",), _KEY_STORE: ("ssl.certificate.location", "ssl.key.location")}
+_KEY_PASSWORD = "ssl.key.password"  # noqa: S105 - the name of a property
+# The first bytes of stores that are not PEM: PKCS #12, and Java's own format.
+_BINARY_STORES = (b"\x30", b"\xfe")
+_STORE_BYTES_MAX = 1 << 20
 _JAAS = "sasl.jaas.config"
 _CALLBACK = "sasl.login.callback.handler.class"
 # Kafka's own handler; "secured" is the package of its name before Kafka 3.4.
@@ -48,17 +58,11 @@ def as_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties with Java's names and forms replaced by librdkafka's.
 
     Raises:
-        ConfigError: a key store is not a PEM file, or the JAAS line is malformed.
+        ConfigError: a store cannot be read, or the JAAS line is malformed.
     """
     found = dict(properties)
-    for store, names in _STORES.items():
-        place, kind = found.pop(f"ssl.{store}.location", None), found.pop(f"ssl.{store}.type", "PEM")
-        if place is None:
-            continue
-        if kind.upper() != "PEM":
-            raise ConfigError(f"ssl.{store}.type={kind} cannot be read: give a PEM file with ssl.{store}.type=PEM")
-        for name in names:
-            found.setdefault(name, place)
+    for store in _FILES:
+        found |= _store(found, store)
     if found.get("ssl.endpoint.identification.algorithm") == "":  # Java's spelling of "none"
         found["ssl.endpoint.identification.algorithm"] = "none"
     handler = found.pop(_CALLBACK, None)
@@ -73,10 +77,40 @@ def as_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def _store(properties: dict[str, str], store: str) -> dict[str, str]:
+    given = {name: properties.pop(name) for name in list(properties) if name.startswith(f"{store}.")}
+    if given.keys() <= {f"{store}.type"}:
+        return {}
+    place = given.get(f"{store}.location")
+    kind = given.setdefault(f"{store}.type", _content_type(place))
+    if place is not None and kind.upper() == "PEM" and given.keys() == {f"{store}.location", f"{store}.type"}:
+        return {name: properties.get(name, place) for name in _FILES[store]}
+
+    if store == _TRUST_STORE:
+        return {"ssl.ca.pem": read_trust_store(given) or ""}
+    found = read_key_store(given | {_KEY_PASSWORD: properties.pop(_KEY_PASSWORD, "")})
+    password = {_KEY_PASSWORD: found.password} if found.password else {}
+    return {"ssl.certificate.pem": "".join(found.chain), "ssl.key.pem": found.key} | password
+
+
+def _content_type(place: str | None) -> str:
+    if place is None:
+        return "PEM"
+
+    try:
+        content, _ = read_bounded(Path(place), _STORE_BYTES_MAX)
+    except OSError:
+        return "JKS"  # the reader of stores reports the file
+    # Java's default type is JKS, by which it reads PKCS #12 stores, too.
+    return "JKS" if content.startswith(_BINARY_STORES) else "PEM"
+
+
 def _login(properties: Mapping[str, str], line: str) -> dict[str, str]:
-    mechanism = properties.get("sasl.mechanism", "").upper()
-    if mechanism not in _MODULES:
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "")).upper()
+    if not mechanism:
         raise ConfigError(f"{_JAAS} needs sasl.mechanism: set it to one of {', '.join(_MODULES)}")
+    if mechanism not in _MODULES:
+        raise ConfigError(f"sasl.mechanism {mechanism!r} is not one of {', '.join(_MODULES)}")
     options = parse_jaas(line, _MODULES[mechanism]).options
     names = _TOKEN_OPTIONS if mechanism == _BEARER else _PASSWORD_OPTIONS
     found = {names[option]: value for option, value in options.items() if option in names}

@@ -462,6 +462,5 @@ class ObjectJournal:
 
 
 def _head(parts: Sequence[Buffer]) -> bytes:
-    """Return the header of a batch, which may span several parts."""
     head = bytes(parts[0][:BATCH_HEADER_SIZE])
     return head if len(head) == BATCH_HEADER_SIZE else b"".join(parts)[:BATCH_HEADER_SIZE]

@@ -324,7 +324,6 @@ class TransactionCoordinator:
         return ErrorCode.PRODUCER_FENCED if known.producer_epoch != producer.epoch else known
 
     def _abort(self, known: Transaction, error: ErrorCode, now_ms: int) -> Decision:
-        """Abort an open transaction in place of its producer."""
         # With the broker's own version, as in Kafka, whatever the version of the client.
         prepared = known.fenced().prepared(TransactionState.PREPARE_ABORT, VERSION_2, NO_PRODUCER_ID, now_ms)
         return self._end(prepared, error, now_ms)

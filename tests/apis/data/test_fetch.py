@@ -158,6 +158,24 @@ def test_an_unreadable_partition_is_an_error_and_others_are_returned(desk, at):
     assert sorted(counted.told, key=str) == [[0, 1], "t"]
 
 
+@pytest.mark.parametrize(
+    ("version", "code"), [(5, ErrorCode.NOT_LEADER_OR_FOLLOWER), (6, ErrorCode.KAFKA_STORAGE_ERROR)]
+)
+@pytest.mark.parametrize("is_cold", [False, True])
+def test_an_unreadable_partition_has_an_error_that_a_client_of_the_version_retries(desk, version, code, is_cold):
+    desk.archive_all()
+    desk = desk.restart()
+    desk.ask(fetch(0), version)  # so that the content of the segment is known
+    desk.files.is_cold = is_cold
+    request = fetch(0)
+    if not is_cold:
+        desk.files.before = fail
+    result = desk.decide(request, version)
+    desk.files.before = fail
+    (failed,) = desk.finish(request, version, result).responses[0].partitions
+    assert failed.error_code == code
+
+
 def test_each_partition_that_a_fetch_looks_at_is_counted(desk):
     desk.broker.topic_metrics = counted = Counted()
     desk.ask(fetch(0, 9), VERSION)

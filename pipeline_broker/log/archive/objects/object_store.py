@@ -410,7 +410,6 @@ class ObjectSegmentStore:
 
 @contextmanager
 def _obstacles(what: str) -> Iterator[None]:
-    """Convert errors of the object store to those of a file system."""
     try:
         yield
     except Missing as error:
