@@ -15,11 +15,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner
 
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.cli import main
+from pipeline_broker.measure.experiment import compare as compare_module
+from pipeline_broker.measure.experiment import sweep_run as sweep_module
+from pipeline_broker.measure.experiment.modes import COMPARED_MODES
+from pipeline_broker.measure.experiment.plan import PROFILES
 from tests.documents import DOCUMENTS, ROOT, SHELL, blocks, commands
 
 SECONDS_MAX = 60
@@ -27,7 +32,7 @@ ADDRESS = "127.0.0.1:9092"
 ELSEWHERE = {
     r"^make ": "a target of the Makefile takes minutes, or is these tests; test_documents looks for it",
     r"^\.ci/run": "it runs these tests",
-    r"pipeline-broker (compare|report)\b": "it takes minutes; tests/measure/experiment runs smaller ones",
+    r"pipeline-broker report\b": "it starts a Spark session; tests/spark_analysis makes pages with one of its own",
     r"^kafka-[a-z-]+\.sh ": "Apache Kafka's tools are run by the tests that need Java",
 }
 """What is never run, and why; a block that is not run says so above itself (see tests/documents.py)."""
@@ -73,9 +78,14 @@ def kind(command):
         return None  # test_commands_document holds it against what is shown
     if "pipeline-broker serve" in text:
         return "serves"
+    if "pipeline-broker compare" in text:
+        return "compares"
     if "--follow" in text:
         return "follows"
     return "directory" if re.search(r"\bdata\b|requests\.jsonl", text) else "cluster"
+
+
+COMPARISONS = sorted({it.text.removeprefix(".venv/bin/") for _, it in COMMANDS if kind(it) == "compares"})
 
 
 def of_kind(name):
@@ -218,6 +228,31 @@ def test_commands_about_a_data_directory_end_well_while_its_broker_runs(broker_p
         printed = run(command.text, folder, broker.bootstrap)
         if re.search("faults|timelines", command.text):
             assert shape(printed.splitlines()[0]) == shape(command.shown[0])
+
+
+@pytest.fixture
+def begun_experiments(monkeypatch):
+    """Let experiments end after two short runs of one of our brokers."""
+
+    def begin(groups):
+        first = next(group for group in groups if {side.mode for side in group.sides} <= set(COMPARED_MODES))
+        return [attrs.evolve(first, runs=first.runs[:2])]
+
+    for module, name in ((compare_module, "plan"), (sweep_module, "plan_sweep")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, real=real: begin(real(*given)))
+    for name, profile in PROFILES.items():
+        monkeypatch.setitem(PROFILES, name, attrs.evolve(profile, run_s=0.1, warmup_s=0.02, open_s=0.1))
+    monkeypatch.setattr(compare_module, "fetch_jars", lambda: None)
+
+
+@pytest.mark.usefixtures("begun_experiments")
+@pytest.mark.parametrize("text", COMPARISONS)
+def test_a_comparison_that_is_shown_begins_and_prints_its_table(text, tmp_path):
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    line = text.removeprefix("pipeline-broker ")
+    printed = call(line if "--no-report" in line else f"{line} --no-report", tmp_path, ADDRESS)
+    assert re.search(r"^ *1 x 1 |^.*requests/s", printed, re.MULTILINE), printed
 
 
 def test_every_command_that_serves_says_that_it_listens(tmp_path):
