@@ -70,12 +70,12 @@ def subject_of(name: str) -> str:
 def broker_settings(subject: str) -> str:
     """Return the broker properties of a subject that are acted on."""
     from pipeline_broker.config.properties import broker_properties  # noqa: PLC0415 - see above
-    from pipeline_broker.config.settings import ACTED_ON  # noqa: PLC0415 - see above
+    from pipeline_broker.config.settings import is_acted_on  # noqa: PLC0415 - see above
 
     rows = [
         row(f"`{name}`", shown(definition.default), definition.documentation)
         for name, definition in sorted(broker_properties().items())
-        if name in ACTED_ON and subject_of(name) == subject
+        if is_acted_on(name) and subject_of(name) == subject
     ]
     return table(("property", "default", "meaning"), rows)
 
@@ -83,12 +83,12 @@ def broker_settings(subject: str) -> str:
 def topic_settings() -> str:
     """Return the settings of topics that are acted on."""
     from pipeline_broker.config.properties import topic_properties  # noqa: PLC0415 - see above
-    from pipeline_broker.config.topic_settings import TOPIC_ACTED_ON  # noqa: PLC0415 - see above
+    from pipeline_broker.config.settings import is_topic_setting_acted_on  # noqa: PLC0415 - see above
 
     rows = [
         row(f"`{name}`", shown(definition.default), f"`{definition.broker_property}`", definition.documentation)
         for name, definition in sorted(topic_properties().items())
-        if name in TOPIC_ACTED_ON
+        if is_topic_setting_acted_on(name)
     ]
     return table(("setting of a topic", "default", "inherits", "meaning"), rows)
 

@@ -27,6 +27,7 @@ from pipeline_broker.broker.topic_policies import policies_of, rules_of
 from pipeline_broker.broker.transactions import GrantedId, Transactions
 from pipeline_broker.broker.waiting_fetches import WaitingFetches
 from pipeline_broker.config.settings_warnings import SettingsWarnings
+from pipeline_broker.config.topic_settings import TopicSettings
 from pipeline_broker.log.log_manager import LogManager, LogTotals
 from pipeline_broker.log.segments.policies import LogPolicies
 from pipeline_broker.quotas.quotas import Quotas
@@ -387,9 +388,8 @@ class Broker:
         return self.ports.check_config(self.layers.check(key, settings), named)
 
     def _rules_and_policies(self, topic: Topic) -> tuple[Rules, LogPolicies]:
-        settings = self.settings
-        expiration_ms = self.config.producer_id_expiration_ms
-        return rules_of(topic, settings), policies_of(topic, settings, expiration_ms)
+        settings = TopicSettings.of(topic.configs, self.settings)
+        return rules_of(settings), policies_of(settings, self.config.producer_id_expiration_ms)
 
     def observe_topics(self, metrics: TopicMetrics | None) -> None:
         """Report traffic per topic to these metrics; None stops that."""

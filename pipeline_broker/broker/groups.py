@@ -12,7 +12,6 @@ import attrs
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.coordinator import InternalTopic
 from pipeline_broker.broker.ports import Submit
-from pipeline_broker.config.assignors import consumer_assignors
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.records.control_batch import read_marker
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC
@@ -29,12 +28,11 @@ if TYPE_CHECKING:
     from pipeline_broker.state.groups.memory import GroupMemory
     from pipeline_broker.state.groups.pending_offsets import Holder
     from pipeline_broker.state.groups.records import GroupRecord
-    from pipeline_broker.state.groups.settings import GroupSettings
     from pipeline_broker.state.metadata_records import Topic
     from pipeline_broker.state.outcome import Outcome, Write
     from pipeline_broker.state.topics import TopicCatalogue
 
-__all__ = ["OFFSETS_TOPIC", "Groups", "WaitingMember", "group_settings"]
+__all__ = ["OFFSETS_TOPIC", "Groups", "WaitingMember"]
 
 logger = logging.getLogger(__name__)
 
@@ -51,36 +49,6 @@ class WaitingMember:
 
     request: Request
     encode: Callable[[Any], Send]
-
-
-def group_settings(config: BrokerConfig) -> GroupSettings:
-    """Convert the configuration to settings of the coordinator."""
-    from pipeline_broker.state.groups.settings import GroupSettings  # noqa: PLC0415 - for brokers with groups
-
-    policy = config.group_consumer_migration_policy.upper()
-    return GroupSettings(
-        memory_bytes_max=config.pipeline_group_bytes,
-        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-        session_timeout_ms_min=config.group_min_session_timeout_ms,
-        session_timeout_ms_max=config.group_max_session_timeout_ms,
-        group_size_max=config.group_max_size,
-        offset_metadata_size_max=config.offset_metadata_max_bytes,
-        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
-        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
-        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
-        consumer_session_timeout_ms_min=config.group_consumer_min_session_timeout_ms,
-        consumer_session_timeout_ms_max=config.group_consumer_max_session_timeout_ms,
-        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
-        consumer_heartbeat_interval_ms_min=config.group_consumer_min_heartbeat_interval_ms,
-        consumer_heartbeat_interval_ms_max=config.group_consumer_max_heartbeat_interval_ms,
-        consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
-        consumer_assignment_interval_ms_min=config.group_consumer_min_assignment_interval_ms,
-        consumer_assignment_interval_ms_max=config.group_consumer_max_assignment_interval_ms,
-        consumer_group_size_max=config.group_consumer_max_size,
-        consumer_assignors=consumer_assignors(config.group_consumer_assignors),
-        consumer_upgrade_enabled=policy in {"UPGRADE", "BIDIRECTIONAL"},
-        consumer_downgrade_enabled=policy in {"DOWNGRADE", "BIDIRECTIONAL"},
-    )
 
 
 class Groups:
@@ -143,7 +111,7 @@ class Groups:
                 GroupCoordinator,
             )
 
-            self._coordinator = GroupCoordinator(group_settings(self._config), self._topics, self._configs_of)
+            self._coordinator = GroupCoordinator(self._config, self._topics, self._configs_of)
             if self._is_loaded:
                 self._begin(self._coordinator)
         return self._coordinator
@@ -239,7 +207,7 @@ class Groups:
     def settings_changed(self, config: BrokerConfig) -> None:
         self._config = config
         if self._coordinator is not None:
-            self._coordinator.change_settings(group_settings(config))
+            self._coordinator.change_config(config)
 
     def topic_changed(self) -> None:
         """Notify the groups that a topic was created, extended or deleted."""

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SHARE_TOPIC", "Share"]
 
-PARTITIONS_PROPERTY = "share.coordinator.state.topic.num.partitions"
-PARTITIONS_DEFAULT = 50
-
 
 class Share:
     """The share coordinator of a broker, made for the first record or request.
@@ -42,10 +39,9 @@ class Share:
     def __init__(self, config: BrokerConfig, logs: LogManager, ports: SharePorts) -> None:
         self._config = config
         self._ports = ports
-        partitions = config.texts.get(PARTITIONS_PROPERTY)
         self.topic = InternalTopic(
             SHARE_TOPIC,
-            PARTITIONS_DEFAULT if partitions is None else int(partitions),
+            config.share_coordinator_state_topic_num_partitions,
             {"cleanup.policy": "delete", "compression.type": "producer", "retention.bytes": "-1", "retention.ms": "-1"},
             logs,
         )
@@ -74,7 +70,7 @@ class Share:
     def settings_changed(self, config: BrokerConfig) -> None:
         self._config = config
         if self._manager is not None:
-            self._manager.settings_changed(config)
+            self._manager.config = config
 
     def replay(self, partition: int, header: BatchHeader, change: ShareRecord, offset: int) -> None:  # noqa: ARG002 - for the protocol
         self.manager.states.replay(change, offset)

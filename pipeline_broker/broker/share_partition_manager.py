@@ -10,9 +10,8 @@ import attrs
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.broker.coordinator import InternalTopic
 from pipeline_broker.broker.share_ports import SharePorts
-from pipeline_broker.config.assignors import share_assignor
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.config.share_settings import GroupShareSettings, group_share_settings, share_settings
+from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.epochs import EPOCH_MAX
@@ -27,7 +26,7 @@ from pipeline_broker.state.share_coordinator.share_states import (
     ShareStates,
     StateWrite,
 )
-from pipeline_broker.state.share_partitions.messages import DeliveryRules, StateChange
+from pipeline_broker.state.share_partitions.messages import StateChange
 from pipeline_broker.state.share_partitions.share_partition import NEVER_MS, SharePartition
 from pipeline_broker.state.share_partitions.share_sessions import ShareSession, ShareSessions
 
@@ -67,11 +66,11 @@ class SharePartitionManager:
     answers must wait for them.
 
     Args:
-        config: configuration at startup.
         topic: `__share_group_state`.
         ports: callbacks to the broker.
 
     Attributes:
+        config: the current configuration.
         states: state of all share partitions, as in the records.
         sessions: sessions of members.
     """
@@ -79,9 +78,9 @@ class SharePartitionManager:
     def __init__(self, config: BrokerConfig, topic: InternalTopic, ports: SharePorts) -> None:
         self._topic = topic
         self._ports = ports
-        settings = self._settings = share_settings(config.texts)
-        self.states = ShareStates(settings.share_coordinator_snapshot_update_records_per_snapshot)
-        self.sessions = ShareSessions(settings.group_share_max_share_sessions, config.pipeline_fetch_session_partitions)
+        self.config = config
+        self.states = ShareStates(config.share_coordinator_snapshot_update_records_per_snapshot)
+        self.sessions = ShareSessions(config.group_share_max_share_sessions, config.pipeline_fetch_session_partitions)
         self._active: dict[ShareKey, ActivePartition] = {}
         self._deadlines: Deadlines[ShareKey | str] = Deadlines()
         self._now_ms = 0
@@ -94,22 +93,9 @@ class SharePartitionManager:
         self._now_ms = max(self._now_ms, now_ms)
         return self._now_ms
 
-    @property
-    def group_size_max(self) -> int:
-        """Maximum number of members of a group."""
-        return self._settings.group_share_max_size
-
-    @property
-    def assignor(self) -> str:
-        """Name of the assignor of all groups."""
-        return share_assignor(self._settings.group_share_assignors)
-
-    def settings(self, group_id: str) -> GroupShareSettings:
+    def settings(self, group_id: str) -> ShareGroupSettings:
         """Return the effective settings of a group."""
-        return group_share_settings(self._settings, self._ports.configs_of(group_id))
-
-    def settings_changed(self, config: BrokerConfig) -> None:
-        self._settings = share_settings(config.texts)
+        return ShareGroupSettings.of(self.config, self._ports.configs_of(group_id))
 
     # Share partitions
 
@@ -134,19 +120,14 @@ class SharePartitionManager:
         # The start offset counts only on the first fetch, for which `share.auto.offset.reset` decides.
         if state.start_offset != UNINITIALIZED:
             start_offset = state.start_offset
-        active = ActivePartition(key, SharePartition(start_offset, state.batches), log)
+        active = ActivePartition(key, SharePartition(start_offset, self.settings(key.group_id), state.batches), log)
         self._active[key] = active
         return active
 
-    def refresh_rules(self, active: ActivePartition) -> GroupShareSettings:
+    def refresh_settings(self, active: ActivePartition) -> ShareGroupSettings:
         """Apply the current settings of the group to a share partition."""
-        settings = self.settings(active.key.group_id)
-        active.partition.rules = DeliveryRules(
-            delivery_count_max=settings.delivery_count_limit,
-            record_locks_max=settings.partition_max_record_locks,
-            lock_duration_ms=settings.record_lock_duration_ms,
-        )
-        return settings
+        active.partition.settings = self.settings(active.key.group_id)
+        return active.partition.settings
 
     def locked(self, active: ActivePartition) -> None:
         """Schedule the next expiration of locks, after records were acquired or renewed."""
@@ -294,7 +275,7 @@ class SharePartitionManager:
             active = self._active.get(due)
             if active is None:
                 continue
-            self.refresh_rules(active)
+            self.refresh_settings(active)
             change = active.partition.expire_locks(now_ms)
             self.locked(active)
             self.append_change(active, change, appended, now_ms)

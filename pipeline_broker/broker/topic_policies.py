@@ -4,99 +4,86 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline_broker.config.properties import Value
-from pipeline_broker.config.resolution import BrokerSettings, topic_value
+from pipeline_broker.config.properties import Settings
+from pipeline_broker.config.resolution import BrokerSettings
+from pipeline_broker.config.topic_settings import TopicSettings
 from pipeline_broker.log.segments.policies import CompactionRules, FlushRules, LogPolicies
 from pipeline_broker.log.segments.retention import RetentionRules, RollRules
 from pipeline_broker.records.check import Rules
-from pipeline_broker.records.compression import LEVEL_DEFAULTS, Compression
+from pipeline_broker.records.compression import Compression
 from pipeline_broker.records.decompression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.recompression import Target
-from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["flush_rules_of", "policies_of", "rules_of"]
 
 # Values of `compression.type`.
 AS_PRODUCED = "producer"
 UNCOMPRESSED = "uncompressed"
-CODECS: Mapping[Value, Compression] = {
+CODECS: Mapping[str, Compression] = {
     UNCOMPRESSED: Compression.NONE,
     **{codec.name.lower(): codec for codec in Compression if codec is not Compression.NONE},
 }
 GZIP_LEVEL_UNSET = -1
 
 
-def rules_of(topic: Topic, settings: BrokerSettings) -> Rules:
+def rules_of(settings: TopicSettings) -> Rules:
     """Return the rules that batches of a topic must follow."""
-    own = topic.configs
-    policies = topic_value("cleanup.policy", own, settings)
-    assert isinstance(policies, tuple)
-    size_max = _integer("max.message.bytes", own, settings)
     return Rules(
-        size_max=size_max,
-        decompressed_size_max=max(DECOMPRESSED_SIZE_MAX, size_max),
-        segment_size_max=_integer("segment.bytes", own, settings),
-        timestamp_before_max_ms=_integer("message.timestamp.before.max.ms", own, settings),
-        timestamp_after_max_ms=_integer("message.timestamp.after.max.ms", own, settings),
-        keys_required="compact" in policies,
-        append_time=topic_value("message.timestamp.type", own, settings) == "LogAppendTime",
-        compression=_compression(own, settings),
+        size_max=settings.max_message_bytes,
+        decompressed_size_max=max(DECOMPRESSED_SIZE_MAX, settings.max_message_bytes),
+        segment_size_max=settings.segment_bytes,
+        timestamp_before_max_ms=settings.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=settings.message_timestamp_after_max_ms,
+        keys_required="compact" in settings.cleanup_policy,
+        append_time=settings.message_timestamp_type == "LogAppendTime",
+        compression=_compression(settings),
     )
 
 
-def _compression(own: Mapping[str, str], settings: BrokerSettings) -> Target | None:
-    name = topic_value("compression.type", own, settings)
-    if name == AS_PRODUCED:
+def _compression(settings: TopicSettings) -> Target | None:
+    if settings.compression_type == AS_PRODUCED:
         return None
-    codec = CODECS[name]
-    level = _integer(f"compression.{name}.level", own, settings) if codec in LEVEL_DEFAULTS else None
+    codec = CODECS[settings.compression_type]
+    level = {
+        Compression.GZIP: settings.compression_gzip_level,
+        Compression.LZ4: settings.compression_lz4_level,
+        Compression.ZSTD: settings.compression_zstd_level,
+    }.get(codec)
     return Target(codec, None if codec == Compression.GZIP and level == GZIP_LEVEL_UNSET else level)
 
 
-def policies_of(topic: Topic, settings: BrokerSettings, producer_expiration_ms: int) -> LogPolicies:
+def policies_of(settings: TopicSettings, producer_expiration_ms: int) -> LogPolicies:
     """Return the policies for the files of a topic's logs: roll, retention, compaction and flush."""
-    own = topic.configs
-    policies = topic_value("cleanup.policy", own, settings)
-    assert isinstance(policies, tuple)
-    segment_bytes = _integer("segment.bytes", own, settings)
-    max_compaction_lag_ms = _integer("max.compaction.lag.ms", own, settings)
     compaction = None
-    if "compact" in policies:
-        ratio = topic_value("min.cleanable.dirty.ratio", own, settings)
-        assert isinstance(ratio, float)
+    if "compact" in settings.cleanup_policy:
         compaction = CompactionRules(
-            min_cleanable_dirty_ratio=ratio,
-            min_compaction_lag_ms=_integer("min.compaction.lag.ms", own, settings),
-            max_compaction_lag_ms=max_compaction_lag_ms,
-            delete_retention_ms=_integer("delete.retention.ms", own, settings),
-            segment_bytes=segment_bytes,
+            min_cleanable_dirty_ratio=settings.min_cleanable_dirty_ratio,
+            min_compaction_lag_ms=settings.min_compaction_lag_ms,
+            max_compaction_lag_ms=settings.max_compaction_lag_ms,
+            delete_retention_ms=settings.delete_retention_ms,
+            segment_bytes=settings.segment_bytes,
         )
     return LogPolicies(
         roll=RollRules(
-            segment_bytes=segment_bytes,
-            segment_ms=_integer("segment.ms", own, settings),
-            segment_jitter_ms=_integer("segment.jitter.ms", own, settings),
+            segment_bytes=settings.segment_bytes,
+            segment_ms=settings.segment_ms,
+            segment_jitter_ms=settings.segment_jitter_ms,
             compact=compaction is not None,
-            max_compaction_lag_ms=max_compaction_lag_ms,
+            max_compaction_lag_ms=settings.max_compaction_lag_ms,
         ),
         retention=RetentionRules(
-            delete="delete" in policies,
-            retention_ms=_integer("retention.ms", own, settings),
-            retention_bytes=_integer("retention.bytes", own, settings),
+            delete="delete" in settings.cleanup_policy,
+            retention_ms=settings.retention_ms,
+            retention_bytes=settings.retention_bytes,
         ),
         compaction=compaction,
-        file_delete_delay_ms=_integer("file.delete.delay.ms", own, settings),
+        file_delete_delay_ms=settings.file_delete_delay_ms,
         producer_expiration_ms=producer_expiration_ms,
-        flush=flush_rules_of(own, settings),
+        flush=FlushRules(messages=settings.flush_messages, ms=settings.flush_ms),
     )
 
 
-def flush_rules_of(own: Mapping[str, str], settings: BrokerSettings) -> FlushRules:
+def flush_rules_of(own: Settings, settings: BrokerSettings) -> FlushRules:
     """Return the flush rules for a topic with these settings of its own."""
-    return FlushRules(messages=_integer("flush.messages", own, settings), ms=_integer("flush.ms", own, settings))
-
-
-def _integer(name: str, own: Mapping[str, str], settings: BrokerSettings) -> int:
-    value = topic_value(name, own, settings)
-    assert isinstance(value, int)
-    return value
+    found = TopicSettings.of(own, settings)
+    return FlushRules(messages=found.flush_messages, ms=found.flush_ms)

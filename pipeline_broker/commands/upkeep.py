@@ -23,7 +23,8 @@ import trio
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.commands.settings_options import data_option, load_config, settings_options
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.config.resolution import topic_value
+from pipeline_broker.config.settings import parse_settings
+from pipeline_broker.config.topic_settings import TopicSettings
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
@@ -131,7 +132,7 @@ def _run_offline(
         Whether anything changed, and the unknown settings of each skipped topic.
     """
     try:
-        config_here = config or BrokerConfig(producer_id_expiration_ms=PRODUCERS_KEPT_MS)
+        config_here = config or attrs.evolve(parse_settings([])[0], producer_id_expiration_ms=PRODUCERS_KEPT_MS)
         store = ArchiveStore.of_directory(data, SystemFileSystem())
         journal, broker = open_broker(data, config_here, store=store)
     except StartError as error:
@@ -167,9 +168,7 @@ def _unknown_settings(maintenance: Maintenance, broker: Broker, topic: str | Non
 
 def _settings_of(maintenance: Maintenance, topic: Topic, broker: Broker) -> tuple[str, ...]:
     is_known = not broker.layers.inherited_from_start(topic.configs, [POLICY])
-
-    policies = topic_value(POLICY, topic.configs, broker.settings)
-    assert isinstance(policies, tuple)
+    policies = TopicSettings.of(topic.configs, broker.settings).cleanup_policy
     return (POLICY,) if is_known and maintenance.policy not in policies else (POLICY, *maintenance.settings)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import attrs
 
 from pipeline_broker.base.numbers import INT32, whole_number
+from pipeline_broker.config import assignors
 from pipeline_broker.config.listeners import (
     ADVERTISED_FOR_WILDCARD,
     WILDCARDS,
@@ -23,122 +24,143 @@ from pipeline_broker.config.listeners import (
     security_protocols,
     zero_refusal,
 )
-from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.properties import ConfigError, fields_of
 
 __all__ = ["BrokerConfig"]
 
-INT32_MAX = 2**31 - 1
 DATA_DEFAULT = Path("data")
 FLUSH_MESSAGES = "log.flush.interval.messages"
 HOST = re.compile(r"[0-9A-Za-z%._:-]+")
 """A host name or address in Kafka's syntax."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, field_transformer=fields_of("broker"))
 class BrokerConfig:
     """The properties that this broker acts on.
 
-    A field is Kafka's property with `_` for `.`, and has the default of `broker_properties.txt`, which also documents
-    it.
+    A field is Kafka's property with `_` for `.`. Its default and its documentation are in `properties.txt`.
     """
 
-    node_id: int = 1
-    broker_session_timeout_ms: int = 6000
-    broker_heartbeat_interval_ms: int = 2000
-    listeners: tuple[str, ...] = ("PLAINTEXT://127.0.0.1:9092",)
-    advertised_listeners: tuple[str, ...] | None = None
-    listener_security_protocol_map: str = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
-    inter_broker_listener_name: str | None = None
-    security_inter_broker_protocol: str = "PLAINTEXT"
-    controller_listener_names: tuple[str, ...] = ()
-    control_plane_listener_name: str | None = None
-    log_dirs: tuple[str, ...] | None = None
+    node_id: int
+    broker_session_timeout_ms: int
+    broker_heartbeat_interval_ms: int
+    listeners: tuple[str, ...]
+    advertised_listeners: tuple[str, ...] | None
+    listener_security_protocol_map: str
+    inter_broker_listener_name: str | None
+    security_inter_broker_protocol: str
+    controller_listener_names: tuple[str, ...]
+    control_plane_listener_name: str | None
+    log_dirs: tuple[str, ...] | None
 
-    num_network_threads: int = 3
-    num_io_threads: int = 8
-    queued_max_requests: int = 500
-    queued_max_request_bytes: int = -1
-    socket_request_max_bytes: int = 104857600
-    socket_send_buffer_bytes: int = 102400
-    socket_receive_buffer_bytes: int = 102400
-    socket_listen_backlog_size: int = 50
-    connections_max_idle_ms: int = 600000
-    max_connections: int = INT32_MAX
-    max_connections_per_ip: int = INT32_MAX
-    max_connections_per_ip_overrides: str = ""
-    max_connection_creation_rate: int = INT32_MAX
-    quota_window_num: int = 11
-    quota_window_size_seconds: int = 1
-    controller_quota_window_num: int = 11
-    controller_quota_window_size_seconds: int = 1
-    connection_failed_authentication_delay_ms: int = 100
-    background_threads: int = 10
-    authorizer_class_name: str = ""
+    num_network_threads: int
+    num_io_threads: int
+    queued_max_requests: int
+    queued_max_request_bytes: int
+    socket_request_max_bytes: int
+    socket_send_buffer_bytes: int
+    socket_receive_buffer_bytes: int
+    socket_listen_backlog_size: int
+    connections_max_idle_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
+    max_connection_creation_rate: int
+    quota_window_num: int
+    quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
+    connection_failed_authentication_delay_ms: int
+    background_threads: int
+    authorizer_class_name: str
     super_users: tuple[str, ...] = ()
     allow_everyone_if_no_acl_found: bool = False
-    num_partitions: int = 1
-    auto_create_topics_enable: bool = True
-    delete_topic_enable: bool = True
-    log_retention_check_interval_ms: int = 300000
-    log_initial_task_delay_ms: int = 30000
-    log_cleaner_enable: bool = True
-    log_cleaner_backoff_ms: int = 15000
-    log_cleaner_dedupe_buffer_size: int = 134217728
-    fetch_max_bytes: int = 57671680
-    max_incremental_fetch_session_cache_slots: int = 1000
-    max_request_partition_size_limit: int = 2000
+    num_partitions: int
+    auto_create_topics_enable: bool
+    delete_topic_enable: bool
+    log_retention_check_interval_ms: int
+    log_initial_task_delay_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
 
-    group_initial_rebalance_delay_ms: int = 3000
-    group_min_session_timeout_ms: int = 6000
-    group_max_session_timeout_ms: int = 1800000
-    group_max_size: int = INT32_MAX
-    group_consumer_session_timeout_ms: int = 45000
-    group_consumer_min_session_timeout_ms: int = 45000
-    group_consumer_max_session_timeout_ms: int = 60000
-    group_consumer_heartbeat_interval_ms: int = 5000
-    group_consumer_min_heartbeat_interval_ms: int = 5000
-    group_consumer_max_heartbeat_interval_ms: int = 15000
-    group_consumer_assignment_interval_ms: int = 1000
-    group_consumer_min_assignment_interval_ms: int = 0
-    group_consumer_max_assignment_interval_ms: int = 15000
-    group_consumer_max_size: int = INT32_MAX
-    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    group_consumer_migration_policy: str = "bidirectional"
-    offset_metadata_max_bytes: int = 4096
-    offsets_topic_num_partitions: int = 50
-    offsets_retention_minutes: int = 10080
-    offsets_retention_check_interval_ms: int = 600000
-    producer_id_expiration_ms: int = 86400000
-    transaction_max_timeout_ms: int = 900000
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10000
-    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3600000
-    transaction_partition_verification_enable: bool = True
-    transaction_state_log_num_partitions: int = 50
-    transaction_state_log_segment_bytes: int = 104857600
-    transactional_id_expiration_ms: int = 604800000
+    group_initial_rebalance_delay_ms: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_min_session_timeout_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_assignment_interval_ms: int
+    group_consumer_min_assignment_interval_ms: int
+    group_consumer_max_assignment_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_migration_policy: str
+    group_share_assignment_interval_ms: int
+    group_share_assignors: tuple[str, ...]
+    group_share_delivery_count_limit: int
+    group_share_heartbeat_interval_ms: int
+    group_share_max_assignment_interval_ms: int
+    group_share_max_delivery_count_limit: int
+    group_share_max_heartbeat_interval_ms: int
+    group_share_max_partition_max_record_locks: int
+    group_share_max_record_lock_duration_ms: int
+    group_share_max_session_timeout_ms: int
+    group_share_max_share_sessions: int
+    group_share_max_size: int
+    group_share_min_assignment_interval_ms: int
+    group_share_min_delivery_count_limit: int
+    group_share_min_heartbeat_interval_ms: int
+    group_share_min_partition_max_record_locks: int
+    group_share_min_record_lock_duration_ms: int
+    group_share_min_session_timeout_ms: int
+    group_share_partition_max_record_locks: int
+    group_share_record_lock_duration_ms: int
+    group_share_session_timeout_ms: int
+    offset_metadata_max_bytes: int
+    offsets_topic_num_partitions: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    share_coordinator_snapshot_update_records_per_snapshot: int
+    share_coordinator_state_topic_num_partitions: int
+    producer_id_expiration_ms: int
+    transaction_max_timeout_ms: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_partition_verification_enable: bool
+    transaction_state_log_num_partitions: int
+    transaction_state_log_segment_bytes: int
+    transactional_id_expiration_ms: int
 
-    delegation_token_secret_key: str | None = None
-    delegation_token_expiry_time_ms: int = 86400000
-    delegation_token_max_lifetime_ms: int = 604800000
-    delegation_token_expiry_check_interval_ms: int = 3600000
-    telemetry_max_bytes: int = 1048576
+    delegation_token_secret_key: str | None
+    delegation_token_expiry_time_ms: int
+    delegation_token_max_lifetime_ms: int
+    delegation_token_expiry_check_interval_ms: int
+    telemetry_max_bytes: int
 
-    pipeline_queues: int | None = None
-    pipeline_partitions: int = 200000
-    pipeline_auto_create_partitions: int = 10000
-    pipeline_edge_bytes: int = 268435456
-    pipeline_group_bytes: int = 134217728
-    pipeline_transaction_partitions: int = 500000
-    pipeline_transactional_ids: int = 100000
-    pipeline_fetch_session_partitions: int = 100000
-    pipeline_partial_request_bytes: int = 268435456
-    pipeline_unsent_response_bytes: int = 268435456
-    pipeline_in_flight: int | None = None
-    pipeline_commit: str | None = None
-    pipeline_commit_on: str = "auto"
-    pipeline_telemetry_file: str | None = None
-    pipeline_timelines: bool = False
-    wal_puts_per_second: int = 10
+    pipeline_queues: int | None
+    pipeline_partitions: int
+    pipeline_auto_create_partitions: int
+    pipeline_edge_bytes: int
+    pipeline_group_bytes: int
+    pipeline_transaction_partitions: int
+    pipeline_transactional_ids: int
+    pipeline_fetch_session_partitions: int
+    pipeline_partial_request_bytes: int
+    pipeline_unsent_response_bytes: int
+    pipeline_in_flight: int | None
+    pipeline_commit: str | None
+    pipeline_commit_on: str
+    pipeline_telemetry_file: str | None
+    pipeline_timelines: bool
+    wal_puts_per_second: int
 
     properties: Mapping[str, str] = attrs.field(factory=dict)
     """Static settings, as DescribeConfigs shows them: canonical texts by Kafka's name."""
@@ -153,6 +175,24 @@ class BrokerConfig:
     def texts(self) -> Mapping[str, str]:
         """All settings as canonical texts; dynamic ones override static ones."""
         return {**self.properties, **self.changed}
+
+    @functools.cached_property
+    def consumer_assignors(self) -> tuple[str, ...]:
+        """Short names of the assignors that consumer groups may select, the default first.
+
+        Raises:
+            ConfigError: see `assignors.consumer_assignors`.
+        """
+        return assignors.consumer_assignors(self.group_consumer_assignors)
+
+    @functools.cached_property
+    def share_assignor(self) -> str:
+        """Short name of the assignor of all share groups.
+
+        Raises:
+            ConfigError: see `assignors.share_assignor`.
+        """
+        return assignors.share_assignor(self.group_share_assignors)
 
     @functools.cached_property
     def listener_configs(self) -> tuple[ListenerConfig, ...]:

@@ -3,25 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from pipeline_broker.base.duration import BY_DURATION, iso_milliseconds
-from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.properties import ConfigError, broker_properties, properties_of
 
 __all__ = ["check_group_settings"]
 
-BOUNDED = (
-    "consumer.assignment.interval.ms",
-    "consumer.heartbeat.interval.ms",
-    "consumer.session.timeout.ms",
-    "share.assignment.interval.ms",
-    "share.delivery.count.limit",
-    "share.heartbeat.interval.ms",
-    "share.partition.max.record.locks",
-    "share.record.lock.duration.ms",
-    "share.session.timeout.ms",
-    "streams.assignment.interval.ms",
-    "streams.heartbeat.interval.ms",
-    "streams.session.timeout.ms",
-)
-# Settings KIND.REST with the limits `group.KIND.min.REST` and `group.KIND.max.REST` of the broker.
 KINDS = ("consumer", "share", "streams")
 STANDBY_REPLICAS = "streams.num.standby.replicas"
 OFFSET_RESET = "share.auto.offset.reset"
@@ -38,15 +23,17 @@ def check_group_settings(own: Mapping[str, str], value_of: Callable[[str], int],
     Raises:
         ConfigError: a constraint is violated.
     """
-    reset = own.get(OFFSET_RESET, "latest")
-    if reset not in {"earliest", "latest"} and _duration_ms(reset) is None:
+    reset = own.get(OFFSET_RESET)
+    if reset not in {None, "earliest", "latest"} and _duration_ms(reset) is None:
         message = (
             f"Invalid value `{reset}` for configuration {OFFSET_RESET}. The value must be either 'earliest', 'latest'"
             " or of the format 'by_duration:<PnDTnHnMn.nS>'."
         )
         raise ConfigError(message, f"Invalid value {reset} for configuration {OFFSET_RESET}: {message}")
-    for name in BOUNDED:
+    for name in properties_of("group"):
         kind, rest = name.split(".", 1)
+        if f"group.{kind}.max.{rest}" not in broker_properties():
+            continue
         for word, relation in (("min", "greater"), ("max", "less")):
             bound = f"group.{kind}.{word}.{rest}"
             value, limit = value_of(name), broker(bound)

@@ -1,9 +1,12 @@
-"""Definitions of Kafka's properties: names, types, defaults and ranges. The tables are read on first use."""
+"""Definitions of Kafka's properties: names, types, defaults and ranges. The table is read on first use."""
+
+from __future__ import annotations
 
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -12,8 +15,19 @@ from pipeline_broker.base.numbers import INT32, INT64, decimal_number, whole_num
 TYPE_RANGES: Mapping[str, tuple[int, int]] = {"short": (-(2**15), 2**15 - 1), "int": INT32, "long": INT64}
 PREFIXED = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(?:[A-Za-z0-9-]+\.(?=sasl\.|connections\.max\.reauth\.))?(.+)")
 """A property of one listener, or of one SASL mechanism of that listener; group 1 is the name without the prefix."""
-FOLDER = Path(__file__).parent
-FIELDS = 6  # columns of a table line
+TABLE = Path(__file__).parent / "properties.txt"
+COLUMNS = 6
+SAME = "="
+"""The text of a column with the value of the broker property from which a setting inherits."""
+HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
+COARSER: Mapping[str, Sequence[tuple[str, int]]] = {
+    "log.retention.ms": (("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)),
+    "log.roll.ms": (("log.roll.hours", HOUR_MS),),
+    "log.roll.jitter.ms": (("log.roll.jitter.hours", HOUR_MS),),
+    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
+}
+"""Broker properties in milliseconds, their fallbacks in coarser units, and the milliseconds of one such unit."""
 
 Settings = Mapping[str, str]
 Value = bool | int | float | str | tuple[str, ...]
@@ -111,6 +125,10 @@ class Property:
         self._check_choice(stripped, text)
         return stripped
 
+    @property
+    def default_value(self) -> Value | None:
+        return None if self.default is None else self.parse(self.default)
+
     def canonical(self, text: str) -> str:
         """Return the text that Kafka shows for `text`: trimmed, booleans in lower case, plain numbers."""
         return format_value(self.parse(text))
@@ -179,14 +197,80 @@ def format_value(value: Value) -> str:
     return str(value)
 
 
-@functools.cache
 def broker_properties() -> Mapping[str, Property]:
-    return read_table(FOLDER / "broker_properties.txt", lambda column: {"update_mode": column})
+    return properties_of("broker")
+
+
+def topic_properties() -> Mapping[str, Property]:
+    return properties_of("topic")
 
 
 @functools.cache
-def topic_properties() -> Mapping[str, Property]:
-    return read_table(FOLDER / "topic_properties.txt", of_broker)
+def properties_of(scope: str) -> Mapping[str, Property]:
+    """Return the properties of a scope by name; `scope` is "broker", "topic", "group" or "client-metrics"."""
+    _, _, section = TABLE.read_text(encoding="utf-8").partition(f"\n[{scope}]\n")
+    lines, _, _ = section.partition("\n\n")
+    definitions = [_definition(line, is_of_broker=scope == "broker") for line in lines.splitlines()]
+    return {definition.name: definition for definition in definitions}
+
+
+def _definition(line: str, *, is_of_broker: bool) -> Property:
+    columns: Sequence[str] = line.split(" | ")
+    assert len(columns) == COLUMNS, line
+    name, kind, default, values, column, documentation = columns
+    definition = Property(
+        name=name,
+        type=kind,
+        default={"null": None, '""': ""}.get(default, default),
+        values=values,
+        update_mode=column if is_of_broker else None,
+        broker_property=None if is_of_broker or column == "-" else column,
+        documentation=None if documentation == "-" else documentation,
+    )
+    return definition if definition.broker_property is None else _inheriting(definition, broker_properties()[column])
+
+
+def _inheriting(definition: Property, broker: Property) -> Property:
+    return attrs.evolve(
+        definition,
+        type=broker.type if definition.type == SAME else definition.type,
+        default=_default_of(broker.name) if definition.default == SAME else definition.default,
+        values=broker.values if definition.values == SAME else definition.values,
+        documentation=broker.documentation if definition.documentation == SAME else definition.documentation,
+    )
+
+
+def _default_of(name: str) -> str | None:
+    """Return the default of a broker property, in whichever unit it is declared."""
+    for candidate, unit in ((name, 1), *COARSER.get(name, ())):
+        default = broker_properties()[candidate].default
+        if default is not None:
+            return scaled(default, unit)
+    return None
+
+
+def scaled(value: str, unit: int) -> str:
+    # Any negative number of a coarser unit means "never", which is -1 (KafkaConfig.getLogRetentionTimeMillis).
+    return value if unit == 1 else str(max(-1, int(value) * unit))
+
+
+def fields_of(scope: str, prefix: str = "") -> Callable[[type, list[attrs.Attribute[Any]]], list[attrs.Attribute[Any]]]:
+    """Return a field transformer for an attrs class whose fields are properties of `scope`.
+
+    A field is named like its property, without `prefix` and with `_` for `.`, and gets its default. A field with a
+    default of its own is not a property.
+    """
+
+    def transform(_: type, fields: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[Any]]:
+        known = properties_of(scope)
+        return [
+            field.evolve(default=known[prefix + field.name.replace("_", ".")].default_value)
+            if field.default is attrs.NOTHING
+            else field
+            for field in fields
+        ]
+
+    return transform
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
@@ -204,36 +288,6 @@ def unknown_property(name: str, known: Iterable[str], client_message: str | None
     return UnknownPropertyError(f"unknown property {name!r}{nearest_hint(name, known)}", client_message)
 
 
-def of_broker(column: str) -> dict[str, str | None]:
-    """Interpret the fifth column of a table as the broker property that gives the default; `-` means none."""
-    return {"broker_property": None if column == "-" else column}
-
-
 def property_text(value: object) -> str:
     """Return the text of a value from TOML or Python, with Kafka's spelling of booleans."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def read_table(path: Path, fifth: Callable[[str], dict[str, str | None]]) -> dict[str, Property]:
-    """Return the properties of a table by name.
-
-    Args:
-        path: a file with one property per line, and columns separated by ` | `; # begins a comment.
-        fifth: turns the fifth column into fields of `Property`.
-    """
-    table = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith("#"):
-            continue
-        columns: Sequence[str] = line.split(" | ")
-        assert len(columns) == FIELDS, line
-        name, kind, default, values, column, documentation = columns
-        table[name] = Property(
-            name=name,
-            type=kind,
-            default={"null": None, '""': ""}.get(default, default),
-            values=values,
-            documentation=None if documentation == "-" else documentation,
-            **fifth(column),
-        )
-    return table

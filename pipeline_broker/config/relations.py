@@ -1,10 +1,15 @@
 """Constraints between the properties of a broker."""
 
-from pipeline_broker.config.assignors import consumer_assignors, share_assignor
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.listeners import zero_refusal
 from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.config.share_properties import SHARE_PROPERTIES
+
+if TYPE_CHECKING:
+    from pipeline_broker.config.group_settings import GroupSettings
 
 AUTHORIZERS = (
     "",
@@ -13,16 +18,6 @@ AUTHORIZERS = (
     "kafka.security.auth.SimpleAclAuthorizer",
 )
 """Values of `authorizer.class.name`: none, Kafka's authorizer, and its former names."""
-
-SHARE_BOUNDED = (
-    "session_timeout_ms",
-    "heartbeat_interval_ms",
-    "assignment_interval_ms",
-    "record_lock_duration_ms",
-    "delivery_count_limit",
-    "partition_max_record_locks",
-)
-"""Fields `group_share_...` with a minimum and a maximum."""
 
 
 def check_relations(config: BrokerConfig) -> None:
@@ -48,8 +43,11 @@ def check_relations(config: BrokerConfig) -> None:
             f"group.min.session.timeout.ms is {config.group_min_session_timeout_ms}: it must not be above "
             f"group.max.session.timeout.ms ({config.group_max_session_timeout_ms})"
         )
-    _check_consumer_groups(config)
-    if config.properties.keys() & SHARE_PROPERTIES:  # the defaults satisfy all constraints
+    # The defaults satisfy all constraints of groups.
+    if any(name.startswith("group.consumer.") for name in config.texts):
+        _check_consumer_groups(config)
+    # Dynamic settings of share groups are not compared with the limits.
+    if not config.changed and any(name.startswith("group.share.") for name in config.properties):
         _check_share_groups(config)
     if config.log_dirs is not None and not config.log_dirs:
         raise ConfigError("log.dirs is empty. Name a data directory.")
@@ -69,38 +67,37 @@ def check_relations(config: BrokerConfig) -> None:
 
 
 def _check_consumer_groups(config: BrokerConfig) -> None:
-    _check_kind(config, "consumer", ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms"))
-    consumer_assignors(config.group_consumer_assignors)
+    from pipeline_broker.config.group_settings import ConsumerGroupSettings  # noqa: PLC0415 - few set any of them
+
+    _check_kind(config, ConsumerGroupSettings)
+    _ = config.consumer_assignors
 
 
 def _check_share_groups(config: BrokerConfig) -> None:
-    from pipeline_broker.config.share_settings import share_settings  # noqa: PLC0415 - few set any of them
+    from pipeline_broker.config.group_settings import ShareGroupSettings  # noqa: PLC0415 - few set any of them
 
-    settings = share_settings(config.properties)
-    _check_kind(settings, "share", SHARE_BOUNDED)
-    share_assignor(settings.group_share_assignors)
-    if settings.group_share_max_share_sessions < settings.group_share_max_size:
+    _check_kind(config, ShareGroupSettings)
+    _ = config.share_assignor
+    if config.group_share_max_share_sessions < config.group_share_max_size:
         raise ConfigError(
-            f"group.share.max.share.sessions is {settings.group_share_max_share_sessions}: it must be at least"
-            f" group.share.max.size ({settings.group_share_max_size})"
+            f"group.share.max.share.sessions is {config.group_share_max_share_sessions}: it must be at least"
+            f" group.share.max.size ({config.group_share_max_size})"
         )
 
 
-def _check_kind(settings: object, kind: str, names: tuple[str, ...]) -> None:
+def _check_kind(config: BrokerConfig, view: type[GroupSettings]) -> None:
     """Check that settings of a group type are within their limits, and that a session outlasts a heartbeat."""
-    for name in names:
-        least, value, most = (getattr(settings, f"group_{kind}_{bound}{name}") for bound in ("min_", "", "max_"))
+    kind, of_group = view.KIND, view.of(config, {})
+    for name in view.inherited():
+        value, (least, most) = getattr(of_group, name), view.limits(config, name)
         if not least <= value <= most:
             rest = name.replace("_", ".")
             raise ConfigError(
                 f"group.{kind}.{rest} is {value}: it must be between group.{kind}.min.{rest} ({least})"
                 f" and group.{kind}.max.{rest} ({most})"
             )
-    heartbeat_ms, session_ms = (
-        getattr(settings, f"group_{kind}_{name}") for name in ("heartbeat_interval_ms", "session_timeout_ms")
-    )
-    if heartbeat_ms >= session_ms:
+    if of_group.heartbeat_interval_ms >= of_group.session_timeout_ms:
         raise ConfigError(
-            f"group.{kind}.heartbeat.interval.ms is {heartbeat_ms}: it must be below"
-            f" group.{kind}.session.timeout.ms ({session_ms})"
+            f"group.{kind}.heartbeat.interval.ms is {of_group.heartbeat_interval_ms}: it must be below"
+            f" group.{kind}.session.timeout.ms ({of_group.session_timeout_ms})"
         )

@@ -1,21 +1,20 @@
 """Precedence of settings: of the topic, of this broker, of all brokers, from startup, and defaults."""
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import attrs
 
-from pipeline_broker.config.properties import PREFIXED, Property, Settings, Value, broker_properties, topic_properties
-
-HOUR_MS = 3_600_000
-MINUTE_MS = 60_000
-COARSER: Mapping[str, Sequence[tuple[str, int]]] = {
-    "log.retention.ms": (("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)),
-    "log.roll.ms": (("log.roll.hours", HOUR_MS),),
-    "log.roll.jitter.ms": (("log.roll.jitter.hours", HOUR_MS),),
-    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
-}
-"""Broker properties in milliseconds, their fallbacks in coarser units, and the milliseconds of one such unit."""
+from pipeline_broker.config.properties import (
+    COARSER,
+    PREFIXED,
+    Property,
+    Settings,
+    Value,
+    broker_properties,
+    scaled,
+    topic_properties,
+)
 
 
 class Source(enum.IntEnum):
@@ -197,11 +196,6 @@ def _inherited_text(definition: Property, settings: BrokerSettings) -> tuple[str
             synonym = next(iter(settings.synonyms(candidate)), None)
             if synonym is not None and synonym.value is not None and synonym.source is not Source.DEFAULT:
                 # Kafka reports a value derived from a coarser unit as a default.
-                return _scaled(synonym.value, unit), synonym.source if candidate == name else Source.DEFAULT
+                return scaled(synonym.value, unit), synonym.source if candidate == name else Source.DEFAULT
     assert definition.default is not None
     return definition.default, Source.DEFAULT
-
-
-def _scaled(value: str, unit: int) -> str:
-    # Any negative number of a coarser unit means "never", which is -1 (KafkaConfig.getLogRetentionTimeMillis).
-    return value if unit == 1 else str(max(-1, int(value) * unit))

@@ -1,6 +1,5 @@
 """Settings of resources that are neither topics nor brokers: client metrics subscriptions and groups."""
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
@@ -8,7 +7,7 @@ import attrs
 from pipeline_broker.base.patterns import InvalidPatternError, Pattern, compiled_java
 from pipeline_broker.config.changes import Operation, alter_known, check_list_operations
 from pipeline_broker.config.group_relations import check_group_settings
-from pipeline_broker.config.properties import FOLDER, ConfigError, Property, Settings, Value, of_broker, read_table
+from pipeline_broker.config.properties import ConfigError, Property, Settings, Value, properties_of
 from pipeline_broker.config.resolution import BrokerSettings, Entry, Source, Synonym
 
 # Numbers of the resource types in the protocol.
@@ -35,12 +34,11 @@ INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
 
 @attrs.frozen
 class ResourceKind:
-    """One type of resource, with the table of its settings.
+    """One type of resource that has settings.
 
     Attributes:
         number: the resource type in the protocol.
-        key: the key under which the cluster stores the settings.
-        table: the file name of the table of settings.
+        key: the scope in the table of properties, and the key under which the cluster stores the settings.
         source: the source that DescribeConfigs reports for a value that is set.
         unknown: makes the error for an unknown setting.
         nameless: the error messages for an empty resource name, in a change and in a description.
@@ -50,16 +48,15 @@ class ResourceKind:
 
     number: int
     key: str
-    table: str
     source: Source
     unknown: Callable[[str], ConfigError]
     nameless: tuple[str, str]
     check: Callable[["ResourceKind", Settings, BrokerSettings], None]
     shows_defaults: bool = False
 
-    @functools.cached_property
+    @property
     def properties(self) -> Mapping[str, Property]:
-        return read_table(FOLDER / self.table, of_broker)
+        return properties_of(self.key)
 
     def alter(
         self, name: str, own: Settings, changes: Sequence[tuple[str, Operation, str | None]], settings: BrokerSettings
@@ -153,7 +150,6 @@ RESOURCE_KINDS: Mapping[int, ResourceKind] = {
         ResourceKind(
             CLIENT_METRICS,
             "client-metrics",
-            "client_metrics_properties.txt",
             Source.DYNAMIC_CLIENT_METRICS,
             lambda name: ResourceError(f"Unknown client metrics configuration: {name}"),
             ("Subscription name can't be empty", "Client metrics subscription name must not be empty"),
@@ -162,7 +158,6 @@ RESOURCE_KINDS: Mapping[int, ResourceKind] = {
         ResourceKind(
             GROUP,
             "group",
-            "group_properties.txt",
             Source.DYNAMIC_GROUP,
             lambda name: ConfigError(f"Unknown group config name: {name}"),
             ("Default group resources are not allowed.", "Group name must not be empty"),

@@ -21,12 +21,11 @@ from pipeline_broker.config.properties import (
     broker_properties,
     format_value,
     nearest_hint,
+    topic_properties,
 )
 from pipeline_broker.config.providers import resolve
 from pipeline_broker.config.relations import check_relations
-from pipeline_broker.config.share_properties import SHARE_PROPERTIES
 from pipeline_broker.config.sources import read_argument, read_settings_file
-from pipeline_broker.config.topic_settings import INHERITED_BY_TOPICS
 from pipeline_broker.config.unknown_names import misspelled
 
 JAAS = "sasl.jaas.config"
@@ -59,7 +58,6 @@ FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(Broker
     "secrets",
     "listener.of.options",
 }
-ACTED_ON = (FIELDS - AUTHORIZER_PROPERTIES.keys()) | LISTENER_PROPERTIES | SHARE_PROPERTIES | INHERITED_BY_TOPICS
 COPIES = re.compile(r".*\.(?:replication\.factor|min\.isr)|min\.insync\.replicas")
 # Properties that set a number of replicas.
 COMMENT = re.compile(r"\s#")
@@ -222,7 +220,15 @@ def is_acted_on(name: str) -> bool:
     prefixed = PREFIXED.fullmatch(name)
     if prefixed:
         return prefixed[1] in LISTENER_PROPERTIES | PER_LISTENER_LIMITS
-    return name in ACTED_ON or name in AUTHORIZER_PROPERTIES
+    definition = broker_properties().get(name)
+    is_documented = definition is not None and definition.documentation is not None
+    return (is_documented and name not in ALIASES) or name in AUTHORIZER_PROPERTIES
+
+
+def is_topic_setting_acted_on(name: str) -> bool:
+    """Return whether this broker acts on a topic setting: on the broker property from which topics inherit it."""
+    inherited = topic_properties()[name].broker_property
+    return inherited is not None and is_acted_on(inherited)
 
 
 def is_unscoped_jaas(name: str) -> bool:
@@ -298,7 +304,7 @@ def _apply_aliases(fields: dict[str, Any], properties: dict[str, str]) -> None:
     node, broker = properties.get("node.id"), properties.get("broker.id")
     # A copied ZooKeeper-era file sets -1. It keeps the default id instead of failing on a negative one.
     if node is None and broker == BROKER_ID_GENERATED:
-        properties["broker.id"] = str(BrokerConfig().node_id)
+        properties["broker.id"] = broker_properties()["node.id"].default or ""
     elif node is None and broker is not None:
         if int(broker) < 0:
             raise ConfigError(f"broker.id: {broker!r} is not allowed: must be at least 0, or -1 for the default")

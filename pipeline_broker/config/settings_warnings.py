@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from pipeline_broker.config.settings import warning_of, warning_of_change
-from pipeline_broker.config.topic_settings import TOPIC_ACTED_ON
+from pipeline_broker.config.settings import is_topic_setting_acted_on, warning_of, warning_of_change
 
 __all__ = ["SettingsWarnings"]
 
@@ -27,7 +26,9 @@ class SettingsWarnings:
         self._warn({name: line for name, line in lines.items() if line is not None})
 
     def warn_about_topic_settings(self, names: Iterable[str]) -> None:
-        self._warn({name: warning_of(f"the topic setting {name}") for name in names if name not in TOPIC_ACTED_ON})
+        self._warn(
+            {name: warning_of(f"the topic setting {name}") for name in names if not is_topic_setting_acted_on(name)}
+        )
 
     def _warn(self, lines: Mapping[str, str]) -> None:
         for line in lines.values():

@@ -1,65 +1,44 @@
-"""Names of topic settings that the broker acts on, and of the broker properties from which topics inherit."""
+"""The settings of one topic that this broker acts on."""
 
-TOPIC_ACTED_ON = frozenset(
-    {
-        "max.message.bytes",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
-        "message.timestamp.type",
-        "cleanup.policy",
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.type",
-        "compression.zstd.level",
-        "delete.retention.ms",
-        "max.compaction.lag.ms",
-        "min.cleanable.dirty.ratio",
-        "min.compaction.lag.ms",
-        "file.delete.delay.ms",
-        "flush.messages",
-        "flush.ms",
-        "min.insync.replicas",
-        "retention.bytes",
-        "retention.ms",
-        "segment.bytes",
-        "segment.jitter.ms",
-        "segment.ms",
-    }
-)
-"""Topic settings that this broker acts on. The others are stored and shown."""
+from __future__ import annotations
 
-INHERITED_BY_TOPICS = frozenset(
-    {
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.type",
-        "compression.zstd.level",
-        "log.cleaner.delete.retention.ms",
-        "log.flush.interval.messages",
-        "log.flush.interval.ms",
-        "log.flush.scheduler.interval.ms",
-        "log.cleaner.max.compaction.lag.ms",
-        "log.cleaner.min.cleanable.ratio",
-        "log.cleaner.min.compaction.lag.ms",
-        "log.cleanup.policy",
-        "log.message.timestamp.after.max.ms",
-        "log.message.timestamp.before.max.ms",
-        "log.message.timestamp.type",
-        "log.retention.bytes",
-        "log.retention.hours",
-        "log.retention.minutes",
-        "log.retention.ms",
-        "log.roll.hours",
-        "log.roll.jitter.hours",
-        "log.roll.jitter.ms",
-        "log.roll.ms",
-        "log.segment.bytes",
-        "log.segment.delete.delay.ms",
-        "message.max.bytes",
-        "min.insync.replicas",
-    }
-)
-"""Broker properties from which topics inherit the settings above.
+from typing import NamedTuple
 
-Listed here, because a startup does not read the table of topic settings. A test compares the two.
-"""
+from pipeline_broker.config.properties import Settings
+from pipeline_broker.config.resolution import BrokerSettings, topic_value
+
+__all__ = ["TopicSettings"]
+
+
+class TopicSettings(NamedTuple):
+    """The effective settings of a topic. A field is Kafka's setting with `_` for `.`."""
+
+    cleanup_policy: tuple[str, ...]
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_type: str
+    compression_zstd_level: int
+    delete_retention_ms: int
+    file_delete_delay_ms: int
+    flush_messages: int
+    flush_ms: int
+    max_compaction_lag_ms: int
+    max_message_bytes: int
+    message_timestamp_after_max_ms: int
+    message_timestamp_before_max_ms: int
+    message_timestamp_type: str
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    retention_bytes: int
+    retention_ms: int
+    segment_bytes: int
+    segment_jitter_ms: int
+    segment_ms: int
+
+    @classmethod
+    def of(cls, own: Settings, settings: BrokerSettings) -> TopicSettings:
+        """Return the effective settings of a topic with the settings `own`; `settings` are those of the broker."""
+        return cls._make(topic_value(name, own, settings) for name in NAMES)
+
+
+NAMES = tuple(field.replace("_", ".") for field in TopicSettings._fields)

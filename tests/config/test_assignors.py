@@ -1,6 +1,5 @@
 """Settings name assignors by short names or by Kafka's classes."""
 
-from pipeline_broker.broker.groups import group_settings
 from pipeline_broker.config.assignors import (
     CLASSES,
     CONSUMER_ASSIGNORS,
@@ -30,4 +29,4 @@ def test_a_repeated_name_counts_once():
 
 def test_groups_use_the_short_names_of_assignors():
     config, warnings = parse_settings([("group.consumer.assignors", f"{CLASSES}RangeAssignor, uniform")])
-    assert (group_settings(config).consumer_assignors, warnings) == (("range", "uniform"), [])
+    assert (config.consumer_assignors, warnings) == (("range", "uniform"), [])

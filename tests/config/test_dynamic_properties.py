@@ -8,7 +8,6 @@ from pipeline_broker.config.properties import ConfigError, broker_properties
 from pipeline_broker.config.reconfiguration import CLASS_LISTS, check_has_effect
 from pipeline_broker.config.resolution import BrokerSettings, topic_entries
 from pipeline_broker.config.settings import config_with, is_acted_on, is_unscoped_jaas, parse_settings
-from pipeline_broker.config.share_settings import share_settings
 from tests.tables import each_row
 
 DYNAMIC = [each for each in broker_properties().values() if not each.read_only]
@@ -54,7 +53,7 @@ def effective(name, text):
     settings = BrokerSettings(static=config.properties, dynamic=config.changed)
     fields = attrs.asdict(attrs.evolve(config, properties={}, changed={}), recurse=False)
     topics = {each.definition.name: each.value for each in topic_entries({}, settings)}
-    return fields, config.listener_configs, share_settings(config.texts), topics
+    return fields, config.listener_configs, topics
 
 
 def altered(name, text):

@@ -7,6 +7,7 @@ from pipeline_broker.config.properties import (
     Property,
     broker_properties,
     format_value,
+    properties_of,
     topic_properties,
     unknown_property,
 )
@@ -22,6 +23,20 @@ def test_every_default_is_allowed_and_canonical(properties):
     for definition in properties.values():
         if definition.default is not None and definition.type != "double":
             assert definition.canonical(definition.default) == definition.default, definition.name
+
+
+@pytest.mark.parametrize(
+    ("scope", "name", "default"),
+    [
+        ("topic", "max.message.bytes", "1048588"),
+        ("topic", "retention.ms", str(168 * 3_600_000)),
+        ("topic", "flush.ms", str(2**63 - 1)),
+        ("group", "consumer.session.timeout.ms", "45000"),
+        ("group", "share.auto.offset.reset", "latest"),
+    ],
+)
+def test_a_setting_has_the_default_of_the_broker_property_from_which_it_inherits(scope, name, default):
+    assert properties_of(scope)[name].default == default
 
 
 def test_every_topic_setting_names_an_existing_broker_property():

@@ -2,9 +2,8 @@
 
 import pytest
 
-from pipeline_broker.config.properties import ConfigError, broker_properties, topic_properties
+from pipeline_broker.config.properties import COARSER, ConfigError, broker_properties, topic_properties
 from pipeline_broker.config.resolution import (
-    COARSER,
     BrokerSettings,
     Source,
     Synonym,

@@ -4,20 +4,24 @@ from pathlib import Path
 import attrs
 import pytest
 
-from pipeline_broker.config.properties import ConfigError, broker_properties, topic_properties
-from pipeline_broker.config.resolution import COARSER
+from pipeline_broker.config.group_settings import ConsumerGroupSettings, ShareGroupSettings
+from pipeline_broker.config.listeners import LISTENER_PROPERTIES
+from pipeline_broker.config.properties import COARSER, ConfigError, broker_properties, properties_of, topic_properties
 from pipeline_broker.config.settings import (
-    ACTED_ON,
     FIELDS,
     BrokerConfig,
     config_with,
+    is_topic_setting_acted_on,
     load_settings,
     parse_settings,
     warning_of_change,
 )
-from pipeline_broker.config.topic_settings import INHERITED_BY_TOPICS, TOPIC_ACTED_ON
+from pipeline_broker.config.topic_settings import TopicSettings
 
 SOURCE = Path(__file__).parents[2] / "pipeline_broker"
+VIEWS_OF_GROUPS = (ConsumerGroupSettings, ShareGroupSettings)
+TYPES = {"boolean": "bool", "int": "int", "list": "tuple[str, ...]", "long": "int", "double": "float"}
+TOPIC_FIELDS = {field.replace("_", ".") for field in TopicSettings._fields}
 
 
 def test_the_fields_are_the_properties_acted_on_with_their_defaults():
@@ -28,21 +32,42 @@ def test_the_fields_are_the_properties_acted_on_with_their_defaults():
         assert getattr(config, name.replace(".", "_")) == expected, name
 
 
+def test_fields_have_the_types_of_their_properties():
+    for name in FIELDS & broker_properties().keys():
+        definition, field = broker_properties()[name], attrs.fields_dict(BrokerConfig)[name.replace(".", "_")]
+        assert field.type == TYPES.get(definition.type, "str") + " | None" * (definition.default is None), name
+    for view in VIEWS_OF_GROUPS:
+        for field in attrs.fields(view):
+            definition = properties_of("group")[f"{view.KIND}.{field.name.replace('_', '.')}"]
+            assert field.type == TYPES.get(definition.type, "str"), field.name
+    for field, declared in TopicSettings.__annotations__.items():
+        assert declared.__forward_arg__ == TYPES.get(topic_properties()[field.replace("_", ".")].type, "str"), field
+
+
 def test_every_property_acted_on_says_what_it_means_and_no_other_does():
     documented = {name for name, definition in broker_properties().items() if definition.documentation}
-    assert documented == ACTED_ON | {"broker.id", "log.dir"}
-
-
-def test_the_inherited_properties_are_those_of_the_table_and_no_fields():
-    inherited = {topic_properties()[name].broker_property for name in TOPIC_ACTED_ON}
+    fields = FIELDS & broker_properties().keys()
+    inherited = {topic_properties()[name].broker_property for name in TOPIC_FIELDS | {"min.insync.replicas"}}
     inherited |= {coarser for name in inherited for coarser, _ in COARSER.get(name, ())}
-    assert inherited == INHERITED_BY_TOPICS
-    assert not FIELDS & inherited
+    assert documented == fields | LISTENER_PROPERTIES | inherited | {"broker.id", "log.dir"}
+    assert not fields & inherited
+
+
+def test_topic_settings_that_inherit_from_a_property_acted_on_are_the_fields():
+    """One replica exists, so `min.insync.replicas` is acted on without a field."""
+    acted_on = {name for name in topic_properties() if is_topic_setting_acted_on(name)}
+    assert acted_on == TOPIC_FIELDS | {"min.insync.replicas"}
 
 
 def test_every_field_is_read_somewhere():
     code = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
-    fields = {name: name.replace(".", "_") for name in FIELDS}
+    by_kind = {
+        f"group_{view.KIND}_{bound}{name}"
+        for view in VIEWS_OF_GROUPS
+        for name in view.inherited()
+        for bound in ("", "min_", "max_")
+    }
+    fields = {name: field for name in FIELDS if (field := name.replace(".", "_")) not in by_kind}
     assert {name for name, field in fields.items() if not re.search(rf"(config|self)\.{field}\b", code)} == set()
 
 

@@ -459,7 +459,7 @@ EQUIVALENT: dict[str, str] = {
         "topics that did not change have the hash that they had: it is not made again for speed only"
     ),
     f"{STATE}/groups/consumer/assigning.py is_target_due: without not group.assignment_epoch in not "
-    "group.assignment_epoch or step.now_ms >= group.assigned_ms + step.settings.consumer_assignment_i...": (
+    "group.assignment_epoch or step.now_ms >= group.assigned_ms + step.settings.assignment_interval_m...": (
         "a target that was never made was made in 1970"
     ),
     f"{STATE}/share_partitions/share_partition.py SharePartition.raise_start: log_start_offset <= self.start_offset -> "

@@ -7,6 +7,7 @@ from itertools import count
 import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.classic.messages import (
     HeartbeatRequest,
     JoinRequest,
@@ -18,7 +19,6 @@ from pipeline_broker.state.groups.classic.messages import (
     SyncResult,
 )
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
-from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
 from pipeline_broker.state.topics import TopicCatalogue
 from tests.state.replaying import replay_group
@@ -32,7 +32,7 @@ OTHER = (MemberProtocol("range", b"other-metadata"),)
 class Driver:
     """A coordinator with its journal; with `hold` its writes wait for `settle`, else they are durable at once."""
 
-    settings: GroupSettings = attrs.Factory(GroupSettings)
+    settings: BrokerConfig = attrs.Factory(BrokerConfig)
     hold: bool = False
     now_ms: int = START_MS
     answers: dict[str, object] = attrs.Factory(dict)
@@ -128,7 +128,7 @@ class Driver:
         tokens = [f"setup-join-{next(self.fresh)}" for _ in range(members)]
         for token in tokens:
             self.join(token)
-        self.tick(self.settings.initial_rebalance_delay_ms * 2)
+        self.tick(self.settings.group_initial_rebalance_delay_ms * 2)
         joined = [self.answers[token] for token in tokens]
         leader = joined[0].leader
         ids = sorted((result.member_id for result in joined), key=lambda member_id: member_id != leader)

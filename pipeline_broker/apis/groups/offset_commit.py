@@ -42,12 +42,12 @@ def handle(call: Call, request: OffsetCommitRequest) -> Stepwise[Result]:
     refused = _refused(call, request)
     if refused is not None:
         return call.send(error_response(request, call, refused))
-    settings, now_ms = groups.coordinator.settings, groups.time(call.now_ms)
+    config, now_ms = groups.coordinator.config, groups.time(call.now_ms)
     offsets = yield from offsets_to_commit(
         call,
         request.topics,
         functools.partial(_topics, call, request),
-        functools.partial(PreparedOffsets, request.group_id, settings, now_ms, request.retention_time_ms),
+        functools.partial(PreparedOffsets, request.group_id, config, now_ms, request.retention_time_ms),
     )
     refused = _refused(call, request)  # checked again: it may have changed between turns
     if refused is not None:

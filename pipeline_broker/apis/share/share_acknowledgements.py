@@ -66,8 +66,8 @@ def acknowledge(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
     if active is None or not batches:
         return ErrorCode.NONE, None
-    settings = coordinator.refresh_rules(active)
-    if not settings.renew_acknowledge and _renew(batches):
+    settings = coordinator.refresh_settings(active)
+    if not settings.renew_acknowledge_enable and _renew(batches):
         return ErrorCode.INVALID_REQUEST, None
     now_ms = coordinator.time(call.now_ms)
     acknowledgements = [

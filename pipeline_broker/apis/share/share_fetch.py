@@ -186,7 +186,7 @@ class _ShareFetch:
             active = self._coordinator.load(key, log, self._started.pop(key, log.high_watermark))
             if is_new:
                 self._coordinator.append_start(active, self._appended, self._now_ms())
-        self._coordinator.refresh_rules(active)
+        self._coordinator.refresh_settings(active)
         active.partition.raise_start(log.log_start_offset)
         return active
 

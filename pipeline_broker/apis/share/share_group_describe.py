@@ -45,7 +45,7 @@ def _describe(call: Call, request: ShareGroupDescribeRequest, group_id: str) -> 
         group_state=found.state,
         group_epoch=found.group_epoch,
         assignment_epoch=found.assignment_epoch,
-        assignor_name=call.broker.share.manager.assignor,
+        assignor_name=call.broker.share.manager.config.share_assignor,
         members=[_member(found, member) for member in found.members],
     )
     if request.include_authorized_operations:

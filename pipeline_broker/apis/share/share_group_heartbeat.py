@@ -14,13 +14,13 @@ from pipeline_broker.apis.share.share_place import with_share_state_topic
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_own_turn
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import Appended, in_one_commit
+from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.share.messages import (
     FoundTopic,
     Heartbeat,
     HeartbeatAnswer,
     ShareGroupError,
-    ShareGroupSettings,
 )
 from pipeline_broker.state.outcome import Outcome
 from pipeline_broker.state.share_coordinator.records import ShareKey
@@ -95,19 +95,12 @@ def _heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> Result:
         lost = frozenset(key.partition for key in keys if coordinator.states.find(key) is None)
         return FoundTopic(topic.topic_id, topic.partitions, lost)
 
-    of_group = ShareGroupSettings(
-        session_timeout_ms=settings.session_timeout_ms,
-        heartbeat_interval_ms=settings.heartbeat_interval_ms,
-        size_max=coordinator.group_size_max,
-        assignment_interval_ms=settings.assignment_interval_ms,
-        assignor=coordinator.assignor,
-    )
     now_ms = groups.time(call.now_ms)
     try:
-        answer = groups.coordinator.share.heartbeat(heartbeat, find_topic, of_group, now_ms)
+        answer = groups.coordinator.share.heartbeat(heartbeat, find_topic, settings, now_ms)
     except ShareGroupError as error:
         return call.send(_error(error.code, str(error)))
-    return _when_durable(call, request, answer, of_group, now_ms)
+    return _when_durable(call, request, answer, settings, now_ms)
 
 
 def _when_durable(

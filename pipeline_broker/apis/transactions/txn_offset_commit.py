@@ -53,7 +53,7 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
         call,
         request.topics,
         functools.partial(_topics, call, request),
-        functools.partial(PreparedOffsets, request.group_id, groups.coordinator.settings, now_ms),
+        functools.partial(PreparedOffsets, request.group_id, groups.coordinator.config, now_ms),
     )
     refused = _refused(call, request)  # checked again: it may have changed between turns
     if refused is not None:

@@ -24,7 +24,7 @@ from pipeline_broker.state.groups.pending_offsets import Holder, size_of_offset
 from pipeline_broker.state.outcome import StateRecord, Write
 
 if TYPE_CHECKING:
-    from pipeline_broker.state.groups.settings import GroupSettings
+    from pipeline_broker.config.broker_config import BrokerConfig
 
 __all__ = [
     "CommitRequest",
@@ -79,11 +79,11 @@ class PreparedOffsets:
         "size_bytes",
     )
 
-    def __init__(self, group_id: str, settings: GroupSettings, now_ms: int, retention_ms: int = -1) -> None:
+    def __init__(self, group_id: str, config: BrokerConfig, now_ms: int, retention_ms: int = -1) -> None:
         self._group_id = group_id
         self._now_ms = now_ms
         self._expire_ms = -1 if retention_ms < 0 else now_ms + retention_ms
-        self._metadata_size_max = settings.offset_metadata_size_max
+        self._metadata_size_max = config.offset_metadata_max_bytes
         self.errors: list[ErrorCode] = []
         self.changes: list[tuple[OffsetKey, CommittedOffset]] = []
         self.records: list[StateRecord] = []
@@ -164,9 +164,9 @@ NOT_COMMITTED = CommittedOffset(-1)
 METADATA_BYTES_MAX = 1 << 20
 
 
-def prepare(request: CommitRequest, settings: GroupSettings, now_ms: int) -> PreparedOffsets:
+def prepare(request: CommitRequest, config: BrokerConfig, now_ms: int) -> PreparedOffsets:
     """Prepare all partitions of a request at once."""
-    prepared = PreparedOffsets(request.group_id, settings, now_ms, request.retention_ms)
+    prepared = PreparedOffsets(request.group_id, config, now_ms, request.retention_ms)
     for partition in request.partitions:
         prepared.add(partition)
     return prepared

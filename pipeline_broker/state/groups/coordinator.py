@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.groups import commits
 from pipeline_broker.state.groups.administration import DeletedOffset, DeletedOffsets, ListedGroup, delete_offsets
@@ -31,7 +32,6 @@ from pipeline_broker.state.groups.offsets import CommittedOffsets, OffsetChange
 from pipeline_broker.state.groups.pending_offsets import Holder
 from pipeline_broker.state.groups.records import GroupRecord
 from pipeline_broker.state.groups.registry import GroupRegistry
-from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, Write
 from pipeline_broker.state.topics import TopicCatalogue
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["GroupCoordinator"]
 
 EXPIRY = "offset expiry"
+MINUTE_MS = 60_000
 
 
 @attrs.frozen(eq=False)
@@ -75,14 +76,14 @@ class GroupCoordinator:
 
     def __init__(
         self,
-        settings: GroupSettings,
+        config: BrokerConfig,
         topics: TopicCatalogue | None = None,
         configs_of: Callable[[str], Mapping[str, str]] = lambda _: {},
     ) -> None:
-        self.settings = settings
+        self.config = config
         self._topics = TopicCatalogue(1, 0) if topics is None else topics
         self._configs_of = configs_of
-        self.memory = GroupMemory(settings.memory_bytes_max)
+        self.memory = GroupMemory(config.pipeline_group_bytes)
         self.registry = GroupRegistry(self.memory)
         self._offsets = CommittedOffsets(self.memory)
         self.forgetting = Forgetting(self._offsets)
@@ -96,7 +97,7 @@ class GroupCoordinator:
             ClassicGroups,
         )
 
-        classic = ClassicGroups(self.settings, self.registry)
+        classic = ClassicGroups(self.config, self.registry)
         self._kinds.append(classic)
         return classic
 
@@ -107,7 +108,7 @@ class GroupCoordinator:
             ConsumerGroups,
         )
 
-        consumer = ConsumerGroups(self.settings, self.registry, self.classic, self._topics, self._configs_of)
+        consumer = ConsumerGroups(self.config, self.registry, self.classic, self._topics, self._configs_of)
         self._kinds.append(consumer)
         return consumer
 
@@ -116,15 +117,15 @@ class GroupCoordinator:
         """The share groups (KIP-932)."""
         from pipeline_broker.state.groups.share.coordinator import ShareGroups  # noqa: PLC0415 - load on first use
 
-        share = ShareGroups(self.settings, self.registry)
+        share = ShareGroups(self.config, self.registry, self._configs_of)
         self._kinds.append(share)
         return share
 
-    def change_settings(self, settings: GroupSettings) -> None:
-        self.settings = settings
-        self.memory.bytes_max = settings.memory_bytes_max
+    def change_config(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.memory.bytes_max = config.pipeline_group_bytes
         for kind in self._kinds:
-            kind.settings = settings
+            kind.config = config
 
     def _kind(self, group_type: GroupType) -> GroupKind:
         if group_type is GroupType.SHARE:
@@ -266,7 +267,7 @@ class GroupCoordinator:
         if error is not ErrorCode.NONE:
             return CommitResult((error,) * len(request.partitions))
         self._kind(group.group_type).committed(group, request.member_id, now_ms)
-        prepared = request.prepared or commits.prepare(request, self.settings, now_ms)
+        prepared = request.prepared or commits.prepare(request, self.config, now_ms)
         result = commits.commit(self._offsets, request, prepared)
         if result.write is not None and request.holder is None:
             self.forgetting.discard(key for key, _ in prepared.changes)
@@ -417,7 +418,7 @@ class GroupCoordinator:
         group = self.registry.get(group_id)
         if group is None or group.is_deleted:
             return
-        keys = expired(group, self._offsets, self.settings.offsets_retention_ms, now_ms)
+        keys = expired(group, self._offsets, self.config.offsets_retention_minutes * MINUTE_MS, now_ms)
         # `deletable` includes pending and transactional offsets, so a group that still has some stays.
         if group.is_deletable_unasked and len(keys) == len(self._offsets.deletable(group_id)):
             outcome.writes.append(self._delete(group, now_ms))
@@ -425,7 +426,7 @@ class GroupCoordinator:
             outcome.writes.append(commits.deletion(self._offsets, group_id, keys))
 
     def _schedule_expiry(self, now_ms: int) -> None:
-        self._deadlines.set(EXPIRY, now_ms + self.settings.offsets_retention_check_interval_ms)
+        self._deadlines.set(EXPIRY, now_ms + self.config.offsets_retention_check_interval_ms)
 
     def _delete(self, group: Group, now_ms: int) -> Write:
         write = commits.deletion(self._offsets, group.group_id, self._offsets.deletable(group.group_id))

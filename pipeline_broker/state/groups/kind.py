@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.outcome import Outcome, StateRecord
 
 __all__ = ["DUE_AT_ONCE_MAX", "GroupKind"]
@@ -22,7 +22,7 @@ class GroupKind(Protocol):
     """
 
     changes: tuple[type, ...]
-    settings: GroupSettings
+    config: BrokerConfig
 
     def replay(self, change: Any) -> None:
         """Apply one durable record, decoded by `state/groups/records.py`.

@@ -24,11 +24,11 @@ from operator import attrgetter
 
 import attrs
 
+from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.state.share_partitions.messages import (
     Acquired,
     AcquireLimits,
     AcquireMode,
-    DeliveryRules,
     FetchedBatch,
 )
 from pipeline_broker.state.share_partitions.record_state import RecordState
@@ -45,7 +45,7 @@ _SPAN = attrgetter("span")
 def acquire_runs(
     runs: Runs,
     start_offset: int,
-    rules: DeliveryRules,
+    settings: ShareGroupSettings,
     member_id: str,
     read_from: int,
     batches: Sequence[FetchedBatch],
@@ -55,7 +55,7 @@ def acquire_runs(
     """Acquire records; arguments and result are those of SharePartition.acquire."""
     end = runs.last if runs else start_offset - 1
     records_max, last = limits.records_max, batches[-1].last
-    room = rules.record_locks_max - (end - start_offset + 1)
+    room = settings.partition_max_record_locks - (end - start_offset + 1)
     if room > 0:
         records_max = min(records_max, room)
     elif read_from <= end:  # the window is full, but returned records inside it can be acquired
@@ -68,7 +68,9 @@ def acquire_runs(
     if last > end:
         # As one available run; the acquisition below splits it.
         runs.append(Run(end + 1, last, RecordState.AVAILABLE, 0))
-    acquiring = _Acquiring(runs, rules, member_id, batches, limits, now_ms + rules.lock_duration_ms, records_max)
+    acquiring = _Acquiring(
+        runs, settings, member_id, batches, limits, now_ms + settings.record_lock_duration_ms, records_max
+    )
     acquiring.take(first, last)
     runs.drop_unspanned(end)
     acquiring.archive_invisible()
@@ -79,7 +81,7 @@ def acquire_runs(
 @attrs.define
 class _Acquiring:
     _runs: Runs
-    _rules: DeliveryRules
+    _settings: ShareGroupSettings
     _member_id: str
     _batches: Sequence[FetchedBatch]
     _limits: AcquireLimits
@@ -123,9 +125,14 @@ class _Acquiring:
 
     # Returned records
 
+    @property
+    def _throttled_from(self) -> int:
+        """The delivery count from which runs are delivered in smaller parts, in order to isolate a bad record."""
+        return max(2, (self._settings.delivery_count_limit + 1) // 2)
+
     def _take_returned(self, span: Span, runs: Sequence[Run]) -> None:
         """Acquire the available records of a span, or only its beginning if they were delivered often."""
-        self._is_throttled = max(run.delivery_count for run in runs) >= self._rules.throttled_from
+        self._is_throttled = max(run.delivery_count for run in runs) >= self._throttled_from
         # Records that were delivered often get an acquisition of their own.
         if self._is_throttled and self.acquired:
             return
@@ -135,9 +142,9 @@ class _Acquiring:
             is_last_delivery = self._is_last_delivery(run)
             if is_last_delivery and taken:
                 return
-            if run.delivery_count >= self._rules.throttled_from:
+            if run.delivery_count >= self._throttled_from:
                 # The first throttled delivery halves the span, and each further one halves the part again.
-                most = min(most, max(1, span.size >> (run.delivery_count - self._rules.throttled_from + 1)))
+                most = min(most, max(1, span.size >> (run.delivery_count - self._throttled_from + 1)))
             size = min(run.size, 1 if is_last_delivery else most - taken)
             if size <= 0:
                 return
@@ -147,7 +154,7 @@ class _Acquiring:
                 return
 
     def _is_last_delivery(self, run: Run) -> bool:
-        most = self._rules.delivery_count_max
+        most = self._settings.delivery_count_limit
         return most >= ISOLATED_FROM and run.delivery_count == most - 1
 
     # Both kinds

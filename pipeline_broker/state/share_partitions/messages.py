@@ -17,7 +17,6 @@ __all__ = [
     "AcquireLimits",
     "AcquireMode",
     "Acquired",
-    "DeliveryRules",
     "FetchedBatch",
     "StateBatch",
     "StateChange",
@@ -33,26 +32,6 @@ class AcquireMode(IntEnum):
 
     BATCH_OPTIMIZED = 0
     RECORD_LIMIT = 1
-
-
-@attrs.frozen(kw_only=True)
-class DeliveryRules:
-    """Settings of a share group that apply to each of its partitions.
-
-    Attributes:
-        delivery_count_max: a record that returns after this many deliveries is archived.
-        record_locks_max: size of the window in offsets; a full window grows no further.
-        lock_duration_ms: time for which a member holds acquired records.
-    """
-
-    delivery_count_max: int = 5
-    record_locks_max: int = 2000
-    lock_duration_ms: int = 30_000
-
-    @property
-    def throttled_from(self) -> int:
-        """The delivery count from which runs are delivered in smaller parts, in order to isolate a bad record."""
-        return max(2, (self.delivery_count_max + 1) // 2)
 
 
 class FetchedBatch(NamedTuple):

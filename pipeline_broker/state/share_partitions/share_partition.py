@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.state.share_partitions.acquiring import acquire_runs
 from pipeline_broker.state.share_partitions.messages import (
     AcknowledgeError,
     AcknowledgementBatch,
     Acquired,
     AcquireLimits,
-    DeliveryRules,
     FetchedBatch,
     StateBatch,
     StateChange,
@@ -39,20 +39,18 @@ class SharePartition:
 
     Args:
         start_offset: first offset of the window.
+        settings: settings of the group; callers may replace them at any time.
         batches: known states of records at and after it.
-        rules: settings of the group; callers may replace them at any time.
 
     Attributes:
         runs: the window.
         next_lock_ms: a time until which `expire_locks` has nothing to do; no lock expires earlier.
     """
 
-    __slots__ = ("_available_from", "next_lock_ms", "rules", "runs", "start_offset")
+    __slots__ = ("_available_from", "next_lock_ms", "runs", "settings", "start_offset")
 
-    def __init__(
-        self, start_offset: int, batches: Iterable[StateBatch] = (), rules: DeliveryRules | None = None
-    ) -> None:
-        self.rules = rules or DeliveryRules()
+    def __init__(self, start_offset: int, settings: ShareGroupSettings, batches: Iterable[StateBatch] = ()) -> None:
+        self.settings = settings
         self.start_offset = start_offset
         self.runs = Runs()
         self.next_lock_ms = NEVER_MS
@@ -95,7 +93,7 @@ class SharePartition:
                 self._available_from = max(run.first, self._available_from)
                 return self._available_from
         self._available_from = self.end_offset + 1
-        return self._available_from if self.in_flight < self.rules.record_locks_max else None
+        return self._available_from if self.in_flight < self.settings.partition_max_record_locks else None
 
     def last_wanted(self, records_max: int) -> int:
         """Return the last offset to read for a fetch of `records_max` records.
@@ -129,9 +127,11 @@ class SharePartition:
         if not batches or limits.records_max <= 0 or batches[-1].last < self.start_offset:
             return []
         self._archive_missing(read_from, batches[0].first)
-        acquired = acquire_runs(self.runs, self.start_offset, self.rules, member_id, read_from, batches, limits, now_ms)
+        acquired = acquire_runs(
+            self.runs, self.start_offset, self.settings, member_id, read_from, batches, limits, now_ms
+        )
         if acquired:
-            self.next_lock_ms = min(self.next_lock_ms, now_ms + self.rules.lock_duration_ms)
+            self.next_lock_ms = min(self.next_lock_ms, now_ms + self.settings.record_lock_duration_ms)
         self._advance_start()
         return acquired
 
@@ -218,7 +218,7 @@ class SharePartition:
         for run in self.runs.cut(first, last):
             after = AFTER[run.state, kind]
             if after is RecordState.ACQUIRED:
-                run.lock_until_ms = now_ms + self.rules.lock_duration_ms
+                run.lock_until_ms = now_ms + self.settings.record_lock_duration_ms
                 # The group's lock duration may have become shorter since the records were acquired.
                 self.next_lock_ms = min(self.next_lock_ms, run.lock_until_ms)
                 continue
@@ -230,7 +230,7 @@ class SharePartition:
     def _leave(self, run: Run, after: RecordState) -> None:
         """Move a run out of ACQUIRED; archive it instead of making it available if it was delivered too often."""
         if after is RecordState.AVAILABLE:
-            if run.delivery_count >= self.rules.delivery_count_max:
+            if run.delivery_count >= self.settings.delivery_count_limit:
                 after = RecordState.ARCHIVED
             else:
                 self._available_from = min(self._available_from, run.first)

@@ -7,15 +7,15 @@ import time
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
-from pipeline_broker.state.groups.settings import GroupSettings
 from tests.state.group_driver import Driver
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
 INT32_MAX = 2**31 - 1
 MEGABYTE = 1 << 20
-AT_ONCE = GroupSettings(initial_rebalance_delay_ms=0)
+AT_ONCE = BrokerConfig(group_initial_rebalance_delay_ms=0)
 
 
 def test_metadata_of_ten_megabytes():
@@ -49,7 +49,7 @@ def test_ten_thousand_members_of_a_classic_group():
 
 def test_a_thousand_members_of_a_consumer_group():
     """Each joins and is assigned at once. The time of a heartbeat depends only on the existing members."""
-    driver = ConsumerDriver(GroupSettings(consumer_assignment_interval_ms=0))
+    driver = ConsumerDriver(BrokerConfig(group_consumer_assignment_interval_ms=0))
     driver.create("t", 1_000)
     began = time.monotonic()
     for number in range(1_000):

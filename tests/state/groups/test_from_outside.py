@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.groups.group import GroupType
-from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupSettings
+from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 from tests.state.groups.consumer.test_migration import protocols
 
@@ -20,7 +21,7 @@ class Outsider(ConsumerDriver):
 
     @classmethod
     def of(cls, kind: str) -> Outsider:
-        driver = cls(GroupSettings(initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0))
+        driver = cls(BrokerConfig(group_initial_rebalance_delay_ms=0, group_consumer_assignment_interval_ms=0))
         driver.create("t")
         if kind == "classic":
             driver.ids = driver.stable(2)
@@ -85,7 +86,7 @@ def test_all_members_of_a_group_expire_together(kind):
 
 
 def test_all_members_expire_even_if_the_group_is_downgraded():
-    driver = Outsider(GroupSettings(initial_rebalance_delay_ms=0))
+    driver = Outsider(BrokerConfig(group_initial_rebalance_delay_ms=0))
     driver.create("t")
     driver.enter("new")
     driver.join("join", protocols=protocols("t"))

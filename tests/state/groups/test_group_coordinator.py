@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.groups.classic.messages import LeavingMember
 from pipeline_broker.state.groups.commits import CommitRequest, FetchTopic, PartitionCommit
@@ -17,7 +18,6 @@ from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.pending_offsets import Holder
 from pipeline_broker.state.groups.records import read_group_record
 from pipeline_broker.state.groups.registry import GroupRegistry
-from pipeline_broker.state.groups.settings import GroupSettings
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
 
@@ -64,9 +64,9 @@ def test_a_broker_without_consumer_groups_does_not_load_them():
     """Classic groups are also loaded on first use only."""
     script = """
 import sys
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
-from pipeline_broker.state.groups.settings import GroupSettings
-coordinator = GroupCoordinator(GroupSettings())
+coordinator = GroupCoordinator(BrokerConfig())
 loaded = {name.split(".")[3] for name in sys.modules if name.startswith("pipeline_broker.state.groups.")}
 assert "classic" not in loaded and "consumer" not in loaded, loaded
 coordinator.classic
@@ -204,7 +204,7 @@ def test_offsets_of_a_transaction_are_replayed_and_count_when_it_commits(driver,
     request = CommitRequest(group_id="g", partitions=parts, holder=Holder(0, 7))
     (record,) = driver.coordinator.commit(request, 0).write.records
     driver.enter("m", group_id="members")
-    again = GroupCoordinator(GroupSettings(), driver.topics)
+    again = GroupCoordinator(BrokerConfig(), driver.topics)
     for each in (record, *driver.journal):
         again.replay_held(Holder(0, 7), read_group_record(each.key, each.value))
     assert again.fetch("g") == []
@@ -217,7 +217,7 @@ def test_offsets_of_a_transaction_are_replayed_and_count_when_it_commits(driver,
 def test_a_replayed_offset_tombstone_creates_no_group(driver):
     commit(driver)
     delete_offsets(driver)
-    again = GroupCoordinator(GroupSettings(), driver.topics)
+    again = GroupCoordinator(BrokerConfig(), driver.topics)
     tombstone = driver.journal[-1]
     again.replay(read_group_record(tombstone.key, tombstone.value))
     again.replay_held(Holder(0, 7), read_group_record(tombstone.key, tombstone.value))
@@ -227,9 +227,9 @@ def test_a_replayed_offset_tombstone_creates_no_group(driver):
 def test_changed_settings_apply_to_all_kinds_at_once(driver):
     driver.enter("a")
     changed = attrs.evolve(
-        driver.settings, consumer_group_size_max=1, session_timeout_ms_min=10_001, memory_bytes_max=1 << 30
+        driver.settings, group_consumer_max_size=1, group_min_session_timeout_ms=10_001, pipeline_group_bytes=1 << 30
     )
-    driver.coordinator.change_settings(changed)
+    driver.coordinator.change_config(changed)
     assert driver.enter("b").error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert driver.join("c", group_id="classic").error is ErrorCode.INVALID_SESSION_TIMEOUT
     assert driver.coordinator.memory.bytes_max == 1 << 30
@@ -283,7 +283,7 @@ def test_a_member_that_cannot_be_served_keeps_its_session(driver):
 
 
 def test_a_join_refused_for_memory_creates_no_group(driver):
-    driver.coordinator.change_settings(attrs.evolve(driver.settings, memory_bytes_max=100))
+    driver.coordinator.change_config(attrs.evolve(driver.settings, pipeline_group_bytes=100))
     assert driver.join("join").error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert driver.coordinator.registry.get("g") is None
     assert driver.coordinator.list_groups() == []
@@ -314,7 +314,7 @@ def test_an_expired_group_stays_while_a_transaction_is_open(driver):
     stored = CommitRequest(group_id="g", partitions=[PartitionCommit("t", 1, 9)], holder=holder)
     driver.pending.append(driver.coordinator.commit(stored, driver.now_ms).write)
     driver.settle()
-    driver.tick(2 * driver.settings.offsets_retention_ms)
+    driver.tick(2 * driver.settings.offsets_retention_minutes * 60_000)
     assert [each.group_id for each in driver.coordinator.list_groups()] == ["g"]
     driver.coordinator.end_transaction(holder, committed=True)
     assert [(each.partition, each.committed.offset) for each in driver.coordinator.fetch("g")] == [(1, 9)]

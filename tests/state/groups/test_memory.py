@@ -7,6 +7,8 @@ from contextlib import suppress
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
 from pipeline_broker.state.groups.classic.joining import has_memory
 from pipeline_broker.state.groups.classic.messages import JoinRequest, LeavingMember, MemberProtocol
@@ -23,15 +25,14 @@ from pipeline_broker.state.groups.memory import (
     size_of_names,
     sizes_of,
 )
-from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
+from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError
 from pipeline_broker.state.groups.share.share_group import ShareGroup, ShareMember
 from tests.state.group_driver import Driver
 from tests.state.groups.classic.test_classic_group import member
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
 MEMBER_MAX = 100_000
-SETTINGS = GroupSettings(initial_rebalance_delay_ms=0, memory_bytes_max=8 * MEMBER_MAX)
+SETTINGS = BrokerConfig(group_initial_rebalance_delay_ms=0, pipeline_group_bytes=8 * MEMBER_MAX)
 
 
 def protocol(size):
@@ -93,14 +94,14 @@ def test_a_member_that_just_fits_is_accepted(protocol_name):
     needed = enter(ConsumerDriver(SETTINGS))
     for missing_bytes, is_let_in in ((0, True), (1, False)):
         driver = ConsumerDriver(SETTINGS)
-        driver.coordinator.memory.bytes_held = SETTINGS.memory_bytes_max - needed + missing_bytes
+        driver.coordinator.memory.bytes_held = SETTINGS.pipeline_group_bytes - needed + missing_bytes
         assert (enter(driver) is not None) is is_let_in
 
 
 @pytest.mark.parametrize("protocol_name", ["consumer", "share"])
 def test_a_refused_first_member_creates_no_group(protocol_name):
     driver = ConsumerDriver(SETTINGS)
-    driver.coordinator.memory.bytes_held = SETTINGS.memory_bytes_max
+    driver.coordinator.memory.bytes_held = SETTINGS.pipeline_group_bytes
     if protocol_name == "consumer":
         assert driver.enter("m").error is ErrorCode.GROUP_MAX_SIZE_REACHED
     else:
@@ -108,7 +109,7 @@ def test_a_refused_first_member_creates_no_group(protocol_name):
         with pytest.raises(ShareGroupError):
             driver.coordinator.share.heartbeat(heartbeat, lambda _: None, ShareGroupSettings(), 0)
     assert driver.coordinator.registry.get("g") is None
-    assert held(driver) == SETTINGS.memory_bytes_max
+    assert held(driver) == SETTINGS.pipeline_group_bytes
 
 
 def test_the_bound_covers_all_groups_and_keeps_existing_members():
@@ -187,7 +188,7 @@ def test_a_consumer_with_too_much_metadata_is_refused_before_anything_changes():
 
 def test_the_memory_of_a_consumer_group_depends_only_on_its_state():
     """Not on its history of expressions, targets, moves and ids of static members, nor on restarts."""
-    driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0))
+    driver = ConsumerDriver(BrokerConfig(group_initial_rebalance_delay_ms=0, group_consumer_assignment_interval_ms=0))
     for name in ("ta", "tb"):
         driver.create(name)
     driver.enter("a", topic_names=None, topic_regex="t.*", instance_id="i")
@@ -252,7 +253,7 @@ def test_a_share_consumer_with_too_much_metadata_is_refused_and_frees_its_memory
 
 
 def test_share_states_count_and_wait_for_free_memory():
-    driver = ConsumerDriver(GroupSettings(memory_bytes_max=80_000))
+    driver = ConsumerDriver(BrokerConfig(pipeline_group_bytes=80_000))
     share, settings = driver.coordinator.share, ShareGroupSettings(assignment_interval_ms=0)
     topics = {"a": FoundTopic(b"a" * 16, 40), "b": FoundTopic(b"b" * 16, 40)}
 
@@ -298,7 +299,7 @@ def commit(driver, group_id, metadata=""):
 
 
 def test_committed_offsets_count_and_are_refused_without_memory():
-    driver = Driver(GroupSettings(memory_bytes_max=130_000))
+    driver = Driver(BrokerConfig(pipeline_group_bytes=130_000))
     assert commit(driver, "a") is ErrorCode.NONE
     assert commit(driver, "b") is ErrorCode.NONE
     assert commit(driver, "c") is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
@@ -314,7 +315,7 @@ def test_committed_offsets_count_and_are_refused_without_memory():
 
 
 def test_a_commit_creates_no_group_without_memory():
-    driver = Driver(GroupSettings(memory_bytes_max=1_000))
+    driver = Driver(BrokerConfig(pipeline_group_bytes=1_000))
     assert commit(driver, "g") is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     assert driver.coordinator.list_groups() == []
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups import commits
 from pipeline_broker.state.groups.administration import DeletedOffset, delete_offsets
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
@@ -19,13 +20,12 @@ from pipeline_broker.state.groups.offset_expiry import GROUP_COST, OFFSETS_AT_ON
 from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups.offsets import CommittedOffsets
 from pipeline_broker.state.groups.pending_offsets import Holder
-from pipeline_broker.state.groups.settings import GroupSettings
 from tests.state.group_driver import Driver
 from tests.state.replaying import replay_group
 
 RETENTION_MS = 60_000
-SETTINGS = GroupSettings(
-    offsets_retention_ms=RETENTION_MS, offsets_retention_check_interval_ms=10_000, offset_metadata_size_max=8
+SETTINGS = BrokerConfig(
+    offsets_retention_minutes=1, offsets_retention_check_interval_ms=10_000, offset_metadata_max_bytes=8
 )
 GROUPS = st.sampled_from(["a", "b"])
 TOPICS = st.sampled_from(["t", "u"])

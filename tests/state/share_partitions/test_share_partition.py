@@ -8,13 +8,13 @@ from __future__ import annotations
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.state.share_partitions.messages import (
     AcknowledgeError,
     AcknowledgementBatch,
     Acquired,
     AcquireLimits,
     AcquireMode,
-    DeliveryRules,
     FetchedBatch,
     StateBatch,
 )
@@ -23,6 +23,7 @@ from pipeline_broker.state.share_partitions.runs import Run, Runs, Span
 from pipeline_broker.state.share_partitions.share_partition import NEVER_MS, SharePartition
 
 NOW_MS = 1_000_000
+DEFAULTS = ShareGroupSettings()
 LOCK_MS = 30_000
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = RecordState
@@ -54,7 +55,7 @@ def test_the_table_moves_only_what_is_acquired():
 
 
 def test_records_are_acquired_once():
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     assert taken(partition, (0, 9)) == [Acquired(0, 9, 1)]
     assert partition.next_offset() == 10
     assert taken(partition, (0, 9), member="other", read_from=0) == []
@@ -62,14 +63,14 @@ def test_records_are_acquired_once():
 
 
 def test_deleted_records_do_not_count_for_the_limit():
-    partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
+    partition = SharePartition(0, ShareGroupSettings(partition_max_record_locks=10))
     assert taken(partition, (100, 109), read_from=0) == [Acquired(100, 109, 1)]
     assert (partition.start_offset, partition.next_offset()) == (100, None)
 
 
 def test_accepted_records_move_the_start():
     """Complete records at the start are dropped, others are remembered."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, (0, 9))
     change = said(partition, 5, 9, ACCEPT)
     assert (change.start_offset, change.delivery_complete_count) == (0, 5)
@@ -81,7 +82,7 @@ def test_accepted_records_move_the_start():
 
 def test_one_type_for_each_record():
     """Accepted, released, rejected and missing records of one batch."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, (0, 4))
     change = said(partition, 0, 4, RELEASE, ACCEPT, ACCEPT, REJECT, GAP)
     assert change.batches == (
@@ -95,7 +96,7 @@ def test_one_type_for_each_record():
 
 def test_a_released_record_counts_its_deliveries_and_is_archived_at_the_limit():
     """After the last allowed delivery a released record is archived."""
-    partition = SharePartition(0, rules=DeliveryRules(delivery_count_max=2))
+    partition = SharePartition(0, ShareGroupSettings(delivery_count_limit=2))
     assert taken(partition, (0, 0)) == [Acquired(0, 0, 1)]
     said(partition, 0, 0, RELEASE)
     assert taken(partition, (0, 0)) == [Acquired(0, 0, 2)]
@@ -105,7 +106,7 @@ def test_a_released_record_counts_its_deliveries_and_is_archived_at_the_limit():
 
 def test_locks_expire():
     """Records with an expired lock are available again, and the delivery counts; a renewed lock lasts longer."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, (0, 9))
     assert partition.next_lock_ms == NOW_MS + LOCK_MS
     assert said(partition, 0, 4, RENEW, now_ms=NOW_MS + 20_000) is None
@@ -119,16 +120,16 @@ def test_locks_expire():
 
 
 def test_a_lock_renewed_for_a_shorter_time_expires_then():
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, (0, 0))
-    partition.rules = DeliveryRules(lock_duration_ms=LOCK_MS // 2)
+    partition.settings = ShareGroupSettings(record_lock_duration_ms=LOCK_MS // 2)
     assert said(partition, 0, 0, RENEW) is None
     assert partition.expire_locks(NOW_MS + LOCK_MS // 2 - 1) is None
     assert partition.expire_locks(NOW_MS + LOCK_MS // 2).batches == (StateBatch(0, 0, AVAILABLE, 1),)
 
 
 def test_release_returns_all_records_of_a_member():
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, (0, 4), member="gone")
     taken(partition, (5, 9), member="stays")
     change = partition.release("gone")
@@ -148,7 +149,7 @@ def test_release_returns_all_records_of_a_member():
 )
 def test_records_that_are_not_acquired_cannot_be_acknowledged(first, last, code):
     """Kafka's errors for records after the window or released ones; nothing changes."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, (0, 9))
     said(partition, 3, 3, RELEASE)
     before = states(partition)
@@ -159,7 +160,7 @@ def test_records_that_are_not_acquired_cannot_be_acknowledged(first, last, code)
 
 
 def test_other_members_and_empty_windows_reject_acknowledgements():
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     with pytest.raises(AcknowledgeError) as refused:
         said(partition, 0, 0, ACCEPT)
     assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
@@ -169,7 +170,7 @@ def test_other_members_and_empty_windows_reject_acknowledgements():
 
 
 def test_one_invalid_batch_rejects_all():
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, (0, 9))
     with pytest.raises(AcknowledgeError):
         partition.acknowledge("m", [AcknowledgementBatch(0, 4, [ACCEPT]), AcknowledgementBatch(4, 5, [ACCEPT])], NOW_MS)
@@ -190,7 +191,7 @@ def test_one_invalid_batch_rejects_all():
     ],
 )
 def test_a_request_acknowledges_each_record_of_the_window_once(first, second, is_refused):
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, (0, 9))
     said(partition, 0, 4, ACCEPT)
     spoken = [AcknowledgementBatch(*offsets, [ACCEPT]) for offsets in (first, second)]
@@ -207,7 +208,7 @@ def test_a_request_acknowledges_each_record_of_the_window_once(first, second, is
 
 def test_records_before_the_start_may_be_acknowledged_again():
     """Of a batch across the start, the records after it count."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, (0, 9))
     said(partition, 0, 4, ACCEPT)
     assert said(partition, 0, 4, RELEASE) is None
@@ -216,7 +217,7 @@ def test_records_before_the_start_may_be_acknowledged_again():
 
 def test_batch_optimized_goes_to_the_end_of_a_batch():
     """A limit of three with batches of two acquires four, listed in parts of `batch_size`."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     wanted = AcquireLimits(records_max=3, batch_size=2)
     assert taken(partition, (0, 1), (2, 3), (4, 5), wanted=wanted) == [Acquired(0, 1, 1), Acquired(2, 3, 1)]
     assert taken(partition, (4, 5), (6, 7), wanted=MANY) == [Acquired(4, 7, 1)]
@@ -224,7 +225,7 @@ def test_batch_optimized_goes_to_the_end_of_a_batch():
 
 def test_record_limit_is_exact():
     """KIP-1206: a limit of three acquires three; the next fetch gets the rest of the batch separately."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     exact = AcquireLimits(records_max=3, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
     assert taken(partition, (0, 4), (5, 9), (10, 14), wanted=exact) == [Acquired(0, 2, 1)]
     assert states(partition) == [(0, 2, ACQUIRED), (3, 4, AVAILABLE)]
@@ -235,7 +236,7 @@ def test_record_limit_is_exact():
 
 def test_errors_distinguish_available_records_from_those_after_the_window():
     """The rest of a batch is in the window although no member has acquired it."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     exact = AcquireLimits(records_max=3, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
     taken(partition, (0, 4), (5, 9), wanted=exact)
     with pytest.raises(AcknowledgeError) as refused:
@@ -248,7 +249,7 @@ def test_errors_distinguish_available_records_from_those_after_the_window():
 
 def test_returned_records_are_delivered_in_their_first_spans():
     """A limit of one delivers the first span; a high limit delivers each span separately."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     pairs = [(first, first + 1) for first in range(0, 12, 2)]
     taken(partition, *pairs, wanted=AcquireLimits(records_max=12, batch_size=3))
     said(partition, 0, 11, RELEASE)
@@ -263,14 +264,14 @@ def test_returned_records_are_delivered_in_their_first_spans():
 
 def test_a_change_joins_neighbours_of_different_spans():
     """The stored state does not grow with the number of fetches."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, *((first, first) for first in range(10)), wanted=AcquireLimits(records_max=10, batch_size=1))
     assert partition.release("m").batches == (StateBatch(0, 9, AVAILABLE, 1),)
 
 
 def test_a_fetch_reads_as_far_as_its_limit_reaches():
     """It skips acquired records and reads to the end of a span, or as many new records as the limit leaves."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     assert partition.last_wanted(5) == 4
     taken(partition, (0, 9), (10, 19), wanted=AcquireLimits(records_max=20, batch_size=10))
     assert partition.last_wanted(5) == 24
@@ -281,7 +282,7 @@ def test_a_fetch_reads_as_far_as_its_limit_reaches():
 
 def test_the_window_is_bounded():
     """A full window delivers returned records, but no new ones."""
-    partition = SharePartition(0, rules=DeliveryRules(record_locks_max=100))
+    partition = SharePartition(0, ShareGroupSettings(partition_max_record_locks=100))
     assert taken(partition, *((n, n + 9) for n in range(0, 200, 10))) == [Acquired(0, 99, 1)]
     assert partition.next_offset() is None
     said(partition, 50, 59, ACCEPT)
@@ -295,7 +296,7 @@ def test_the_window_is_bounded():
 
 def test_records_deleted_from_the_log_are_archived():
     """Compaction removed 5 to 9 while they were available; reading and the start continue after them."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, (0, 4), (5, 9), (10, 14))
     said(partition, 0, 14, RELEASE)
     assert taken(partition, (10, 14), read_from=0) == [Acquired(10, 14, 2)]
@@ -304,14 +305,14 @@ def test_records_deleted_from_the_log_are_archived():
 
 def test_a_gap_in_the_log_is_acquired_with_its_neighbours():
     """The member acknowledges it as a gap."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     assert taken(partition, (0, 4), (8, 9)) == [Acquired(0, 9, 1)]
     said(partition, 0, 7, ACCEPT, ACCEPT, ACCEPT, ACCEPT, ACCEPT, GAP, GAP, GAP)
     assert partition.start_offset == 8
 
 
 def test_a_gap_at_the_start_of_the_log_is_archived():
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     assert taken(partition, (10, 14), read_from=0) == [Acquired(10, 14, 1)]
     assert (partition.start_offset, partition.delivery_complete_count) == (10, 0)
     assert taken(partition, (20, 24), read_from=15) == [Acquired(20, 24, 1)]
@@ -330,13 +331,13 @@ def test_a_gap_at_the_start_of_the_log_is_archived():
     ids=["nothing read", "limit of 0", "before the start", "after the batches"],
 )
 def test_there_is_nothing_to_acquire(found, wanted, read_from):
-    partition = SharePartition(4)
+    partition = SharePartition(4, DEFAULTS)
     assert taken(partition, *found, wanted=wanted, read_from=read_from) == []
     assert (partition.start_offset, partition.in_flight, partition.next_lock_ms) == (4, 0, NEVER_MS)
 
 
 def test_a_full_window_delivers_returned_records_only():
-    partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
+    partition = SharePartition(0, ShareGroupSettings(partition_max_record_locks=10))
     taken(partition, (0, 9))
     assert taken(partition, (10, 14), read_from=10) == []
     said(partition, 9, 9, RELEASE)
@@ -346,20 +347,20 @@ def test_a_full_window_delivers_returned_records_only():
 
 def test_invisible_batches_are_archived():
     """With read_committed, aborted records are never delivered, but count for the limit."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     assert taken(partition, (0, 4), (5, 5, False), (6, 9)) == [Acquired(0, 4, 1), Acquired(6, 9, 1)]
     said(partition, 0, 4, ACCEPT)
     assert partition.start_offset == 6
     few = AcquireLimits(records_max=3, batch_size=1)
     for found, wanted in (([(0, 4, False)], MANY), ([(0, 4, False), (5, 9)], few)):
-        partition = SharePartition(0)
+        partition = SharePartition(0, DEFAULTS)
         assert taken(partition, *found, wanted=wanted) == []
         assert (partition.start_offset, partition.in_flight) == (5, 0)
 
 
 def test_a_raised_log_start_moves_the_window():
     """Records before it are complete, whichever member has them."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, (0, 9))
     partition.raise_start(5)
     assert (partition.start_offset, states(partition)) == (5, [(5, 9, ACQUIRED)])
@@ -372,7 +373,7 @@ def test_a_raised_log_start_moves_the_window():
 
 def test_bad_records_are_isolated():
     """After half of the allowed deliveries a run is halved; before the last one a record is delivered alone."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     sizes = []
     for _ in range(5):
         (first, last, _), *_ = taken(partition, (0, 99))
@@ -383,7 +384,7 @@ def test_bad_records_are_isolated():
 
 @pytest.mark.parametrize(("most", "sizes"), [(2, [10, 10]), (3, [10, 10, 1]), (4, [10, 10, 5, 1])])
 def test_with_few_allowed_deliveries_no_record_is_isolated(most, sizes):
-    partition = SharePartition(0, rules=DeliveryRules(delivery_count_max=most))
+    partition = SharePartition(0, ShareGroupSettings(delivery_count_limit=most))
     found = []
     for _ in range(most):
         (first, last, _), *_ = taken(partition, (0, 9))
@@ -394,10 +395,10 @@ def test_with_few_allowed_deliveries_no_record_is_isolated(most, sizes):
 
 def test_a_record_before_its_last_delivery_is_delivered_without_its_neighbours():
     """Also if the neighbours are before their last delivery, too."""
-    rules = DeliveryRules(delivery_count_max=5)
-    partition = SharePartition(0, [StateBatch(0, 0, AVAILABLE, 4), StateBatch(1, 2, AVAILABLE, 2)], rules)
+    settings = ShareGroupSettings(delivery_count_limit=5)
+    partition = SharePartition(0, settings, [StateBatch(0, 0, AVAILABLE, 4), StateBatch(1, 2, AVAILABLE, 2)])
     assert taken(partition, (0, 9)) == [Acquired(0, 0, 5)]
-    partition = SharePartition(0, rules=rules)
+    partition = SharePartition(0, settings)
     taken(partition, (0, 3))
     for _ in range(3):
         said(partition, 0, 0, RELEASE)
@@ -409,7 +410,7 @@ def test_a_record_before_its_last_delivery_is_delivered_without_its_neighbours()
 
 def test_the_size_of_parts_depends_on_the_span():
     """Half of a span of four records is delivered, although one of them is complete."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     spans = (0, 3), (4, 7)
     taken(partition, *spans, wanted=AcquireLimits(records_max=8, batch_size=4))
     said(partition, 0, 0, ACCEPT)
@@ -425,7 +426,7 @@ def test_the_size_of_parts_depends_on_the_span():
 def test_a_restart_keeps_what_was_durable():
     """Delivery counts and complete records; records between them were acquired and never acknowledged."""
     partition = SharePartition(
-        4, [StateBatch(6, 6, ACKNOWLEDGED, 1), StateBatch(7, 7, AVAILABLE, 2), StateBatch(8, 9, ARCHIVED, 1)]
+        4, DEFAULTS, [StateBatch(6, 6, ACKNOWLEDGED, 1), StateBatch(7, 7, AVAILABLE, 2), StateBatch(8, 9, ARCHIVED, 1)]
     )
     assert states(partition) == [
         (4, 5, AVAILABLE),
@@ -434,12 +435,12 @@ def test_a_restart_keeps_what_was_durable():
         (8, 9, ARCHIVED),
     ]
     assert taken(partition, (0, 14)) == [Acquired(4, 5, 1), Acquired(7, 7, 3), Acquired(10, 14, 1)]
-    assert SharePartition(4, [StateBatch(4, 9, ACKNOWLEDGED, 1)]).start_offset == 10
+    assert SharePartition(4, DEFAULTS, [StateBatch(4, 9, ACKNOWLEDGED, 1)]).start_offset == 10
 
 
 def test_neighbours_are_one_run():
     """A thousand records with the same history take one entry."""
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     for first in range(0, 1000, 10):
         taken(partition, (first, first + 9))
     for offset in range(1, 1000):
@@ -454,7 +455,7 @@ def test_sizes_include_both_offsets():
 
 @pytest.mark.parametrize(("log_start", "start"), [(3, 3), (5, 10), (7, 10), (10, 10), (12, 12)])
 def test_a_raised_log_start_skips_complete_records(log_start, start):
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     taken(partition, (0, 9))
     said(partition, 5, 9, ACCEPT)
     partition.raise_start(log_start)
@@ -467,7 +468,7 @@ def test_a_raised_log_start_skips_complete_records(log_start, start):
 
 def test_loaded_complete_neighbours_are_joined():
     known = [StateBatch(1, 2, ACKNOWLEDGED, 1), StateBatch(3, 4, ACKNOWLEDGED, 1), StateBatch(5, 6, ARCHIVED, 1)]
-    assert states(SharePartition(0, known)) == [(0, 0, AVAILABLE), (1, 4, ACKNOWLEDGED), (5, 6, ARCHIVED)]
+    assert states(SharePartition(0, DEFAULTS, known)) == [(0, 0, AVAILABLE), (1, 4, ACKNOWLEDGED), (5, 6, ARCHIVED)]
 
 
 @pytest.mark.parametrize(
@@ -489,7 +490,7 @@ def test_unspanned_records_after_an_offset_are_dropped(state, span, end_offset, 
 
 
 def test_archived_neighbours_of_different_acquisitions_are_joined():
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     for offsets in ((0, 4), (5, 9)):
         taken(partition, offsets)
     said(partition, 1, 9, RELEASE)
@@ -506,14 +507,14 @@ def test_the_record_at_the_offset_stays_when_later_ones_are_dropped():
 
 
 def test_acknowledged_records_join_loaded_complete_ones():
-    partition = SharePartition(0, [StateBatch(5, 9, ACKNOWLEDGED, 1)])
+    partition = SharePartition(0, DEFAULTS, [StateBatch(5, 9, ACKNOWLEDGED, 1)])
     taken(partition, (0, 9))
     said(partition, 1, 4, ACCEPT)
     assert states(partition) == [(0, 0, ACQUIRED), (1, 9, ACKNOWLEDGED)]
 
 
 def test_a_full_window_delivers_nothing_if_returned_records_were_deleted():
-    partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
+    partition = SharePartition(0, ShareGroupSettings(partition_max_record_locks=10))
     taken(partition, (0, 9))
     said(partition, 5, 9, RELEASE)
     assert taken(partition, (10, 14), read_from=5) == []
@@ -521,20 +522,20 @@ def test_a_full_window_delivers_nothing_if_returned_records_were_deleted():
 
 
 def test_a_limit_of_0_changes_nothing():
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     assert taken(partition, (5, 9), wanted=AcquireLimits(records_max=0, batch_size=1)) == []
     assert (states(partition), partition.start_offset) == ([], 0)
 
 
 def test_acquisitions_do_not_exceed_the_window():
-    partition = SharePartition(0, rules=DeliveryRules(record_locks_max=10))
+    partition = SharePartition(0, ShareGroupSettings(partition_max_record_locks=10))
     exact = AcquireLimits(records_max=500, batch_size=500, mode=AcquireMode.RECORD_LIMIT)
     assert taken(partition, (0, 3), wanted=exact) == [Acquired(0, 3, 1)]
     assert taken(partition, (4, 20), wanted=exact) == [Acquired(4, 9, 1)]
 
 
 def test_renewal_covers_records_of_several_acquisitions():
-    partition = SharePartition(0)
+    partition = SharePartition(0, DEFAULTS)
     for offsets in ((0, 4), (5, 9)):
         taken(partition, offsets)
     assert said(partition, 0, 9, RENEW, now_ms=NOW_MS + 10_000) is None

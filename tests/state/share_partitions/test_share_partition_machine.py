@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.state.share_coordinator.share_states import ShareStates, StateWrite
 from pipeline_broker.state.share_partitions.messages import (
@@ -23,7 +24,6 @@ from pipeline_broker.state.share_partitions.messages import (
     AcknowledgementBatch,
     AcquireLimits,
     AcquireMode,
-    DeliveryRules,
     FetchedBatch,
 )
 from pipeline_broker.state.share_partitions.record_state import TERMINAL, AcknowledgeType, RecordState
@@ -31,7 +31,7 @@ from pipeline_broker.state.share_partitions.share_partition import SharePartitio
 from tests.state.replaying import replay_share
 
 MEMBERS = ("one", "two", "three")
-RULES = DeliveryRules(delivery_count_max=3, record_locks_max=100, lock_duration_ms=1000)
+SETTINGS = ShareGroupSettings(delivery_count_limit=3, partition_max_record_locks=100, record_lock_duration_ms=1000)
 KEY = ShareKey("g", bytes(16), 0)
 
 
@@ -60,7 +60,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         self.journal = []
         self.states = ShareStates(updates_max)
         self.keep(self.states.initialize(KEY, 0, 0, 0))
-        self.partition = SharePartition(0, rules=RULES)
+        self.partition = SharePartition(0, SETTINGS)
         self.start_offset = 0
 
     def keep(self, write):
@@ -94,9 +94,9 @@ class SharePartitionMachine(RuleBasedStateMachine):
                 total += 1
                 assert not record.is_done, "a complete record is not delivered again"
                 assert not record.owner, "another member has acquired it"
-                record.owner, record.lock_until_ms = member, self.now_ms + RULES.lock_duration_ms
+                record.owner, record.lock_until_ms = member, self.now_ms + SETTINGS.record_lock_duration_ms
                 record.deliveries += 1
-                assert count == record.deliveries <= RULES.delivery_count_max
+                assert count == record.deliveries <= SETTINGS.delivery_count_limit
         assert mode is AcquireMode.BATCH_OPTIMIZED or total <= records_max
 
     @rule(data=st.data(), member=st.sampled_from(MEMBERS))
@@ -124,10 +124,10 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     def say(self, record, kind):
         if kind is AcknowledgeType.RENEW:
-            record.lock_until_ms = self.now_ms + RULES.lock_duration_ms
+            record.lock_until_ms = self.now_ms + SETTINGS.record_lock_duration_ms
             return
         record.owner = ""
-        if kind is not AcknowledgeType.RELEASE or record.deliveries >= RULES.delivery_count_max:
+        if kind is not AcknowledgeType.RELEASE or record.deliveries >= SETTINGS.delivery_count_limit:
             record.is_done = True
 
     @rule(member=st.sampled_from(MEMBERS))
@@ -155,7 +155,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
             replay_share(self.states, record, offset)
         state = self.states.find(KEY)
         assert state is not None
-        self.partition = SharePartition(state.start_offset, state.batches, RULES)
+        self.partition = SharePartition(state.start_offset, SETTINGS, state.batches)
         counts = {}
         for run in self.partition.runs:
             for number in range(run.first, run.last + 1):
@@ -196,10 +196,10 @@ class SharePartitionMachine(RuleBasedStateMachine):
         """Check that every record becomes complete after a limited number of deliveries."""
         if not hasattr(self, "partition"):
             return
-        for _ in range(len(self.records) * (RULES.delivery_count_max + 2)):
+        for _ in range(len(self.records) * (SETTINGS.delivery_count_limit + 2)):
             if self.partition.start_offset > self.batches[-1].last:
                 return
-            self.time_passes(RULES.lock_duration_ms)
+            self.time_passes(SETTINGS.record_lock_duration_ms)
             self.acquire("one", 500, 500, AcquireMode.BATCH_OPTIMIZED, len(self.batches))
         assert self.partition.start_offset > self.batches[-1].last
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.groups.classic import joining, membership, rebalancing
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
@@ -35,7 +36,6 @@ from pipeline_broker.state.groups.classic.turn import Timer, TimerKind, Turn
 from pipeline_broker.state.groups.group import Group, GroupType
 from pipeline_broker.state.groups.kind import DUE_AT_ONCE_MAX
 from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
-from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
 
 __all__ = ["ClassicGroups"]
@@ -50,8 +50,8 @@ class ClassicGroups:
 
     changes: tuple[type, ...] = (AssignmentStored, StaticMemberStored)
 
-    def __init__(self, settings: GroupSettings, registry: GroupRegistry) -> None:
-        self.settings = settings
+    def __init__(self, config: BrokerConfig, registry: GroupRegistry) -> None:
+        self.config = config
         self._registry = registry
         self._deadlines: Deadlines[Timer] = Deadlines()
 
@@ -78,7 +78,7 @@ class ClassicGroups:
         """Check a join as far as the rules do not depend on the kind of group."""
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
-        least_ms, most_ms = self.settings.session_timeout_ms_min, self.settings.session_timeout_ms_max
+        least_ms, most_ms = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
         if not least_ms <= request.session_timeout_ms <= most_ms:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if group is None and request.member_id:
@@ -261,7 +261,7 @@ class ClassicGroups:
             for member in group.members.values():
                 turn.refresh_session(group, member)
             # The limit may have been lowered while the broker was down. A rebalance enforces it.
-            if len(group.members) > self.settings.group_size_max:
+            if len(group.members) > self.config.group_max_size:
                 rebalancing.prepare_rebalance(turn, group)
         return turn.outcome
 
@@ -278,7 +278,7 @@ class ClassicGroups:
         """Do nothing: clients of the classic protocol watch topics themselves."""
 
     def _turn(self, now_ms: int) -> Turn:
-        return Turn(now_ms, self.settings, self._deadlines)
+        return Turn(now_ms, self.config, self._deadlines)
 
     def _group(self, group_id: str) -> ClassicGroup | None:
         group = self._registry.get(group_id)

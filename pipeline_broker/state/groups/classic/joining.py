@@ -24,6 +24,8 @@ __all__ = ["StaticMemberStored", "has_memory", "join", "static_member_not_stored
 
 # A client id may be as long as a Kafka string (32,767 bytes). The member id made from it must fit into a string too.
 MEMBER_ID_PREFIX_MAX = 1_000
+# Kafka's GroupCoordinatorConfig.CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS, which no property changes.
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
 @attrs.frozen(eq=False)
@@ -99,8 +101,8 @@ def _has_room(turn: Turn, group: ClassicGroup, member_id: str) -> bool:
     if group.state in {GroupState.EMPTY, GroupState.DEAD}:
         return True
     if group.state is GroupState.PREPARING_REBALANCE:
-        return member_id in group.parked_joins or len(group.parked_joins) < turn.settings.group_size_max
-    return member_id in group.members or len(group.members) < turn.settings.group_size_max
+        return member_id in group.parked_joins or len(group.parked_joins) < turn.config.group_max_size
+    return member_id in group.members or len(group.members) < turn.config.group_max_size
 
 
 def _join_new(turn: Turn, group: ClassicGroup, request: JoinRequest, token: object) -> None:
@@ -132,7 +134,7 @@ def _add(turn: Turn, group: ClassicGroup, request: JoinRequest, member_id: str, 
     turn.park_join(group, member, token)
     # The broker cannot tell whether the client is alive: it has no member id to send heartbeats with, and its
     # connection is not read while the join is parked. So the join of a new member times out; a live client retries.
-    turn.start_session(group, member_id, turn.settings.new_member_join_timeout_ms)
+    turn.start_session(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
     rebalancing.prepare_or_complete(turn, group)
 
 

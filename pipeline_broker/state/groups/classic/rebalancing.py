@@ -47,7 +47,7 @@ def prepare_rebalance(turn: Turn, group: ClassicGroup) -> None:
     turn.cancel_timer(TimerKind.SYNC, group)
     group.pending_syncs.clear()
     if group.state is GroupState.EMPTY:
-        delay_ms = turn.settings.initial_rebalance_delay_ms
+        delay_ms = turn.config.group_initial_rebalance_delay_ms
         group.is_initial, group.grew = True, False
         group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
         turn.to_state(group, GroupState.PREPARING_REBALANCE)
@@ -72,7 +72,7 @@ def expire_initial_delay(turn: Turn, group: ClassicGroup) -> None:
         complete_join(turn, group)
         return
     group.grew = False
-    delay_ms = min(turn.settings.initial_rebalance_delay_ms, group.initial_remaining_ms)
+    delay_ms = min(turn.config.group_initial_rebalance_delay_ms, group.initial_remaining_ms)
     group.initial_remaining_ms -= delay_ms
     turn.set_timer(TimerKind.INITIAL_DELAY, group, delay_ms)
 

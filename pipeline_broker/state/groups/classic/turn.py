@@ -8,11 +8,11 @@ from typing import NamedTuple
 import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState, Member
 from pipeline_broker.state.groups.classic.messages import JoinResult, SyncResult
 from pipeline_broker.state.groups.classic.records import group_metadata_record
-from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Completion, Outcome, Write
 
 __all__ = ["Timer", "TimerKind", "Turn"]
@@ -42,7 +42,7 @@ class Turn:
     """
 
     now_ms: int
-    settings: GroupSettings
+    config: BrokerConfig
     deadlines: Deadlines[Timer]
     outcome: Outcome = attrs.Factory(Outcome)
 

@@ -56,7 +56,7 @@ def _move(step: Step, found_hash: int, epochs: int) -> None:
 def assignor_name(step: Step) -> str:
     """Return the assignor that most members prefer, or the broker's default."""
     preferred = step.group.preferred_assignor
-    return preferred if preferred in step.settings.consumer_assignors else step.settings.consumer_assignors[0]
+    return preferred if preferred in step.config.consumer_assignors else step.config.consumer_assignors[0]
 
 
 def is_target_due(step: Step) -> bool:
@@ -64,9 +64,7 @@ def is_target_due(step: Step) -> bool:
     group = step.group
     if group.epoch <= group.assignment_epoch:
         return False
-    return not group.assignment_epoch or (
-        step.now_ms >= group.assigned_ms + step.settings.consumer_assignment_interval_ms
-    )
+    return not group.assignment_epoch or (step.now_ms >= group.assigned_ms + step.settings.assignment_interval_ms)
 
 
 def update_target(step: Step) -> None:

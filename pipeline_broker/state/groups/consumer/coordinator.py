@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.group_settings import ConsumerGroupSettings
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
 from pipeline_broker.state.groups.classic.coordinator import ClassicGroups
@@ -45,7 +47,6 @@ from pipeline_broker.state.groups.consumer.topic_view import TopicView
 from pipeline_broker.state.groups.consumer.updates import GroupUpdated, Subject, Update
 from pipeline_broker.state.groups.group import Group, GroupType
 from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
-from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Completion, Outcome, StateRecord, Write
 
 __all__ = ["ConsumerGroups"]
@@ -65,13 +66,13 @@ class ConsumerGroups:
 
     def __init__(
         self,
-        settings: GroupSettings,
+        config: BrokerConfig,
         registry: GroupRegistry,
         classic: ClassicGroups,
         topics: TopicView,
         configs_of: Callable[[str], Mapping[str, str]],
     ) -> None:
-        self.settings = settings
+        self.config = config
         self._registry = registry
         self._classic = classic
         self._topics = topics
@@ -85,7 +86,7 @@ class ConsumerGroups:
     def heartbeat(self, request: HeartbeatRequest, token: object, now_ms: int) -> Outcome:
         """Answer a ConsumerGroupHeartbeat once its changes are durable."""
         try:
-            heartbeats.check_request(request, self.settings)
+            heartbeats.check_request(request, self.config)
             if heartbeats.is_leaving(request):
                 return self._leave_one(request, token, now_ms)
             step = self._step_of(request, now_ms)
@@ -117,7 +118,7 @@ class ConsumerGroups:
                 step.replaces = group
                 step.records.append(group_tombstone(group_id))
             else:
-                migration.check_upgrade(group, self.settings)
+                migration.check_upgrade(group, self.config)
                 migration.upgrade(step, group)
         return step
 
@@ -330,8 +331,9 @@ class ConsumerGroups:
         return [group for group in self._registry.all() if isinstance(group, ConsumerGroup)]
 
     def _step(self, group: ConsumerGroup, now_ms: int) -> Step:
-        settings = self.settings.of_group(self._configs_of(group.group_id))
-        return Step(group, now_ms, settings, self._topics, self._topics_version, self._deadlines, self._registry.memory)
+        config, memory = self.config, self._registry.memory
+        settings = ConsumerGroupSettings.of(config, self._configs_of(group.group_id))
+        return Step(group, now_ms, config, settings, self._topics, self._topics_version, self._deadlines, memory)
 
     def _remove(self, step: Step, members: tuple[Member, ...]) -> Outcome | None:
         """Remove members; return a further outcome if the group is downgraded to a classic one."""

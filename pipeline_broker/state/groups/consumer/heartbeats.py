@@ -15,6 +15,7 @@ from typing import TypeVar
 import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.consumer import assigning
 from pipeline_broker.state.groups.consumer.leaving import replace_member
 from pipeline_broker.state.groups.consumer.member import (
@@ -29,7 +30,6 @@ from pipeline_broker.state.groups.consumer.messages import GroupError, Heartbeat
 from pipeline_broker.state.groups.consumer.step import Step, TimerKind
 from pipeline_broker.state.groups.consumer.subscribing import change_regex, check_regex, refresh_regexes
 from pipeline_broker.state.groups.consumer.updates import Subject
-from pipeline_broker.state.groups.settings import GroupSettings
 
 __all__ = [
     "check_full",
@@ -44,7 +44,7 @@ __all__ = [
 Field = TypeVar("Field")
 
 
-def check_request(request: HeartbeatRequest, settings: GroupSettings) -> None:
+def check_request(request: HeartbeatRequest, config: BrokerConfig) -> None:
     """Check the fields of a request that do not depend on the group.
 
     Raises:
@@ -69,7 +69,7 @@ def check_request(request: HeartbeatRequest, settings: GroupSettings) -> None:
         raise _invalid("InstanceId can't be null.")
     elif epoch < LEAVING_STATIC_EPOCH:
         raise _invalid("MemberEpoch is invalid.")
-    assignor, known = request.server_assignor, settings.consumer_assignors
+    assignor, known = request.server_assignor, config.consumer_assignors
     if assignor is not None and assignor not in known:
         raise GroupError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
@@ -93,7 +93,7 @@ def is_leaving(request: HeartbeatRequest) -> bool:
 
 def check_full(step: Step, member_id: str) -> None:
     """Raise GroupError if the group has no space for another member."""
-    size_max = step.settings.consumer_group_size_max
+    size_max = step.config.group_consumer_max_size
     if len(step.group.members) >= size_max and member_id not in step.group.members:
         raise GroupError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -145,7 +145,7 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
     return HeartbeatResult(
         member_id=member_id,
         member_epoch=member.current.member_epoch,
-        heartbeat_interval_ms=step.settings.consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=step.settings.heartbeat_interval_ms,
         assignment=partitions_of(member.current.assigned) if must_send else None,
     )
 

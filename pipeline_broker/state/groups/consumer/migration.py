@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.classic.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, GroupState
 from pipeline_broker.state.groups.classic.classic_group import Member as ClassicMember
 from pipeline_broker.state.groups.classic.messages import MemberProtocol
@@ -30,7 +31,6 @@ from pipeline_broker.state.groups.consumer.messages import GroupError
 from pipeline_broker.state.groups.consumer.step import Step
 from pipeline_broker.state.groups.consumer.topic_view import TopicView, metadata_hash
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject, TargetEpoch
-from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.consumer_protocol import (
     MalformedError,
     read_assignment,
@@ -41,17 +41,21 @@ from pipeline_broker.wire.consumer_protocol import (
 __all__ = ["can_downgrade", "check_upgrade", "downgrade", "upgrade"]
 
 
-def check_upgrade(classic: ClassicGroup, settings: GroupSettings) -> None:
+def check_upgrade(classic: ClassicGroup, config: BrokerConfig) -> None:
     """Raise GroupError if a classic group cannot become a consumer group."""
-    if not settings.consumer_upgrade_enabled:
+    if not _allows("UPGRADE", config):
         reason = "online upgrade is disabled"
     elif classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
         reason = "the group does not use the consumer embedded protocol"
-    elif len(classic.members) > settings.consumer_group_size_max:
+    elif len(classic.members) > config.group_consumer_max_size:
         reason = "the group size exceeds the consumer group maximum size"
     else:
         return
     raise _refusal(classic, reason)
+
+
+def _allows(direction: str, config: BrokerConfig) -> bool:
+    return config.group_consumer_migration_policy.upper() in {direction, "BIDIRECTIONAL"}
 
 
 def _refusal(classic: ClassicGroup, reason: str) -> GroupError:
@@ -124,15 +128,15 @@ def can_downgrade(step: Step, leaving: frozenset[str], *, replaced: bool = False
         leaving: the ids of the members that leave.
         replaced: a static member of the consumer protocol has returned as a classic member.
     """
-    group, settings = step.group, step.settings
+    group, config = step.group, step.config
     staying = [member for member_id, member in group.members.items() if member_id not in leaving]
     leavers = [group.members[member_id] for member_id in leaving]
     return (
         bool(staying)
         and _can_be_classic(staying)
         and (replaced or any(member.metadata.classic is None for member in leavers))
-        and settings.consumer_downgrade_enabled
-        and len(staying) <= settings.group_size_max
+        and _allows("DOWNGRADE", config)
+        and len(staying) <= config.group_max_size
     )
 
 

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import attrs
 
+from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.group_settings import ConsumerGroupSettings
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.consumer.member import CurrentAssignment, Member, MemberState
 from pipeline_broker.state.groups.consumer.topic_view import TopicView
 from pipeline_broker.state.groups.consumer.updates import Subject, Update, Value
 from pipeline_broker.state.groups.memory import GroupMemory
-from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import StateRecord
 
 __all__ = ["Step", "Timer", "TimerKind"]
@@ -42,7 +43,7 @@ class Step:
     and cannot be undone. Other clients see it once its record is durable. Only this class sets timers.
 
     Attributes:
-        settings: settings of this group, with its config overrides.
+        settings: settings of this group.
         memory: the memory of all groups.
         topics_version: increases whenever a topic is created, deleted or gets more partitions.
         records: records to write before those of the updates.
@@ -51,7 +52,8 @@ class Step:
 
     group: ConsumerGroup
     now_ms: int
-    settings: GroupSettings
+    config: BrokerConfig
+    settings: ConsumerGroupSettings
     topics: TopicView
     topics_version: int
     deadlines: Deadlines[Timer]
@@ -79,7 +81,7 @@ class Step:
 
     def start_session(self, member: Member) -> None:
         classic = member.metadata.classic
-        timeout_ms = self.settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        timeout_ms = self.settings.session_timeout_ms if classic is None else classic.session_timeout_ms
         self.start(TimerKind.SESSION, member.member_id, timeout_ms)
 
     def start(self, kind: TimerKind, member_id: str, delay_ms: int) -> None:

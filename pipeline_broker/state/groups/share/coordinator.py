@@ -7,19 +7,21 @@ rejoin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.group_settings import ShareGroupSettings
+from pipeline_broker.config.properties import Settings
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.epochs import next_epoch
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.kind import DUE_AT_ONCE_MAX
 from pipeline_broker.state.groups.memory import SHARE_STATE_BYTES
 from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
-from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share import records
 from pipeline_broker.state.groups.share.assignor import ASSIGNORS
 from pipeline_broker.state.groups.share.messages import (
@@ -29,7 +31,6 @@ from pipeline_broker.state.groups.share.messages import (
     Heartbeat,
     HeartbeatAnswer,
     ShareGroupError,
-    ShareGroupSettings,
     Subscribed,
 )
 from pipeline_broker.state.groups.share.share_group import JOINING_EPOCH, ShareGroup, ShareMember
@@ -55,15 +56,17 @@ class ShareGroups:
     """All share groups of a broker; see `GroupKind`.
 
     Args:
-        settings: settings of all kinds of groups. Each heartbeat brings the settings of its share group.
+        config: the broker's configuration.
         registry: the groups of every kind.
+        configs_of: returns a group's own settings, by its id.
     """
 
     changes: tuple[type, ...] = (ShareGroupChange,)
 
-    def __init__(self, settings: GroupSettings, registry: GroupRegistry) -> None:
-        self.settings = settings
+    def __init__(self, config: BrokerConfig, registry: GroupRegistry, configs_of: Callable[[str], Settings]) -> None:
+        self.config = config
         self._registry = registry
+        self._configs_of = configs_of
         self._sessions: Deadlines[tuple[str, str]] = Deadlines()
         self._replayed: dict[str, ShareGroup] = {}
 
@@ -83,7 +86,7 @@ class ShareGroups:
         member = group.members.get(heartbeat.member_id)
         is_new = member is None
         if member is None:
-            member = self._new_member(group, heartbeat, settings)
+            member = self._new_member(group, heartbeat)
         else:
             _check_epoch(member, heartbeat.member_epoch)
         held = 0 if is_new else member.size_bytes
@@ -101,9 +104,10 @@ class ShareGroups:
         topics = subscribed_topics(group, find_topic)
         begins = self._follow_topics(group, topics, written, must_rise=is_new or changed)
         is_joining = heartbeat.member_epoch == JOINING_EPOCH
+        # A joining member does not wait for the interval: otherwise it would be idle until its next heartbeat.
         is_due = is_joining or now_ms >= group.assigned_ms + settings.assignment_interval_ms
         if group.assignment_epoch < group.epoch and is_due:
-            self._assign(group, topics, settings, now_ms, written)
+            self._assign(group, topics, now_ms, written)
         is_reassigned = self._reconcile(group, member, written)
         self._sessions.set((group.group_id, member.member_id), now_ms + settings.session_timeout_ms)
         must_send = is_reassigned or is_joining
@@ -125,16 +129,16 @@ class ShareGroups:
             return ShareGroup(group_id)
         raise ShareGroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
-    @staticmethod
-    def _new_member(group: ShareGroup, heartbeat: Heartbeat, settings: ShareGroupSettings) -> ShareMember:
+    def _new_member(self, group: ShareGroup, heartbeat: Heartbeat) -> ShareMember:
         if heartbeat.member_epoch != JOINING_EPOCH:
             raise ShareGroupError(
                 ErrorCode.UNKNOWN_MEMBER_ID, f"Member {heartbeat.member_id} is not a member of group {group.group_id}."
             )
-        if len(group.members) >= settings.size_max:
+        size_max = self.config.group_share_max_size
+        if len(group.members) >= size_max:
             raise ShareGroupError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The share group has reached its maximum capacity of {settings.size_max} members.",
+                f"The share group has reached its maximum capacity of {size_max} members.",
             )
         return ShareMember(heartbeat.member_id)
 
@@ -206,13 +210,8 @@ class ShareGroups:
                 new[name] = partitions
         return new
 
-    @staticmethod
     def _assign(
-        group: ShareGroup,
-        topics: Mapping[str, FoundTopic],
-        settings: ShareGroupSettings,
-        now_ms: int,
-        written: list[StateRecord],
+        self, group: ShareGroup, topics: Mapping[str, FoundTopic], now_ms: int, written: list[StateRecord]
     ) -> None:
         subscribers: dict[bytes, list[str]] = {topic.topic_id: [] for topic in topics.values()}
         for member in group.members.values():
@@ -220,7 +219,7 @@ class ShareGroups:
                 if name in topics:
                     subscribers[topics[name].topic_id].append(member.member_id)
         partitions = {topic_id: begun for topic_id, (_, begun) in group.initialized.items()}
-        target = ASSIGNORS[settings.assignor](subscribers, partitions, group.target)
+        target = ASSIGNORS[self.config.share_assignor](subscribers, partitions, group.target)
         for member_id in group.members:
             assignment = target.get(member_id, {})
             if assignment != group.target.get(member_id):
@@ -339,9 +338,8 @@ class ShareGroups:
             del self._replayed[group_id]
 
     def loaded(self, now_ms: int) -> Outcome:
-        # The settings of a group arrive only with its heartbeats, so its sessions start with the default timeout.
-        settings = ShareGroupSettings()
         for group in self._replayed.values():
+            settings = ShareGroupSettings.of(self.config, self._configs_of(group.group_id))
             group.shown = group.described()
             group.memory.add(sum(member.size_bytes for member in group.members.values()))
             group.count_target()

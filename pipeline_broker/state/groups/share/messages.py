@@ -19,33 +19,12 @@ __all__ = [
     "Heartbeat",
     "HeartbeatAnswer",
     "ShareGroupError",
-    "ShareGroupSettings",
     "Subscribed",
 ]
 
 
 class ShareGroupError(KafkaError):
     """A refused request to a share group."""
-
-
-@attrs.frozen(kw_only=True)
-class ShareGroupSettings:
-    """The settings of one share group, with Kafka's defaults.
-
-    Attributes:
-        session_timeout_ms: a member without a heartbeat for this time is removed.
-        heartbeat_interval_ms: the interval that each response contains.
-        size_max: the largest number of members.
-        assignment_interval_ms: the shortest time between two assignments. A joining member does not wait for it:
-            otherwise it would be idle until its next heartbeat.
-        assignor: the same for all share groups of the broker.
-    """
-
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 5_000
-    size_max: int = 200
-    assignment_interval_ms: int = 1_000
-    assignor: str = "simple"
 
 
 class FoundTopic(NamedTuple):

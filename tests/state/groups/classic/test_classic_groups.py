@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
-from pipeline_broker.state.groups.settings import GroupSettings
 from tests.state.group_driver import OTHER, Driver, in_state
 
 
@@ -96,7 +96,7 @@ def test_first_rebalance_waits_and_is_extended() -> None:
 )
 def test_the_first_rebalance_ends_after_a_quiet_delay_or_the_timeout(timeout_ms, joins_ms, answered_ms) -> None:
     """It never ends before the first delay is over."""
-    driver = Driver(GroupSettings(initial_rebalance_delay_ms=3_000))
+    driver = Driver(BrokerConfig(group_initial_rebalance_delay_ms=3_000))
     began_ms = driver.now_ms
     for join_ms in joins_ms:
         driver.tick(began_ms + join_ms - driver.now_ms)
@@ -111,7 +111,7 @@ def test_the_first_rebalance_ends_after_a_quiet_delay_or_the_timeout(timeout_ms,
 def test_a_group_above_the_size_limit_rebalances_after_a_restart(size_max, state) -> None:
     driver = Driver()
     driver.stable(2)
-    driver.settings = GroupSettings(group_size_max=size_max)
+    driver.settings = BrokerConfig(group_max_size=size_max)
     driver.restart()
     assert driver.state == state
 
@@ -132,7 +132,7 @@ def test_an_assignment_stored_late_does_not_apply_to_a_later_generation() -> Non
 
 
 def test_a_member_of_a_full_group_may_rejoin() -> None:
-    driver = Driver(GroupSettings(group_size_max=2))
+    driver = Driver(BrokerConfig(group_max_size=2))
     driver.join("one")
     driver.join("two")
     member_id = driver.coordinator.describe("g").members[1].member_id
@@ -155,7 +155,7 @@ def test_a_repeated_sync_restarts_the_session() -> None:
 
 
 def test_an_invalid_join_gets_its_own_error_even_without_memory() -> None:
-    driver = Driver(GroupSettings(memory_bytes_max=1))
+    driver = Driver(BrokerConfig(pipeline_group_bytes=1))
     assert driver.join("no memory").error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert driver.join("wrong", session_timeout_ms=1).error is ErrorCode.INVALID_SESSION_TIMEOUT
     assert driver.coordinator.memory.refused == 1
@@ -335,7 +335,7 @@ def test_parked_join_of_a_new_member_expires_after_five_minutes() -> None:
 
 def test_full_group() -> None:
     """A full group refuses new members; its own members may rejoin."""
-    driver = Driver(GroupSettings(group_size_max=2))
+    driver = Driver(BrokerConfig(group_max_size=2))
     ids = driver.stable(2)
     assert driver.join("third").error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert driver.answers["third"].member_id == ""
@@ -347,7 +347,7 @@ def test_group_above_a_lowered_limit_rebalances_when_loaded() -> None:
     """After a restart with a lower limit, the last members to rejoin are refused."""
     driver = Driver()
     ids = driver.stable(3)
-    driver.settings = GroupSettings(group_size_max=2)
+    driver.settings = BrokerConfig(group_max_size=2)
     driver.restart()
     assert driver.state == "PreparingRebalance"
     driver.join("a", ids[0])

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.classic.classic_group import GroupState
 from pipeline_broker.state.groups.classic.messages import (
     JoinResult,
@@ -28,12 +29,11 @@ from pipeline_broker.state.groups.classic.turn import Timer, TimerKind
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.memory import GROUP_BYTES, MEMBER_BYTES, OFFSET_BYTES, size_of_names, sizes_of
-from pipeline_broker.state.groups.settings import GroupSettings
 from tests.state.group_driver import Driver
 from tests.state.groups.classic.test_subscription import subscription
 from tests.state.replaying import replay_group
 
-SETTINGS = GroupSettings(group_size_max=4)
+SETTINGS = BrokerConfig(group_max_size=4)
 REBALANCE_MS_MAX = 30_000
 SLOTS = st.integers(0, 3)
 SUBSCRIPTIONS = [subscription(["t"]), subscription(["t", "u"]), b"no subscription"]
@@ -76,7 +76,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @initialize(delay_ms=st.sampled_from([0, 3_000]))
     def configure(self, delay_ms: int) -> None:
-        self.driver.settings = attrs.evolve(SETTINGS, initial_rebalance_delay_ms=delay_ms)
+        self.driver.settings = attrs.evolve(SETTINGS, group_initial_rebalance_delay_ms=delay_ms)
         self.driver.restart()
 
     def token(self, kind: str, slot: int) -> str:
@@ -328,7 +328,7 @@ class GroupMachine(RuleBasedStateMachine):
                 assert not group.members
             if group.parked_syncs:
                 assert group.state.value == "CompletingRebalance"
-            assert len(group.parked_joins) <= SETTINGS.group_size_max
+            assert len(group.parked_joins) <= SETTINGS.group_max_size
 
     @invariant()
     def timers_are_those_of_the_state(self) -> None:

@@ -6,11 +6,11 @@ import attrs
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.offset_records import CommittedOffset
 from pipeline_broker.state.groups.pending_offsets import Holder
-from pipeline_broker.state.groups.settings import GroupSettings
 from tests.state.group_driver import OTHER, RANGE, Driver, in_state
 
 STATES = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
@@ -240,7 +240,7 @@ def test_commit_with_a_generation_to_a_missing_group(generation) -> None:
 
 @pytest.mark.parametrize(("waited_ms", "is_member"), [(9_999, True), (10_000, False)])
 def test_sessions_restart_when_all_have_joined(waited_ms, is_member):
-    driver = Driver(GroupSettings(initial_rebalance_delay_ms=8_000))
+    driver = Driver(BrokerConfig(group_initial_rebalance_delay_ms=8_000))
     driver.join("join", session_timeout_ms=10_000, rebalance_timeout_ms=60_000)
     driver.tick(8_000)
     member_id = driver.answers["join"].member_id

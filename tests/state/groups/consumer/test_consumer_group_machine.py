@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.consumer.member import LEAVING_STATIC_EPOCH, MemberState
 from pipeline_broker.state.groups.consumer.step import TimerKind
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
-from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import StateRecord
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 from tests.state.replaying import replay_group
 
-SETTINGS = GroupSettings(consumer_group_size_max=4)
+SETTINGS = BrokerConfig(group_consumer_max_size=4)
 SLOTS = st.integers(0, 3)
 TOPICS = ("ta", "tb", "other")
 SUBSCRIPTIONS = st.sampled_from([{"ta"}, {"ta", "tb"}, {"tb"}, {"other", "ta"}, set(), "t.", "o.*|ta"])
@@ -83,7 +83,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def configure(self, interval_ms: int, assignor: str) -> None:
         names = (assignor, *({"uniform", "range"} - {assignor}))
         self.driver.settings = attrs.evolve(
-            SETTINGS, consumer_assignment_interval_ms=interval_ms, consumer_assignors=names
+            SETTINGS, group_consumer_assignment_interval_ms=interval_ms, group_consumer_assignors=names
         )
         self.driver.restart()
         self.driver.create("ta", 3)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.consumer.member import MemberState
-from pipeline_broker.state.groups.settings import GroupSettings
 from tests.state.groups.consumer.consumer_driver import JOIN, ConsumerDriver, numbers
 
 
@@ -175,7 +175,7 @@ def test_the_assignor_is_the_most_requested_one_or_the_default(driver):
 
 
 def test_a_full_group_refuses_new_members():
-    driver = ConsumerDriver(GroupSettings(consumer_group_size_max=1))
+    driver = ConsumerDriver(BrokerConfig(group_consumer_max_size=1))
     driver.enter("a")
     assert driver.enter("b").error is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert driver.enter("a").error is ErrorCode.NONE, "a member may join again"

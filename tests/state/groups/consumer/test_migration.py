@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.classic.records import group_tombstone
 from pipeline_broker.state.groups.consumer import migration
@@ -20,7 +21,6 @@ from pipeline_broker.state.groups.consumer.messages import GroupError
 from pipeline_broker.state.groups.consumer.updates import Subject, Update
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.offset_records import record_type
-from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import read_assignment
 from pipeline_broker.wire.messages.groups.consumer_protocol import (
@@ -49,7 +49,7 @@ def protocols(*topics, owned=()):
 
 @pytest.fixture
 def driver() -> ConsumerDriver:
-    driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0))
+    driver = ConsumerDriver(BrokerConfig(group_initial_rebalance_delay_ms=0))
     driver.create("t")
     return driver
 
@@ -183,7 +183,7 @@ def test_downgrade_leaves_no_records_of_the_consumer_group(driver):
 
 @pytest.mark.parametrize(("size_max", "becomes"), [(2, GroupType.CLASSIC), (1, GroupType.CONSUMER)])
 def test_downgrade_respects_the_classic_group_size(size_max, becomes):
-    driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0, group_size_max=size_max))
+    driver = ConsumerDriver(BrokerConfig(group_initial_rebalance_delay_ms=0, group_max_size=size_max))
     driver.create("t")
     classic(driver)
     driver.enter("new")
@@ -232,13 +232,13 @@ def test_a_sync_of_a_classic_member_restarts_its_session(driver):
 
 def test_no_downgrade_when_a_classic_member_returns_to_a_group_of_classic_members(driver):
     """The group stayed a consumer group when the last consumer member left, and no member is replaced now."""
-    settings = GroupSettings(initial_rebalance_delay_ms=0)
-    driver.coordinator.change_settings(attrs.evolve(settings, consumer_downgrade_enabled=False))
+    settings = BrokerConfig(group_initial_rebalance_delay_ms=0)
+    driver.coordinator.change_config(attrs.evolve(settings, group_consumer_migration_policy="upgrade"))
     member_id = classic(driver)
     driver.enter("new")
     driver.beat("new", member_epoch=-1)
     assert kind(driver) is GroupType.CONSUMER
-    driver.coordinator.change_settings(settings)
+    driver.coordinator.change_config(settings)
     assert rejoin(driver, member_id).error is ErrorCode.NONE
     assert kind(driver) is GroupType.CONSUMER
 
@@ -246,9 +246,9 @@ def test_no_downgrade_when_a_classic_member_returns_to_a_group_of_classic_member
 def test_upgrade_respects_the_consumer_group_size(driver):
     classic(driver)
     group = driver.coordinator.registry.get("g")
-    migration.check_upgrade(group, GroupSettings(consumer_group_size_max=1))
+    migration.check_upgrade(group, BrokerConfig(group_consumer_max_size=1))
     with pytest.raises(GroupError, match="exceeds the consumer group maximum size"):
-        migration.check_upgrade(group, GroupSettings(consumer_group_size_max=0))
+        migration.check_upgrade(group, BrokerConfig(group_consumer_max_size=0))
 
 
 def test_a_classic_member_without_protocols_is_refused(driver):
@@ -421,7 +421,7 @@ def test_the_shown_kind_changes_when_durable(driver):
 
 
 def test_upgrade_answers_parked_joins(driver):
-    driver.settings = GroupSettings()
+    driver.settings = BrokerConfig()
     driver.restart()
     driver.join("parked", protocols=protocols("t"))
     assert "parked" not in driver.answers
@@ -446,12 +446,12 @@ def test_upgrade_answers_parked_syncs(driver):
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"consumer_upgrade_enabled": False}, "online upgrade is disabled"),
-        ({"consumer_group_size_max": 0}, "the group size exceeds the consumer group maximum size"),
+        ({"group_consumer_migration_policy": "downgrade"}, "online upgrade is disabled"),
+        ({"group_consumer_max_size": 0}, "the group size exceeds the consumer group maximum size"),
     ],
 )
 def test_upgrade_is_refused_by_configuration(settings, reason):
-    driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0, **settings))
+    driver = ConsumerDriver(BrokerConfig(group_initial_rebalance_delay_ms=0, **settings))
     driver.create("t")
     classic(driver)
     answer = driver.enter("new")
@@ -473,7 +473,7 @@ def test_groups_that_cannot_be_upgraded_stay_unchanged(driver):
 
 
 def test_no_downgrade_if_it_is_disabled(driver):
-    driver.settings = GroupSettings(initial_rebalance_delay_ms=0, consumer_downgrade_enabled=False)
+    driver.settings = BrokerConfig(group_initial_rebalance_delay_ms=0, group_consumer_migration_policy="upgrade")
     driver.restart()
     classic(driver)
     driver.enter("new")

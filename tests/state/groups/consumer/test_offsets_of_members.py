@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
-from pipeline_broker.state.groups.settings import GroupSettings
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 from tests.state.groups.consumer.test_migration import protocols
 
@@ -17,7 +17,7 @@ ILLEGAL, UNSUPPORTED = ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNSUPPORTED_VERSI
 @pytest.fixture
 def driver() -> ConsumerDriver:
     """Return a driver with two consumer members in epoch 3; `a` still owns partitions from epoch 2."""
-    driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0))
+    driver = ConsumerDriver(BrokerConfig(group_initial_rebalance_delay_ms=0, group_consumer_assignment_interval_ms=0))
     driver.create("t")
     driver.enter("a")
     driver.enter("b")

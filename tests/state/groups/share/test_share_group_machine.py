@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.memory import GROUP_BYTES, SHARE_STATE_BYTES, sizes_of
-from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
+from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError
 from tests.state.replaying import replay_group
 
 IDS = {"a": b"a" * 16, "b": b"b" * 16, "c": b"c" * 16}
@@ -30,7 +31,7 @@ SIZE_MAX = 3
 class ShareGroupMachine(RuleBasedStateMachine):
     @initialize(interval_ms=st.sampled_from([0, 1_000]))
     def begin(self, interval_ms):
-        self.settings = ShareGroupSettings(assignment_interval_ms=interval_ms, size_max=SIZE_MAX)
+        self.settings = ShareGroupSettings(assignment_interval_ms=interval_ms)
         self.topics = {"a": FoundTopic(IDS["a"], 2)}
         self.journal = []
         self.now_ms = 1_000_000
@@ -39,10 +40,10 @@ class ShareGroupMachine(RuleBasedStateMachine):
         self.wanted: dict[str, list[str]] = {}
         self.deadlines: dict[str, int] = {}
         self.group_epoch = 0
-        self.coordinator = GroupCoordinator(GroupSettings())
+        self.coordinator = GroupCoordinator(BrokerConfig(group_share_max_size=SIZE_MAX))
 
     def replayed(self):
-        other = GroupCoordinator(GroupSettings())
+        other = GroupCoordinator(BrokerConfig(group_share_max_size=SIZE_MAX))
         for record in self.journal:
             replay_group(other, record)
         other.loaded(self.now_ms)

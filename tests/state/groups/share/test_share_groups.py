@@ -5,29 +5,32 @@ from __future__ import annotations
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.memory import SHARE_STATE_BYTES
-from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share import coordinator
-from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
+from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError
 from pipeline_broker.state.outcome import Outcome
 from tests.state.group_driver import Driver as Groups
 from tests.state.replaying import replay_group
 
 A, B = b"a" * 16, b"b" * 16
 NOW_MS = 1_000_000
-SETTINGS = ShareGroupSettings(assignment_interval_ms=0, size_max=3)
+SETTINGS = ShareGroupSettings(assignment_interval_ms=0)
+CONFIG = BrokerConfig(group_share_max_size=3)
 
 
 class Driver:
     """A coordinator with writes that are durable at once."""
 
-    def __init__(self, topics=None):
+    def __init__(self, topics=None, config=CONFIG, own=None):
         self.topics = {"a": FoundTopic(A, 2)} if topics is None else topics
-        self.coordinator = GroupCoordinator(GroupSettings())
+        self.config, self.own = config, own or {}
+        self.coordinator = GroupCoordinator(config, configs_of=lambda _: self.own)
         self.journal = []
         self.now_ms = NOW_MS
 
@@ -53,7 +56,7 @@ class Driver:
         return refused.value.code
 
     def restart(self):
-        other = Driver(self.topics)
+        other = Driver(self.topics, self.config, self.own)
         for record in self.journal:
             replay_group(other.coordinator, record)
         other.coordinator.loaded(self.now_ms)
@@ -141,6 +144,22 @@ def test_a_full_share_group_refuses_new_members():
     for member in ("one", "two", "three"):
         driver.beat(member)
     assert driver.refused("four") is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+@pytest.mark.parametrize(
+    ("config", "own", "timeout_ms"),
+    [
+        (BrokerConfig(group_share_session_timeout_ms=50_000), {}, 50_000),
+        (CONFIG, {"share.session.timeout.ms": "55000"}, 55_000),
+    ],
+)
+def test_after_a_restart_a_member_expires_after_the_session_timeout_of_its_group(config, own, timeout_ms):
+    """As in Kafka's GroupMetadataManager.onLoaded."""
+    driver = Driver(config=config, own=own)
+    driver.beat()
+    driver = driver.restart()
+    assert driver.coordinator.advance(driver.now_ms + timeout_ms - 1).writes == []
+    assert len(driver.coordinator.advance(driver.now_ms + timeout_ms).writes) == 1
 
 
 def test_members_leave_or_expire():
@@ -314,7 +333,7 @@ def test_share_groups_have_no_committed_offsets():
 def test_only_a_group_with_nothing_but_offsets_becomes_a_share_group():
     driver = Driver()
     driver.beat()
-    simple, members = GroupCoordinator(GroupSettings()), Groups()
+    simple, members = GroupCoordinator(BrokerConfig()), Groups()
     part = PartitionCommit(topic="a", partition=0, offset=5)
     simple.durable(simple.commit(CommitRequest(group_id="g", partitions=[part]), NOW_MS).write, NOW_MS)
     for record in driver.journal:

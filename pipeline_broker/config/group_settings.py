@@ -1,0 +1,96 @@
+"""The effective settings of one group: its own within the broker's limits, and the broker's for the rest."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, ClassVar, Self
+
+import attrs
+
+from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.properties import Property, Settings, fields_of, properties_of
+
+__all__ = ["ConsumerGroupSettings", "GroupSettings", "ShareGroupSettings"]
+
+
+@attrs.frozen(kw_only=True)
+class GroupSettings:
+    """Settings of one group. A field is Kafka's setting without the kind of group, and with `_` for `.`."""
+
+    KIND: ClassVar[str]
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+    @classmethod
+    def of(cls, config: BrokerConfig, own: Settings) -> Self:
+        """Return the effective settings of a group with the settings `own`.
+
+        As in Kafka, a setting outside the broker's limits counts as the nearest limit: the limits may change after it
+        was set.
+        """
+        values: dict[str, Any] = {}
+        for name, definition, inherited in _settings(cls.KIND):
+            text = own.get(definition.name)
+            if text is not None:
+                values[name] = definition.parse(text)
+                if inherited is not None:
+                    least, most = cls.limits(config, name)
+                    values[name] = min(max(values[name], least), most)
+            elif inherited is not None:
+                values[name] = getattr(config, inherited)
+        return cls(**values)
+
+    @classmethod
+    def limits(cls, config: BrokerConfig, field: str) -> tuple[int, int]:
+        """Return the broker's minimum and maximum of an inherited field."""
+        return getattr(config, f"group_{cls.KIND}_min_{field}"), getattr(config, f"group_{cls.KIND}_max_{field}")
+
+    @classmethod
+    def inherited(cls) -> list[str]:
+        """Return the fields that a group inherits from the broker, which also limits them."""
+        inherited = {name for name, _, of_broker in _settings(cls.KIND) if of_broker is not None}
+        return [field.name for field in attrs.fields(cls) if field.name in inherited]
+
+
+@attrs.frozen(kw_only=True, field_transformer=fields_of("group", "consumer."))
+class ConsumerGroupSettings(GroupSettings):
+    """The settings of one consumer group (KIP-848)."""
+
+    KIND: ClassVar[str] = "consumer"
+
+
+@attrs.frozen(kw_only=True, field_transformer=fields_of("group", "share."))
+class ShareGroupSettings(GroupSettings):
+    """The settings of one share group (KIP-932).
+
+    Attributes:
+        delivery_count_limit: a record that returns after this many deliveries is archived.
+        partition_max_record_locks: size of the window of a share partition in offsets; a full window grows no further.
+        auto_offset_reset: where the group starts to read a new partition: `latest`, `earliest`, or `by_duration:` with
+            an ISO 8601 duration.
+        isolation_level: `read_uncommitted` or `read_committed`.
+        renew_acknowledge_enable: whether members may renew their record locks.
+    """
+
+    KIND: ClassVar[str] = "share"
+
+    record_lock_duration_ms: int
+    delivery_count_limit: int
+    partition_max_record_locks: int
+    auto_offset_reset: str
+    isolation_level: str
+    renew_acknowledge_enable: bool
+
+
+@functools.cache
+def _settings(kind: str) -> list[tuple[str, Property, str | None]]:
+    """Return the fields of a kind of group, their definitions, and the fields of the broker that they inherit."""
+    found = []
+    for name, definition in properties_of("group").items():
+        if name.startswith(f"{kind}."):
+            inherited = definition.broker_property
+            field = name.removeprefix(f"{kind}.").replace(".", "_")
+            found.append((field, definition, None if inherited is None else inherited.replace(".", "_")))
+    return found
