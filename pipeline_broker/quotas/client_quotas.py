@@ -43,7 +43,10 @@ class ClientQuotas:
         return self._pending.latest(entity, self._quotas.get(entity, {}))
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float]]) -> Write:
-        """Replace all quotas of each of these entities."""
+        """Return the write that replaces all quotas of each entity.
+
+        The change is pending until the write is durable.
+        """
         records = []
         for entity, quotas in changes.items():
             key = record_key(RecordType.CLIENT_QUOTA, json.dumps(entity))
@@ -77,7 +80,7 @@ def read_quotas(key: bytes, value: bytes | None) -> tuple[Entity, dict[str, floa
     """Decode a record to entity and quotas, which are empty for a tombstone.
 
     Raises:
-        CorruptStateRecordError: the record cannot be decoded, or the quotas are invalid.
+        CorruptStateRecordError: the record cannot be decoded, or the entity or a quota is invalid.
     """
     with reading("client quota"):
         entity = entity_of(json_of(subject_of(key)))

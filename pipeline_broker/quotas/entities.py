@@ -67,10 +67,11 @@ def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
 
 
 def check_entity(entity: Entity) -> Mapping[str, float | None]:
-    """Return the keys that an entity may have, with their largest values.
+    """Return the keys that an entity may have, with their largest values; None allows any number.
 
     Raises:
-        QuotaError: the entity is invalid.
+        QuotaError: the entity is empty, has an unknown type or an empty name, combines an address with other types, or
+            its address is malformed.
     """
     types = {kind for kind, _ in entity}
     for kind, name in entity:
@@ -91,7 +92,10 @@ def check_entity(entity: Entity) -> Mapping[str, float | None]:
 
 
 def normal_ip(name: str) -> str | None:
-    """Return an address in the form in which connections show it; None if it is not an address."""
+    """Return an address in the form in which connections show it; None for other names.
+
+    The name `localhost` counts as 127.0.0.1.
+    """
     # Host names are not resolved, unlike in Kafka: waiting for a name server would block the event loop.
     return "127.0.0.1" if name == LOCALHOST else normal_address(name)
 
@@ -106,7 +110,7 @@ def altered(
         operations: pairs of key and value; the value None removes the key.
 
     Raises:
-        QuotaError: the entity or an operation is invalid.
+        QuotaError: the entity is invalid, or an operation sets a key or a value that the entity may not have.
     """
     keys = check_entity(entity)
     after = dict(before)

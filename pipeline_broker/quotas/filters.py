@@ -31,7 +31,12 @@ class Component:
 
 
 def check_components(components: Iterable[Component]) -> None:
-    """Raise QuotaError if a filter is invalid."""
+    """Check the components of a filter.
+
+    Raises:
+        QuotaError: the entity types or their combination are invalid, or a match type is unknown or does not fit the
+            name.
+    """
     types: set[str] = set()
     for component in components:
         kind = component.entity_type

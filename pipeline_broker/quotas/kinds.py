@@ -44,12 +44,6 @@ class QuotasStatistics:
 
 
 class QuotaKinds:
-    """One quota of each kind.
-
-    Args:
-        config: windows over which rates are measured.
-    """
-
     def __init__(self, config: BrokerConfig) -> None:
         windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
         self.produce = RateQuota(windows)
@@ -69,7 +63,10 @@ class QuotaKinds:
 
     @staticmethod
     def ip_rates(catalogue: ClientQuotas) -> tuple[dict[str, float], float | None]:
-        """Return the connection rates of single addresses, and of each other address; None for no limit."""
+        """Return the maximum connections per second by address, and the maximum of each other address.
+
+        The second part is None if other addresses have no limit.
+        """
         by_name = {dict(entity)[IP]: rate for entity, rate in _set_for(catalogue, CONNECTION_CREATION_RATE).items()}
         default = by_name.pop(None, None)
         return {normal_ip(name) or name: rate for name, rate in by_name.items() if name is not None}, default

@@ -25,14 +25,18 @@ __all__ = ["Limit", "Limits", "Measured"]
 
 
 class Measured(NamedTuple):
-    """The user and client id that share a meter; None for the one that does not matter."""
+    """The user and client id that share a meter; None for a part that the quota does not depend on."""
 
     user: str | None
     client_id: str | None
 
 
 class Limit(NamedTuple):
-    """The rate that a client may reach, and the clients it shares it with."""
+    """The rate that a quota allows, and the users and client ids that share it.
+
+    Attributes:
+        per_second: bytes, percent of one thread, or changed partitions, depending on the kind of quota.
+    """
 
     measured: Measured
     per_second: float

@@ -11,7 +11,7 @@ __all__ = ["METERS_MAX", "Meter", "Meters"]
 
 METERS_MAX = 10_000
 """Meters of one kind of quota; each takes about 2 KB when all its windows are in use."""
-# Characters of all users and client ids of one kind of quota. Clients choose them, up to 32 KB each.
+# Memory of all users and client ids of one kind of quota. Clients choose them, up to 32 KB each.
 NAME_BYTES_MAX = 8 << 20
 
 
@@ -26,12 +26,8 @@ AMeter = TypeVar("AMeter", bound=Meter)
 class Meters(Generic[AMeter]):
     """Meters by the users and client ids that they measure, least recently used first.
 
-    Clients choose their ids, so the number of meters is bounded. A new meter replaces idle ones, which carry no
-    information, and beyond the limit the least recently used one.
-
-    Args:
-        make: creates a meter.
-        count_max: maximum number of meters.
+    Clients choose their ids, so the number of meters and the length of all names are bounded. A new meter replaces idle
+    ones, which carry no information. If it would exceed a bound, it replaces the least recently used ones.
     """
 
     def __init__(self, make: Callable[[], AMeter], count_max: int = METERS_MAX) -> None:
@@ -79,4 +75,5 @@ class Meters(Generic[AMeter]):
 
 
 def _size(measured: Measured) -> int:
-    return len(measured.user or "") + len(measured.client_id or "")
+    # Python stores up to four bytes for each character of a text with a single one beyond ASCII.
+    return sum(len(text) * (1 if text.isascii() else 4) for text in (measured.user or "", measured.client_id or ""))

@@ -20,9 +20,9 @@ class ClientMutations:
     """The current measurement of a client.
 
     Attributes:
-        user, client_id: the client; None for the one that the quota does not depend on.
-        per_second: its rate.
-        tokens: number of changes that it may still request.
+        user, client_id: the client; None for a part that the quota does not depend on.
+        per_second: the measured rate of changes.
+        tokens: number of changes that the client may still request; negative for a debt.
         throttle_time_ms: mean throttle time in all windows; 0 without throttling.
     """
 
@@ -66,13 +66,16 @@ class MutationQuota:
         self._meters = Meters(lambda: _Meter(windows))
 
     def set_limits(self, quotas: Mapping[Entity, float]) -> None:
-        """Apply the quotas that are set; debts remain."""
+        """Replace all limits. Debts remain, unless the quotas are empty."""
         self.limits = Limits(quotas)
         if not self.limits:
             self._meters.clear()
 
     def record(self, user: str, client_id: str, count: int, now_ms: int, *, strict: bool) -> tuple[bool, int]:
-        """Record `count` changes; return whether they are allowed, and the throttle time in milliseconds."""
+        """Return whether `count` changes are allowed, and the throttle time in milliseconds.
+
+        Allowed changes are recorded. Without a limit, all changes are allowed, and nothing is recorded.
+        """
         limit = self.limits.find(user, client_id)
         if limit is None:
             return True, 0

@@ -30,9 +30,9 @@ class Quotas:
     Request handlers use it only while `is_active`. Acceptors of connections apply the rates of addresses.
 
     Args:
-        config: windows over which rates are measured.
+        config: provides the windows over which rates are measured.
         ip_rates_changed: called after a change of `ip_rates` or `ip_rate_default`.
-        clock_ns: monotonic clock.
+        clock_ns: monotonic clock, in nanoseconds.
 
     Attributes:
         is_active: whether any quota is set for users or client ids.
@@ -89,7 +89,11 @@ class Quotas:
     # Configuration
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Apply one durable record, with effect after `replayed`; ignore records of other types."""
+        """Apply one durable record, with effect after `replayed`; ignore records of other types.
+
+        Raises:
+            CorruptStateRecordError: the record cannot be decoded.
+        """
         if self.catalogue.replay(key, value):
             self._has_replayed = True
 
@@ -100,7 +104,6 @@ class Quotas:
             self._apply()
 
     def durable(self, write: Write) -> None:
-        """Put a durable change into effect."""
         self.catalogue.durable(write)
         self._apply()
 
@@ -115,7 +118,7 @@ class Quotas:
     # Measurement
 
     def begin(self, user: str, client_id: str | None) -> RequestQuota:
-        """Begin the accounting of a request."""
+        """Begin the accounting of a request, and its handler time. A missing client id counts as the empty one."""
         return RequestQuota(self, user, client_id or "")
 
     def statistics(self) -> QuotasStatistics:
@@ -126,7 +129,7 @@ class RequestQuota:
     """The accounting of one request.
 
     Attributes:
-        throttle_ms: the longest throttle time so far.
+        throttle_ms: the longest throttle time so far, at most THROTTLE_MS_MAX.
     """
 
     __slots__ = (
@@ -155,12 +158,18 @@ class RequestQuota:
         self._throttle(quotas.produce.record(self._user, self.client_id, size_bytes, quotas.now_ms()))
 
     def fetch_bytes_max(self) -> int | None:
-        """Return the largest fetch response that does not exceed the quota by itself; None for no limit."""
+        """Return the size in bytes of the largest fetch response that does not exceed the quota by itself.
+
+        Returns None for no limit.
+        """
         value_max = self._quotas.fetch.value_max(self._user, self.client_id)
         return None if value_max is None else int(value_max)
 
     def fetched(self, size_bytes: int) -> bool:
-        """Record a fetch response of this size; return False if the response must be empty instead."""
+        """Record a fetch response and the handler time; return whether the response may be sent.
+
+        Otherwise the client must get an empty response, and the recorded bytes are taken back.
+        """
         quotas, client = self._quotas, (self._user, self.client_id)
         now_ms = quotas.now_ms()
         # A client without any bytes in all windows gets its response even beyond the quota, and is throttled
@@ -176,10 +185,10 @@ class RequestQuota:
         return True
 
     def may_change(self, partitions: int, *, strict: bool, throttles: bool = True) -> bool:
-        """Record the creation or deletion of partitions; return whether it is allowed.
+        """Return whether partitions may be created or deleted, and record them if so.
 
         Args:
-            partitions: number of partitions.
+            partitions: number of created or deleted partitions.
             strict: reject the change while the client has a debt; see `mutation_quota`.
             throttles: whether a debt throttles the client.
         """
@@ -192,19 +201,19 @@ class RequestQuota:
         return allowed
 
     def pause(self) -> None:
-        """Stop the time until `resume`, while the handler serves other requests."""
+        """Stop the handler time until `resume`, while the handler serves other requests."""
         self._paused_ns = self._quotas.clock_ns()
 
     def resume(self) -> None:
         self._started_ns += self._quotas.clock_ns() - self._paused_ns
 
     def handled(self) -> None:
-        """End the time of the request; time until the response is ready is not charged."""
+        """End the handler time at the first call. The time until the response is ready is not charged."""
         if self._local_ns is None:
             self._local_ns = self._quotas.clock_ns() - self._started_ns
 
     def settle(self) -> int:
-        """Record the handler time, once; return the longest throttle time."""
+        """Record the handler time at the first call; return the longest throttle time in milliseconds."""
         if not self._is_settled:
             self._is_settled = True
             self.handled()

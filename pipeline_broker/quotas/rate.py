@@ -64,7 +64,7 @@ class Rate:
         window.last_event_ms = now_ms
 
     def span_ms(self, now_ms: int) -> int:
-        """Return the time over which the rate is measured."""
+        """Return the time over which the rate is measured, in milliseconds; at least 1."""
         self._forget(now_ms)
         elapsed_ms = now_ms - self._recorded[0].began_ms if self._recorded else 0
         missing = self._windows.count - 1 - elapsed_ms // self._windows.size_ms
@@ -84,7 +84,6 @@ class Rate:
         return total / events if events else 0.0
 
     def is_idle(self, now_ms: int) -> bool:
-        """Return whether the rate equals a new one."""
         self._forget(now_ms)
         return not self._recorded
 
@@ -98,7 +97,13 @@ class Rate:
 
 
 def throttle_time_ms(rate: Rate, limit: float, now_ms: int) -> int:
-    """Return the milliseconds without events until the rate falls to the limit, by Kafka's formula."""
+    """Return the milliseconds without events until the rate falls to the limit, by Kafka's formula.
+
+    Returns 0 if the rate is not above the limit.
+
+    Args:
+        limit: maximum per second, greater than 0.
+    """
     span_ms = rate.span_ms(now_ms)
     observed = rate.total(now_ms) * 1000 / span_ms
     if observed <= limit:

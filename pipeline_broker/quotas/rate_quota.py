@@ -19,8 +19,8 @@ class ClientRate:
     """The current measurement of a client.
 
     Attributes:
-        user, client_id: the client; None for the one that the quota does not depend on.
-        per_second: its rate.
+        user, client_id: the client; None for a part that the quota does not depend on.
+        per_second: the measured rate.
         throttle_time_ms: mean throttle time in all windows; 0 without throttling.
     """
 
@@ -59,13 +59,13 @@ class RateQuota:
         self._meters = Meters(lambda: _Meter(windows))
 
     def set_limits(self, quotas: Mapping[Entity, float]) -> None:
-        """Apply the quotas that are set; measurements remain."""
+        """Replace all limits. Measurements remain, unless the quotas are empty."""
         self.limits = Limits(quotas)
         if not self.limits:
             self._meters.clear()
 
     def record(self, user: str, client_id: str, value: float, now_ms: int) -> int:
-        """Record a value of a client; return its throttle time in milliseconds."""
+        """Record a value of a client; return its throttle time in milliseconds, 0 within the limit or without one."""
         limit = self.limits.find(user, client_id)
         if limit is None:
             return 0

@@ -41,5 +41,4 @@ class TokenBucket:
         return int(-tokens / limit * 1000 + 0.5) if tokens < 0 else 0
 
     def is_full(self, limit: float, now_ms: int) -> bool:
-        """Return whether the bucket equals a new one."""
         return self.tokens(limit, now_ms) >= limit * self._windows.all_ms / 1000

@@ -110,7 +110,7 @@ SUPPORTED: dict[ResourceType, tuple[AclOperation, ...]] = {
 
 
 def address_of(host: str) -> str:
-    """Return the normalized host of a rule or a client, for comparisons."""
+    """Return a host for comparisons: the normal form of an address; any other text unchanged."""
     # Rules may contain IPv6 addresses in Java's notation.
     return normal_address(host) or host
 
@@ -143,7 +143,10 @@ class AclBinding:
 
 @attrs.frozen
 class AclFilter:
-    """A filter over rules. None and ANY match everything."""
+    """A filter over rules. None and ANY match everything.
+
+    The pattern type MATCH selects the rules that cover a resource named `resource_name`.
+    """
 
     resource_type: ResourceType
     resource_name: str | None

@@ -75,11 +75,6 @@ class Acls(ReplayedWrites):
         return Write("", tuple(StateRecord(_key(binding), None) for binding in bindings))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Apply a durable record; skip those of other types.
-
-        Raises:
-            CorruptStateRecordError: the record cannot be read.
-        """
         if record_type(key) != RecordType.ACL:
             return
         binding = read_binding(key, value)

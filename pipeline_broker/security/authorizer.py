@@ -80,7 +80,7 @@ def _fits(binding: AclBinding, operation: AclOperation) -> bool:
 
 
 class Authorizer:
-    """The authorizer: may a principal perform an operation on a resource?
+    """The decisions whether principals may perform operations on resources.
 
     * Super users may do everything.
     * A matching rule that denies wins over all rules that allow.
@@ -94,7 +94,7 @@ class Authorizer:
         acls: the rules.
         super_users: principals in the form `User:name`.
         allow_everyone: Kafka's `allow.everyone.if.no.acl.found`.
-        denials: counts the denials.
+        denials: counts the denials; None to count none.
     """
 
     def __init__(
@@ -125,7 +125,6 @@ class Authorizer:
         Args:
             principal: compared exactly, including case.
             host: the client's address.
-            resource_type: the type of the resource.
             is_logged: whether to count and log a denial. False if a denial does not refuse the request.
         """
         client = _Client(str(principal), host, _client_address(host))
@@ -159,7 +158,7 @@ class Authorizer:
         """Return whether a principal may perform an operation on some resource of a type.
 
         As in Kafka's authorizeByResourceType, an allowing rule suffices unless denying rules cover all of its
-        resources.
+        resources. A denial is neither counted nor logged.
         """
         client = _Client(str(principal), host, _client_address(host))
         if client.principal in self._super_users:

@@ -82,7 +82,7 @@ class DelegationToken:
     ends_ms: int
 
     def is_of(self, principal: KafkaPrincipal) -> bool:
-        """Return whether a principal may always see the token."""
+        """Return whether a principal is the owner, the requester or a renewer, and so may always see the token."""
         return principal in {self.owner, self.requester, *self.renewers}
 
     def may_be_renewed_by(self, principal: KafkaPrincipal) -> bool:
@@ -132,7 +132,7 @@ class DelegationTokens(ReplayedWrites):
         return hmac.digest(self._key, token_id.encode(), _MAC)
 
     def login(self, mechanism: ScramMechanism, token_id: str, now_ms: int) -> TokenLogin | None:
-        """Return the login of a valid token; None if it is unknown or expired."""
+        """Return the login of a valid token; None if the token is unknown or expired, or tokens are disabled."""
         token = self._tokens.get(token_id)
         if not self.is_enabled or token is None or token.has_expired(now_ms):
             return None
@@ -153,11 +153,11 @@ class DelegationTokens(ReplayedWrites):
         owners: Sequence[KafkaPrincipal] | None,
         may_describe: Callable[[DelegationToken], bool],
     ) -> list[DelegationToken]:
-        """Return the tokens that a principal may see.
+        """Return the durable tokens that a principal may see.
 
         Args:
             asking: the principal.
-            owners: only return tokens of these principals; None for all.
+            owners: only return tokens that one of these principals owns, requested or may renew; None for all.
             may_describe: whether the principal may see a token of others.
         """
         wanted = (
@@ -181,7 +181,8 @@ class DelegationTokens(ReplayedWrites):
         `lifetime_ms` is cut to the maximum; 0 or less means the maximum.
 
         Raises:
-            TokenError: tokens are disabled, or the requester has too many tokens or renewers.
+            TokenError: tokens are disabled, the token has more than RENEWERS_MAX renewers, or its requester already has
+                TOKENS_MAX unexpired tokens.
         """
         self._check_enabled()
         renewers = tuple(renewers)
@@ -198,10 +199,12 @@ class DelegationTokens(ReplayedWrites):
         return token, self._change(token_id, token)
 
     def renew(self, secret: bytes, principal: KafkaPrincipal, period_ms: int, now_ms: int) -> tuple[int, Write]:
-        """Decide a longer validity of a token; return its new expiry. A period of 0 or less means the default one.
+        """Decide a new expiry of a token, `period_ms` from now; return the expiry and the write to append.
+
+        The period is cut to the configured one; 0 or less means the configured one. The expiry never exceeds `ends_ms`.
 
         Raises:
-            TokenError: the token is unknown or expired, or the principal may not renew it.
+            TokenError: tokens are disabled, the token is unknown or expired, or the principal may not renew it.
         """
         token = self._named(secret)
         if token.has_expired(now_ms):  # Kafka checks this before the principal here, and after it in `expire`
@@ -211,10 +214,12 @@ class DelegationTokens(ReplayedWrites):
         return self._expires(token, min(token.ends_ms, now_ms + lasts_ms))
 
     def expire(self, secret: bytes, principal: KafkaPrincipal, period_ms: int, now_ms: int) -> tuple[int, Write]:
-        """Decide the expiry of a token; return it. A negative period deletes the token at once.
+        """Decide a new expiry of a token, `period_ms` from now; return the expiry and the write to append.
+
+        A negative period deletes the token at once, even an expired one. The expiry never exceeds `ends_ms`.
 
         Raises:
-            TokenError: as in `renew`.
+            TokenError: as in `renew`, unless the period is negative and the token has only expired.
         """
         token = self._named(secret)
         _check_may_renew(token, principal)
@@ -225,7 +230,7 @@ class DelegationTokens(ReplayedWrites):
         return self._expires(token, min(token.ends_ms, now_ms + period_ms))
 
     def sweep(self, now_ms: int) -> Write | None:
-        """Decide to delete expired tokens; None if no token has expired."""
+        """Decide to delete expired tokens; return the write to append, or None if no token has expired."""
         expired = [token.token_id for token in self._latest() if token.has_expired(now_ms)]
         if not expired:
             return None
@@ -256,11 +261,6 @@ class DelegationTokens(ReplayedWrites):
         return Write("", (_record(token_id, token),))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Apply a durable record; skip those of other types.
-
-        Raises:
-            CorruptStateRecordError: the record cannot be read.
-        """
         if record_type(key) != RecordType.DELEGATION_TOKEN:
             return
         token_id, token = read_token(key, value)

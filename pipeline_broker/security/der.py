@@ -22,7 +22,7 @@ def elements(data: bytes, start: int, end: int) -> Iterator[Element]:
     """Yield the elements between two positions.
 
     Raises:
-        ValueError: the bytes are not DER.
+        ValueError: the bytes are not DER, or are DER that this module refuses.
     """
     position = start
     while position < end:
@@ -49,7 +49,7 @@ def object_id(data: bytes, tag: int, start: int, end: int) -> str:
         tag, start, end: the element.
 
     Raises:
-        ValueError: the element is not an object id.
+        ValueError: the element is not an object id, or is longer than OBJECT_ID_BYTES_MAX.
     """
     if tag != OBJECT_ID or not 0 < end - start <= OBJECT_ID_BYTES_MAX or data[end - 1] & 0x80:
         raise ValueError("not DER: an object id cannot be read")
@@ -70,7 +70,7 @@ def sequence(data: bytes, element: Element, count: int) -> list[Element]:
         count: the least number of elements.
 
     Raises:
-        ValueError: the element is not a sequence, or has fewer elements.
+        ValueError: the element is not a sequence, has fewer elements, or does not contain DER.
     """
     tag, start, end = element
     found = list(elements(data, start, end))

@@ -45,7 +45,7 @@ def rounds_of(key: bytes, element: Element) -> int:
     """Return the hash rounds of a password-based encryption. Scrypt has none and counts as ROUNDS_MAX.
 
     Raises:
-        ValueError: the cost is too high or cannot be read; the message says which.
+        ValueError: the cost of scrypt is too high, or the scheme is unknown or cannot be read; the message says which.
     """
     scheme, parameters = algorithm(key, element)
     if scheme == PBES2:
@@ -80,7 +80,11 @@ def _check_scrypt(key: bytes, parameters: Element) -> None:
 
 
 def algorithm(key: bytes, element: Element) -> tuple[str, Element]:
-    """Return the object id of an algorithm, and its parameters."""
+    """Return the object id of an algorithm, and its parameters.
+
+    Raises:
+        ValueError: the element is not an algorithm with parameters.
+    """
     kind, parameters = sequence(key, element, 2)[:2]
     return object_id(key, *kind), parameters
 

@@ -35,7 +35,7 @@ ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
 
 @attrs.frozen(repr=False)
 class JaasEntry:
-    """A login module and its options. Without `repr`, because options may be secrets."""
+    """A login module and its options. It has no `repr`, because options may be secrets."""
 
     module: str
     options: Mapping[str, str]
@@ -45,11 +45,10 @@ def parse_jaas(text: str, expected_module: str) -> JaasEntry:
     """Return the only entry of a JAAS line.
 
     Args:
-        text: the line.
         expected_module: full class name of the login module that the mechanism needs.
 
     Raises:
-        ConfigError: the line is malformed, or names a different module.
+        ConfigError: the line is malformed, names a different module, or repeats an option.
     """
     if SECTION.match(text):
         raise ConfigError(

@@ -28,7 +28,7 @@ BEARER = re.compile(r"(?i:bearer) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)")
 
 
 class InvalidTokenError(Exception):
-    """A token is invalid. The message is for the log and contains nothing of the token."""
+    """An invalid token. The message is for the log and contains nothing of the token."""
 
 
 @attrs.frozen
@@ -36,8 +36,7 @@ class BearerToken:
     """The user name and the expiry that a valid token proves.
 
     Attributes:
-        name: the user name.
-        expires_ms: the expiry, in milliseconds since the epoch.
+        expires_ms: milliseconds since the epoch.
     """
 
     name: str
@@ -45,7 +44,7 @@ class BearerToken:
 
 
 class OAuthBearerServer(SaslServer):
-    """One conversation.
+    """The broker's side of one OAUTHBEARER conversation.
 
     Args:
         validate: returns the contents of a token; raises InvalidTokenError if the token is invalid.

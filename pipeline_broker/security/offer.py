@@ -81,7 +81,7 @@ def read_offer(
         prefix: the listener's prefix of the mechanism's own properties, for errors.
 
     Raises:
-        ConfigError: a property cannot be used.
+        ConfigError: a property is missing or cannot be used, or a file that it names cannot be used.
     """
     mechanisms = [item for item in map(str.strip, settings.get("sasl.enabled.mechanisms", KERBEROS).split(",")) if item]
     servers: dict[str, Callable[[], SaslServer]] = {}

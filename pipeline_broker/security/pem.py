@@ -62,10 +62,10 @@ class KeyStore:
 
 
 def read_key_store(settings: Mapping[str, str]) -> KeyStore:
-    """Return the key store that the settings name.
+    """Return the key store that the settings name or contain.
 
     Raises:
-        ConfigError: it is missing or cannot be used.
+        ConfigError: the settings contain no store or contradict each other, or the store cannot be read or used.
     """
     location, inline = settings.get("ssl.keystore.location"), settings.get("ssl.keystore.key")
     chain = settings.get("ssl.keystore.certificate.chain")
@@ -101,7 +101,7 @@ def read_trust_store(settings: Mapping[str, str]) -> str | None:
     """Return the certificates that may sign clients' certificates, in PEM form; None if none are set.
 
     Raises:
-        ConfigError: they cannot be used.
+        ConfigError: the settings contradict each other, or the store cannot be read or contains no certificate.
     """
     location, inline = settings.get("ssl.truststore.location"), settings.get("ssl.truststore.certificates")
     # `ssl.client.auth` decides whether a trust store is needed.
@@ -134,7 +134,11 @@ def _read_java_store(settings: Mapping[str, str], prefix: str) -> StoreContent |
 
 
 def _check_store(settings: Mapping[str, str], prefix: str, *, has_inline: bool) -> None:
-    """Refuse the combinations of settings that Kafka refuses for a store in PEM form."""
+    """Refuse stores that are not in PEM form, and the combinations of settings that Kafka refuses for PEM.
+
+    Raises:
+        ConfigError: the store or a combination is refused.
+    """
     kind = settings.get(f"{prefix}.type", "JKS")
     location = settings.get(f"{prefix}.location")
     if kind.upper() != "PEM":

@@ -51,11 +51,12 @@ def read_pkcs12(store: bytes, password: str, name: str) -> StoreContent:
     """Return the content of a store.
 
     Args:
-        store: its bytes.
+        password: empty for a store without one.
         name: the setting and the file, for errors.
 
     Raises:
-        ConfigError: the store cannot be opened, or takes too long to open.
+        ConfigError: the store cannot be opened, takes too long to open or has several private keys, or the package
+            cryptography is missing.
     """
     try:
         rounds, key_count = _cost(store)
@@ -105,7 +106,6 @@ def _opened(store: bytes, password: str) -> StoreContent:
 
 
 def _issuers(own: Certificate, others: list[Certificate]) -> Iterator[Certificate]:
-    """Yield the chain of issuers of a certificate, as far as the store has them."""
     by_subject = {each.subject.public_bytes(): each for each in others}
     last = own
     while last.issuer != last.subject and (issuer := by_subject.pop(last.issuer.public_bytes(), None)) is not None:
@@ -117,7 +117,7 @@ def _cost(store: bytes) -> tuple[int, int]:
     """Return the hash rounds of all passwords of a store, and its number of private keys.
 
     Raises:
-        ValueError: the store is malformed or contains nested stores.
+        ValueError: the store is malformed, contains nested stores, or has a password of unknown or excessive cost.
     """
     outer = sequence(store, (SEQUENCE, 0, len(store)), 1)[0]
     parts = sequence(store, outer, 2)

@@ -20,7 +20,7 @@ PARTS = 3
 
 
 class PlainUsers:
-    """The users of one listener. Keeps only HMACs of their passwords, under a key of this process."""
+    """The users of one listener. It keeps only HMACs of their passwords, under a key of this process."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._key = secrets.token_bytes(32)

@@ -76,7 +76,7 @@ class PrincipalMapping:
         text: the setting; empty for DEFAULT.
 
     Raises:
-        ConfigError: a rule is malformed.
+        ConfigError: a rule is malformed, or the setting has more than RULES_MAX rules.
     """
 
     def __init__(self, text: str) -> None:
@@ -85,7 +85,7 @@ class PrincipalMapping:
     def principal(self, distinguished_name: str) -> KafkaPrincipal | None:
         """Return the principal of a distinguished name.
 
-        None if no rule applies or matching exceeds MATCH_WORK_MAX; the caller then closes the connection.
+        Returns None if no rule applies or matching exceeds MATCH_WORK_MAX; the caller then closes the connection.
         """
         work_left = MATCH_WORK_MAX
         for rule in self._rules:
@@ -134,7 +134,7 @@ def _parts(pattern: str, replacement: str, expression: Pattern) -> Iterator[str 
     """Yield the parts of a replacement: texts, and numbers of groups.
 
     Raises:
-        ConfigError: it refers to an unknown group, or to too many.
+        ConfigError: the replacement refers to an unknown group, or to groups more than REFERENCES_MAX times.
     """
     names, position = expression.group_names, 0
     for count, reference in enumerate(REFERENCE.finditer(replacement)):

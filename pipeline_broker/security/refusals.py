@@ -72,7 +72,7 @@ class Refusals:
 
     Attributes:
         by_kind: number of refusals of each kind since startup.
-        left_out: number of them that no row includes any longer.
+        left_out: number of refusals that no row includes any longer.
     """
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:

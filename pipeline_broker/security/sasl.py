@@ -16,7 +16,7 @@ TOKEN_BYTES_MAX = 64 * 1024
 
 
 class AuthenticationFailedError(Exception):
-    """The client failed to authenticate.
+    """A failed authentication of a client.
 
     Args:
         reason: for the log.
@@ -70,7 +70,8 @@ class SaslServer(ABC):
         """Process the client's next token and return the answer.
 
         Raises:
-            AuthenticationFailedError: the token is wrong, and the conversation is over.
+            AuthenticationFailedError: the token is wrong, longer than TOKEN_BYTES_MAX, or sent after the conversation
+                has ended. No further token is accepted.
         """
         # If anything below raises, the conversation has failed.
         step, self._step = self._step, Step.FAILED

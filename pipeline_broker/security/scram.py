@@ -116,14 +116,14 @@ class TokenLogin(Protocol):
 
 
 class ScramServer(SaslServer):
-    """One conversation.
+    """The broker's side of one SCRAM conversation.
 
     An unknown user has a credential that no client can prove (`scram_users`), so its conversation looks like any other.
 
     Args:
         mechanism: one of SCRAM_MECHANISMS.
         credential_of: returns the credential of a user name, known or not.
-        login_of: returns the login of a delegation token; None for an unknown one.
+        login_of: returns the login of a delegation token; None for an unknown or expired one.
     """
 
     table: ClassVar[Mapping[Step, frozenset[Step]]] = {

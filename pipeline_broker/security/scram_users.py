@@ -76,7 +76,7 @@ class Upsertion:
 
 @attrs.frozen
 class Refusal:
-    """The error for a user, of whom no credential is altered."""
+    """The error for a user. No credential of the user is altered."""
 
     code: ErrorCode
     text: str
@@ -143,7 +143,8 @@ class ScramUsers(ReplayedWrites):
     ) -> tuple[dict[str, Refusal | None], Write | None]:
         """Decide a request that alters credentials.
 
-        Returns the refusal of each user, None for an accepted change, and the write of all accepted changes.
+        Returns the refusal of each user, None for an accepted change, and the write of all accepted changes. The write
+        is None if no change is accepted.
         """
         answers: dict[str, Refusal | None] = {}
         accepted: dict[str, Deletion | Upsertion] = {}
@@ -193,11 +194,6 @@ class ScramUsers(ReplayedWrites):
                 yield StateRecord(_key(name), _value(credential))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Apply a durable record; skip those of other types.
-
-        Raises:
-            CorruptStateRecordError: the record cannot be read. The error contains nothing of its value.
-        """
         if record_type(key) != RecordType.SCRAM_USER:
             return
         name, credential = read_credential(key, value)

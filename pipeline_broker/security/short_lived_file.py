@@ -11,7 +11,10 @@ __all__ = ["short_lived_file"]
 
 @contextlib.contextmanager
 def short_lived_file(content: bytes) -> Iterator[str]:
-    """Yield a path to the content: in memory if the system supports it, else in a directory of the owner alone."""
+    """Yield a path to the content, which exists until the context ends.
+
+    The file is in memory if the system supports it, otherwise in a directory that only its owner can read.
+    """
     if not hasattr(os, "memfd_create"):  # macOS, Windows
         with tempfile.TemporaryDirectory() as folder:  # its mode is 0700
             path = Path(folder) / "key store"

@@ -67,7 +67,7 @@ def key_file_path(url: str) -> Path:
     """Return the path in a `file:` URL.
 
     Raises:
-        ConfigError: the URL is of another kind.
+        ConfigError: the URL has another scheme, another host or a relative path.
     """
     parts = urlsplit(url)
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
@@ -83,7 +83,7 @@ class KeyFile:
     """The keys of a JWKS file by `kid`. The file is read again after it has changed; an unreadable file leaves no keys.
 
     Raises:
-        ConfigError: PyJWT is missing, or the file contains no usable key.
+        ConfigError: PyJWT or cryptography is missing, or the file cannot be read or has no usable key.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,7 +105,7 @@ class KeyFile:
             raise ConfigError(f"{JWKS_URL}: cannot use {path}: {_reason(error)}") from None
 
     def find(self, key_id: str) -> _Key | None:
-        """Return the key with an id in the current file; None if it is unknown."""
+        """Return the key with an id in the current file; None if the id is unknown, or the file cannot be used."""
         try:
             if self._stamp != _stamp_of(self._path.stat()):
                 self._read()
@@ -136,7 +136,8 @@ def _read_keys(data: bytes) -> dict[str, _Key]:
     """Return the keys that can verify a signature and have a `kid`.
 
     Raises:
-        ValueError: the file contains no such key, or a malformed one.
+        ValueError: the file is not a list of at most KEYS_MAX keys, contains none of these keys, or a malformed, weak
+            or repeated one.
     """
     try:
         listed = json.loads(data)["keys"]
@@ -197,7 +198,7 @@ class TokenValidator:
         """Return the user name and the expiry that a token proves.
 
         Raises:
-            InvalidTokenError: the token is invalid.
+            InvalidTokenError: the token is malformed or not signed by a known key, or a claim breaks the rules.
         """
         claims = self._verified(token)
         expires_seconds = self._check_times(claims)
@@ -270,7 +271,7 @@ def _number(claims: Mapping[str, Any], name: str) -> float | None:
 
 
 def _check_scope(scope: object) -> None:
-    """Check a scope, if there is one: a string, or a list of distinct strings."""
+    """Raise InvalidTokenError unless the scope is None, a non-blank string, or a list of distinct non-blank strings."""
     named = [scope] if isinstance(scope, str) else [] if scope is None else scope
     if not isinstance(named, list) or not all(isinstance(each, str) and each.strip() for each in named):
         raise InvalidTokenError("its scope is neither a string nor a list of strings")

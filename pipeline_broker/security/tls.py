@@ -39,7 +39,7 @@ class _Loaded:
 class TlsContexts:
     """The TLS context of one listener, and the principals of its clients' certificates.
 
-    Reads files, so call the constructor and `reload` in a thread once the broker serves. A context is never changed
+    The constructor and `reload` read files, so call them in a thread once the broker serves. A context is never changed
     after it was returned; a reload creates another one.
 
     Args:
@@ -63,7 +63,8 @@ class TlsContexts:
         a file name cannot change the broker's identity.
 
         Raises:
-            ConfigError: a property or a file cannot be used. The previous context stays in use.
+            ConfigError: a property or a file cannot be used, or the certificate is for other names. The previous
+                context stays in use.
         """
         wanted = self._settings if settings is None else dict(settings)
         loaded = _load(wanted)
@@ -71,7 +72,7 @@ class TlsContexts:
         self._settings, self._loaded = wanted, loaded
 
     def warning(self, now: dt.datetime) -> str | None:
-        """Return a warning if the certificate has expired or expires soon; None otherwise."""
+        """Return a warning if the certificate has expired or expires within RENEWAL_TIME; None otherwise."""
         last = self._loaded.valid_until
         if last - now > RENEWAL_TIME:
             return None
@@ -79,9 +80,9 @@ class TlsContexts:
         return f"the certificate {what} ({last:%Y-%m-%d %H:%M} UTC): renew it, and set ssl.keystore.location again"
 
     def principal(self, certificate: bytes | None) -> KafkaPrincipal | None:
-        """Return the principal of a client's certificate (DER).
+        """Return the principal of a client's certificate (DER), or ANONYMOUS without a certificate.
 
-        Returns ANONYMOUS without a certificate, and None if no mapping rule applies and the connection must be closed.
+        Returns None if the connection must be closed: the certificate is malformed, or no mapping rule applies.
         """
         if certificate is None:
             return ANONYMOUS

@@ -4,7 +4,7 @@ Rules of this package:
 
 * A machine is synchronous and sans-IO. It reads no clock, does no I/O and calls nothing outside. Callers pass in
   `now_ms`, milliseconds since 1970, which never runs backwards.
-* A method returns what its caller must do: answers to give and records to append (`outcome.py`).
+* A method returns the answers to give and the records to append (`outcome.py`).
 * A change becomes visible once its records are durable. The caller appends `Write.records`, then passes the same
   `Write` to `durable` or `failed`. A failed commit fails all later ones, so the caller settles writes in the order of
   their creation.

@@ -89,15 +89,15 @@ class ClientMetrics:
         return len(self._clients)
 
     def subscription(self, instance_id: bytes, client: Mapping[str, str], now_ms: int) -> Subscription:
-        """Return the subscription of a client.
+        """Return the subscription of a client, and record the request.
 
         Args:
-            instance_id: id of the client instance.
             client: the client's attributes, keyed by `config.resources.MATCHED_BY`.
             now_ms: wall clock.
 
         Raises:
-            TelemetryError: the client asks before its push interval has passed.
+            TelemetryError: the client asks before its push interval has passed, and none of its pushes was rejected for
+                an outdated subscription or an unknown codec since its last request.
         """
         known = self._known(instance_id, client)
         # A push counts as well: the client may ask one interval after its last request or push.
@@ -123,7 +123,6 @@ class ClientMetrics:
         """Check that a client may push now, and record the push.
 
         Args:
-            instance_id: id of the client instance.
             client: see `subscription`.
             subscription_id: the subscription that the client pushes for.
             now_ms: wall clock.
@@ -179,13 +178,14 @@ class ClientMetrics:
             self._clients_bytes -= client.size_bytes
 
     def check_room(self, name: str, settings: Settings) -> None:
-        """Reject settings with which all subscriptions together would have more than PATTERNS_MAX patterns.
+        """Reject settings of a subscription if all subscriptions together would have more than PATTERNS_MAX patterns.
 
         Args:
+            name: the subscription to create or change.
             settings: its new settings.
 
         Raises:
-            ConfigError: there would be too many patterns.
+            ConfigError: all subscriptions would have too many patterns, or a pattern is malformed.
         """
         others = sum(len(each) for other, each in self._patterns().items() if other != name)
         if others + len(parse_client_patterns(settings.get("match", ""))) > PATTERNS_MAX:

@@ -46,10 +46,5 @@ class ClusterId(ReplayedWrites):
         return Write("", (StateRecord(_KEY, record_value(json.dumps({"id": cluster_id}))),))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Apply the durable record; ignore records of other types.
-
-        Raises:
-            CorruptStateRecordError: the record cannot be decoded.
-        """
         if record_type(key) == RecordType.CLUSTER:
             self.value = read_cluster_id(key, value)

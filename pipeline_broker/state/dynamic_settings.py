@@ -68,22 +68,20 @@ class DynamicSettings(ReplayedWrites):
         return sorted(name for each, name in self._settings if each == kind)
 
     def latest_settings(self, resource: Resource) -> Mapping[str, str]:
-        """Like `settings`, but includes pending changes."""
+        """Return the settings of a resource, including pending changes."""
         return self._pending.latest(resource, self.settings(resource))
 
     def alter(self, resource: Resource, settings: Mapping[str, str]) -> Write:
-        """Replace all settings of a resource."""
+        """Return the write that replaces all settings of a resource.
+
+        The change is pending until the write is durable.
+        """
         self._pending.add(resource, dict(settings))
         key = record_key(RecordType.SETTINGS, json.dumps(list(resource)))
         value = record_value(json.dumps(dict(settings), sort_keys=True)) if settings else None
         return Write("", (StateRecord(key, value),))
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Apply one durable record; ignore records of other types.
-
-        Raises:
-            CorruptStateRecordError: the record cannot be decoded.
-        """
         if record_type(key) == RecordType.SETTINGS:
             self._show(*read_settings(key, value))
 

@@ -14,11 +14,11 @@ class StateRecordError(Exception):
 
 
 class CorruptStateRecordError(StateRecordError):
-    """The record cannot be decoded or contradicts itself.
+    """A record that cannot be decoded or contradicts itself.
 
     The broker rejects produce requests with such records.
     """
 
 
 class MisplacedRecordError(StateRecordError):
-    """The record is valid but cannot be applied to the state that earlier records built."""
+    """A valid record that cannot be applied to the state that earlier records built."""

@@ -127,7 +127,7 @@ class Features(ReplayedWrites):
 
     @staticmethod
     def supported(served: Container[int]) -> list[Feature]:
-        """Return the features that a broker supports which serves these APIs."""
+        """Return the features that a broker with these APIs supports."""
         # A feature without its API would promise something that the broker does not do.
         return [feature for feature in FEATURES.values() if feature.needs is None or feature.needs in served]
 
@@ -145,10 +145,11 @@ class Features(ReplayedWrites):
             validate_only: change nothing.
 
         Returns:
-            the write that makes the levels final; None if nothing changes.
+            the write that makes the levels final; None if nothing changes or `validate_only` is set.
 
         Raises:
-            FeatureError: an update is invalid.
+            FeatureError: an update has an unknown type or feature or an unsupported level, or is a downgrade that is
+                not allowed.
         """
         known = {feature.name: feature for feature in self.supported(served)}
         wanted = list(updates)
@@ -185,11 +186,6 @@ class Features(ReplayedWrites):
             raise _invalid(update, "Can't downgrade to a newer version.")
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Apply one durable record; ignore records of other types.
-
-        Raises:
-            CorruptStateRecordError: the record cannot be decoded.
-        """
         if record_type(key) != RecordType.FEATURE:
             return
         name, level, epoch = read_feature(key, value)

@@ -182,6 +182,9 @@ class FetchSessions(Generic[Key, Request]):
     ) -> FetchContext[Key, Request]:
         """Apply a fetch request to its session and return the partitions to read.
 
+        The context has an error if the session is unknown or too large, the epoch is not the next one, or
+        `uses_topic_ids` has changed.
+
         Args:
             session_id, epoch: as in the request.
             partitions: named partitions with their requests.
@@ -214,10 +217,11 @@ class FetchSessions(Generic[Key, Request]):
         answers: Iterable[PartitionAnswer[Key]],
         now_ms: int,
     ) -> FetchAnswer[Key]:
-        """Choose the partitions that the response lists.
+        """Choose the partitions that the response lists; open a session if the context asks for one and it fits.
 
-        An incremental response lists partitions with records or an error, and those whose high watermark or log start
-        offset changed.
+        A full response lists all partitions. An incremental response lists a partition with records, an error or
+        `must_list`, or with a changed high watermark or log start offset. If the next request of the session has
+        already arrived, the response is an error.
         """
         found = {answer.key: answer for answer in answers}
         if context.error is not ErrorCode.NONE:
@@ -289,7 +293,10 @@ class FetchSessions(Generic[Key, Request]):
         found: Mapping[Key, PartitionAnswer[Key]],
         now_ms: int,
     ) -> int:
-        """Open a session for a full fetch and return its id; 0 if the capacity does not suffice."""
+        """Open a session for a full fetch and return its id.
+
+        Returns 0 if the capacity does not suffice or too many partitions are unknown.
+        """
         if sum(answer.is_unknown for answer in found.values()) > UNKNOWN_PARTITIONS_MAX:
             return NO_SESSION
         size = self._sum(context.partitions)
@@ -332,7 +339,7 @@ class FetchSessions(Generic[Key, Request]):
             size: size of the session that needs capacity.
             added: number of partitions that it adds.
             now_ms: current time.
-            spared: that session, if it exists already; otherwise it needs a slot, too.
+            spared: the session that needs capacity, if it exists already; a new one needs a slot, too.
         """
         if added > self.partitions_max:
             return False

@@ -53,7 +53,7 @@ class LogStarts:
     """Log start offsets by topic id and partition.
 
     An offset only rises, in whatever order records are replayed. Retention raises log starts too and writes no record
-    here, so callers use the larger of both.
+    here. So callers use the larger of the two offsets.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class LogStarts:
         return self._visible.get(topic_id, {}).get(partition, 0)
 
     def raise_to(self, topic_id: bytes, partition: int, offset: int) -> Write | None:
-        """Raise the log start offset to at least `offset`; return None if it is already durable."""
+        """Raise the log start offset to at least `offset`; return the write, or None if the durable offset suffices."""
         # Compared with the durable offset: a caller whose offset is pending gets a record of its own to wait for.
         if offset <= self.get(topic_id, partition):
             return None
@@ -76,7 +76,7 @@ class LogStarts:
         return Write("", (record,), LogStart(topic_id, partition, start))
 
     def forget(self, topic_id: bytes) -> Write | None:
-        """Delete all entries of a topic; return None if it has none.
+        """Return the write that deletes all entries of a topic; None if the topic has none.
 
         The caller appends the tombstones after the record that deletes the topic, and raises no offset of the topic
         afterwards.

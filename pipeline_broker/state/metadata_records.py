@@ -100,7 +100,11 @@ def topic_tombstone(name: str) -> StateRecord:
 
 
 def topic_name(key: bytes) -> str | None:
-    """Return the topic that a record is about; None for records of other types."""
+    """Return the topic that a record is about; None for records of other types.
+
+    Raises:
+        CorruptStateRecordError: the key is too short or the name is not UTF-8.
+    """
     return text_subject_of(key) if record_type(key) == RecordType.TOPIC else None
 
 
@@ -134,7 +138,7 @@ def read_topic_record(key: bytes, value: bytes | None) -> tuple[str, Topic | Non
 
 
 def producer_ids_record(next_id: int) -> StateRecord:
-    """Return the record that all ids below `next_id` belong to allocated blocks."""
+    """Return the record by which all ids below `next_id` belong to allocated blocks."""
     return StateRecord(_PRODUCER_IDS_KEY, _write({"next": next_id}))
 
 
@@ -198,7 +202,7 @@ def object_of(value: bytes | None) -> dict[str, Any]:
     """Decode a value that is a JSON object.
 
     Raises:
-        TypeError, ValueError: it is not. `reading` adds the subject.
+        TypeError, ValueError, RecursionError: the value is null or not a JSON object, or its version is unknown.
     """
     body = json_of(body_of(value))
     if not isinstance(body, dict):
@@ -210,7 +214,7 @@ def json_of(data: bytes) -> Any:
     """Decode JSON.
 
     Raises:
-        ValueError: the data are not JSON in UTF-8; the message does not contain them.
+        ValueError: the data is not JSON in UTF-8; the message does not contain the data.
         RecursionError: the JSON is nested too deeply.
     """
     return json.loads(str(data, "utf-8"))

@@ -26,7 +26,8 @@ class Write:
     """Records that are appended together, as one batch of one partition.
 
     Attributes:
-        subject: group, transactional id or topic of the records; it selects the partition of `__consumer_offsets`.
+        subject: the group or share partition, which selects the partition of the internal topic. Writes to the metadata
+            partition have a topic name or nothing.
         records: in the order in which to append them.
         change: the change that takes effect once the records are durable; private to the machine.
         body: the records as an encoded batch, if the machine has already made one.
@@ -46,7 +47,11 @@ class ReplayedWrites:
             self.replay(record.key, record.value)
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Apply one durable record; ignore records of other types."""
+        """Apply one durable record; ignore records of other types.
+
+        Raises:
+            CorruptStateRecordError: the record cannot be decoded.
+        """
         raise NotImplementedError
 
 

@@ -106,7 +106,7 @@ class ParkedFetches(Generic[Token, Partition]):
         return self._release(list(self._by_partition.get(partition, ())))
 
     def advance(self, now_ms: int) -> list[Token]:
-        """Release the fetches whose deadline has passed, in the order of their deadlines."""
+        """Release and count the expired fetches, in the order of their deadlines."""
         due = self._release(list(self._deadlines.pop_due(now_ms)))
         self.expired += len(due)
         return due

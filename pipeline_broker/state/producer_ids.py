@@ -13,7 +13,7 @@ BLOCK_SIZE = 1_000
 
 
 class Allocation(NamedTuple):
-    """A new producer id. If it has a write, the client may receive the id only once that is durable."""
+    """A new producer id. If it has a write, the client may receive the id only once the write is durable."""
 
     producer_id: int
     write: Write | None
@@ -48,7 +48,11 @@ class ProducerIds:
         self._durable = max(self._durable, write.change)
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Apply one durable record: all ids of its blocks count as allocated. Ignore records of other types."""
+        """Apply one durable record: all ids of its blocks count as allocated. Ignore records of other types.
+
+        Raises:
+            CorruptStateRecordError: the record cannot be decoded.
+        """
         taken = read_producer_ids(key, value)
         if taken is not None:
             self._next = self._taken = self._durable = max(self._durable, taken)

@@ -98,7 +98,7 @@ class TopicCatalogue:
         return list(self._visible)
 
     def latest(self, name: str) -> Topic | None:
-        """Return a topic as it will be once all pending changes are durable."""
+        """Return a topic as it will be once all pending changes are durable; None if it will not exist."""
         return self._pending.latest(name, self._visible.get(name))
 
     def check_new_name(self, name: str) -> None:
@@ -114,7 +114,12 @@ class TopicCatalogue:
             )
 
     def check_create(self, new: NewTopic) -> Topic:
-        """Validate a new topic and return it, without creating it (`validate_only`)."""
+        """Validate a new topic and return it, without creating it (`validate_only`).
+
+        Raises:
+            TopicError: the name is invalid, taken or collides with another, or the partitions, the replication factor
+                or the assignments are invalid.
+        """
         self.check_new_name(new.name)
         # A manual assignment determines the number of partitions.
         if new.assignments:
@@ -152,7 +157,10 @@ class TopicCatalogue:
 
         Args:
             count: number of partitions afterwards, including the existing ones.
-            assignments: broker ids of each added partition.
+            assignments: broker ids of each added partition; None for no manual assignment.
+
+        Raises:
+            TopicError: the topic is unknown, the count is too large or not an increase, or an assignment is invalid.
         """
         topic = self._existing(name)
         if count == topic.partitions:
@@ -171,7 +179,11 @@ class TopicCatalogue:
         return self._change(name, self.check_add_partitions(name, count, assignments))
 
     def alter_configs(self, name: str, changes: Mapping[str, str | None]) -> Write:
-        """Set configs of a topic; None resets a config to its default. The caller has validated the values."""
+        """Set configs of a topic; None resets a config to its default. The caller has validated the values.
+
+        Raises:
+            TopicError: the topic is unknown.
+        """
         topic = self._existing(name)
         configs = {**topic.configs, **changes}
         kept = {config: value for config, value in configs.items() if value is not None}
@@ -197,7 +209,7 @@ class TopicCatalogue:
 
         Raises:
             CorruptStateRecordError: the record cannot be decoded.
-            MisplacedRecordError: another topic has the name or the id.
+            MisplacedRecordError: another topic has the id, or the name or the id is that of the metadata topic.
         """
         name, after = read_topic_record(key, value)
         if after is not None:

@@ -46,6 +46,10 @@ def test_long_names_drop_the_least_recently_used_meter(monkeypatch):
     for name in ("a" * 50, "b" * 50):
         meters.of(limit(name), 0).record(1, 0)
     assert len(meters) == 2, "they are as long as they may be"
+    meters.clear()
+    for name in ("a" * 12 + "\N{DROMEDARY CAMEL}", "b" * 12 + "\N{DROMEDARY CAMEL}"):
+        meters.of(limit(name), 0).record(1, 0)
+    assert len(meters) == 1, "Python stores four bytes for each of their characters"
 
 
 def test_any_number_of_client_ids_is_measured_in_bounded_memory():

@@ -26,8 +26,6 @@ class ListedGroup:
 
 @attrs.frozen
 class DeletedOffset:
-    """A partition whose committed offset should be deleted."""
-
     topic: str
     partition: int
 

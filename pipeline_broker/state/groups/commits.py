@@ -135,7 +135,7 @@ class CommitRequest:
 class CommitResult:
     """The result of a commit: one error per partition of the request.
 
-    Partitions without an error may be acknowledged once `write` is durable.
+    Partitions without an error may be acknowledged once `write` is durable. It is None if no offset is stored.
     """
 
     errors: tuple[ErrorCode, ...]
@@ -165,7 +165,6 @@ METADATA_BYTES_MAX = 1 << 20
 
 
 def prepare(request: CommitRequest, config: BrokerConfig, now_ms: int) -> PreparedOffsets:
-    """Prepare all partitions of a request at once."""
     prepared = PreparedOffsets(request.group_id, config, now_ms, request.retention_ms)
     for partition in request.partitions:
         prepared.add(partition)
@@ -173,9 +172,10 @@ def prepare(request: CommitRequest, config: BrokerConfig, now_ms: int) -> Prepar
 
 
 def commit(offsets: CommittedOffsets, request: CommitRequest, prepared: PreparedOffsets) -> CommitResult:
-    """Return the write that stores the acceptable offsets of a commit.
+    """Return the errors of a commit, and the write that stores its acceptable offsets.
 
-    The caller has checked that the group accepts the commit.
+    The caller has checked that the group accepts the commit. All offsets are refused with INVALID_COMMIT_OFFSET_SIZE if
+    their metadata exceeds METADATA_BYTES_MAX, or the memory does not suffice.
     """
     changes = prepared.changes
     if not changes:
@@ -192,7 +192,6 @@ def commit(offsets: CommittedOffsets, request: CommitRequest, prepared: Prepared
 
 
 def deletion(offsets: CommittedOffsets, group_id: str, keys: Iterable[OffsetKey]) -> Write:
-    """Return the write that deletes committed offsets of a group."""
     change = offsets.change((key, None) for key in keys)
     return Write(group_id, tuple(offset_tombstone(key) for key, _ in change.changes), change)
 
@@ -201,6 +200,8 @@ def fetch(
     offsets: CommittedOffsets, group_id: str, topics: Iterable[FetchTopic] | None, *, require_stable: bool = False
 ) -> list[FetchedOffset]:
     """Return committed offsets of a group, in the order of the requested partitions.
+
+    The offset is -1 for a partition without a commit, or with one only for a deleted topic of the same name.
 
     Args:
         topics: the requested partitions; None requests all.

@@ -103,7 +103,6 @@ class GroupCoordinator:
 
     @functools.cached_property
     def consumer(self) -> ConsumerGroups:
-        """The groups of the consumer protocol (KIP-848)."""
         from pipeline_broker.state.groups.consumer.coordinator import (  # noqa: PLC0415 - load a kind on first use
             ConsumerGroups,
         )
@@ -114,7 +113,6 @@ class GroupCoordinator:
 
     @functools.cached_property
     def share(self) -> ShareGroups:
-        """The share groups (KIP-932)."""
         from pipeline_broker.state.groups.share.coordinator import ShareGroups  # noqa: PLC0415 - load on first use
 
         share = ShareGroups(self.config, self.registry, self._configs_of)
@@ -165,13 +163,16 @@ class GroupCoordinator:
         return self.classic.sync(request, token, now_ms)
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-        """Restart the session of a member of the classic protocol, and return the error for its response."""
+        """Return the error of a Heartbeat request of the classic protocol; restart the session of a valid member."""
         if self._type_of(request.group_id) is GroupType.CONSUMER:
             return self.consumer.classic_heartbeat(request, now_ms)
         return self.classic.heartbeat(request, now_ms)
 
     def leave(self, group_id: str, leaving: Iterable[LeavingMember], now_ms: int) -> tuple[LeaveResult, Outcome]:
-        """Remove members. The response must wait until the writes of the outcome are durable."""
+        """Remove members from a group, and return the result of each.
+
+        The response must wait until the writes of the outcome are durable.
+        """
         if self._type_of(group_id) is GroupType.CONSUMER:
             return self.consumer.leave(group_id, leaving, now_ms)
         return self.classic.leave(group_id, leaving, now_ms)
@@ -206,7 +207,10 @@ class GroupCoordinator:
         ]
 
     def delete(self, group_ids: Iterable[str], now_ms: int) -> tuple[dict[str, ErrorCode], Outcome]:
-        """Delete empty groups with their offsets. The response must wait until the writes are durable."""
+        """Delete empty groups with their offsets; return the error of each group, by its id.
+
+        The response must wait until the writes of the outcome are durable.
+        """
         outcome = Outcome()
         errors: dict[str, ErrorCode] = {}
         for group_id in group_ids:
@@ -252,6 +256,7 @@ class GroupCoordinator:
     def commit(self, request: CommitRequest, now_ms: int) -> CommitResult:
         """Check a commit and return its errors and its write.
 
+        An accepted commit restarts the session of its member. A commit without a generation creates a missing group.
         The offsets become visible when `durable` is called with the write.
         """
         group = self.registry.get(request.group_id)
@@ -274,7 +279,10 @@ class GroupCoordinator:
         return result
 
     def fetch_error(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Check the member id and epoch of an OffsetFetch request (version 9 and later)."""
+        """Return the error of an OffsetFetch request, by its member id and epoch (version 9 and later).
+
+        Returns NONE for a missing group.
+        """
         group = self.registry.get(group_id)
         return ErrorCode.NONE if group is None else group.fetch_error(member_id, member_epoch)
 
@@ -315,7 +323,6 @@ class GroupCoordinator:
         return self.forgetting.delete_before_commit(request.group_id, keys)
 
     def topic_changed(self) -> None:
-        """Note that a topic was created or deleted, or got more partitions."""
         for kind in self._kinds:
             kind.topic_changed()
 

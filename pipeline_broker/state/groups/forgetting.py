@@ -25,8 +25,8 @@ class Forgetting:
     of the same name. A later tombstone must not delete its record. So a plain commit removes the partition from the
     queue (`discard`). A transaction may abort, so its commit appends the tombstone first (`delete_before_commit`).
 
-    If the broker is killed, the next startup finds the rest (`forget_missing`) by the topic ids that offsets are stored
-    with.
+    If the broker is killed, the next startup finds the queued offsets again (`forget_missing`). Each offset is stored
+    with the id of its topic.
 
     Args:
         offsets: the offsets of all groups.

@@ -70,16 +70,16 @@ class Group(Protocol):
         """True if a join may take too long to share a turn with other requests (see MEMBERS_AT_ONCE_MAX)."""
 
     def commit_error(self, request: CommitRequest) -> ErrorCode:
-        """Return NONE if the group accepts a commit."""
+        """Return the error of a commit; NONE if the group accepts it."""
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Return NONE if a client with this member id and epoch may read the group's offsets."""
+        """Return NONE if a client with this member id and epoch may read the group's offsets, otherwise the error."""
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether a member subscribes to the topic, as far as that is known."""
 
     def delete_offsets_error(self) -> ErrorCode:
-        """Return NONE if offsets of topics without a subscription may be deleted now."""
+        """Return NONE if offsets of topics without a subscription may be deleted now, otherwise the error."""
 
     def offset_age(self) -> OffsetAge | None:
         """Return a function for the start of an offset's age; None while no offset of the group expires."""

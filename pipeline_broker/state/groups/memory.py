@@ -36,12 +36,12 @@ MEMBER_SHARE = 8
 
 
 def sizes_of(values: Iterable[str | bytes | None]) -> int:
-    """Return the memory that strings and byte strings take."""
+    """Return the memory that strings and byte strings take, in bytes."""
     return sum(map(getsizeof, values))
 
 
 def size_of_names(names: Collection[str]) -> int:
-    """Return the memory that names take, including their entries in a table."""
+    """Return the memory that names take, including their entries in a table, in bytes."""
     return sizes_of(names) + ENTRY_BYTES * len(names)
 
 
@@ -49,6 +49,7 @@ class GroupMemory:
     """The memory of all groups together, and its bound.
 
     Attributes:
+        bytes_held: memory that all groups and offsets hold at present.
         bytes_max: the bound; may be changed at any time.
         refused: number of requests refused because of the bound.
     """

@@ -55,7 +55,7 @@ class CommittedOffsets:
 
         Args:
             changes: offsets of a single group; None deletes one.
-            holder: the transaction that they belong to.
+            holder: the transaction of the offsets; None outside of transactions.
         """
         change = OffsetChange(tuple(changes), holder)
         if not change.changes:
@@ -147,11 +147,13 @@ class CommittedOffsets:
             self._groups.pop(key.group_id, None)
 
     def admits(self, changes: Iterable[tuple[OffsetKey, CommittedOffset]], holder: Holder | None) -> bool:
-        """Return whether the memory suffices for a commit.
+        """Return whether the memory suffices for a commit; otherwise count a refusal.
 
         Args:
             changes: the offsets to commit.
             holder: the transaction; its offsets add to the committed ones until it ends, instead of replacing them.
+                None
+                outside of transactions.
         """
         added = 0
         for key, committed in changes:
@@ -209,7 +211,7 @@ class CommittedOffsets:
     def expired(self, group_id: str, is_expired: Callable[[OffsetKey, CommittedOffset], bool]) -> list[OffsetKey]:
         """Return the offsets of a group that `is_expired` accepts.
 
-        Offsets of pending changes and open transactions are not old and left out.
+        Offsets with pending changes or in open transactions are left out.
         """
         unsettled = self._unsettled_keys(group_id)
         return [

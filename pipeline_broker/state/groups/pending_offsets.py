@@ -39,8 +39,8 @@ class Holder(NamedTuple):
 class PendingOffsets:
     """The offsets of open transactions, held until the marker of the transaction is durable.
 
-    * An offset is unstable from the append of its record, before that is durable. Readers of stable offsets must not
-      get the older one.
+    * An offset is unstable from the append of its record, before the record is durable. Readers of stable offsets must
+      not get the previous offset.
     * Of a transaction's offset and one committed without a transaction, the later record wins, as in Kafka: a record
       that becomes durable while an offset is held overrides it.
     * Held offsets count as memory like committed ones, because a transaction may stay open for long.

@@ -47,7 +47,7 @@ class GroupRegistry:
     """All groups of a broker, one per id.
 
     Args:
-        memory: a total in which each group counts while `get` returns it.
+        memory: a total in which each group counts while `get` returns it; None for a total without a bound.
     """
 
     def __init__(self, memory: GroupMemory | None = None) -> None:
@@ -83,7 +83,7 @@ class GroupRegistry:
             self.memory.bytes_held -= _size_of(group)
 
     def shown(self, group_id: str) -> Group | None:
-        """Return a group in its durable state."""
+        """Return a group in its durable state; None if no durable group has the id."""
         return self._shown.get(group_id)
 
     def all_shown(self) -> Iterator[Group]:

@@ -52,13 +52,7 @@ class ShareKey(NamedTuple):
 
 
 class ShareRecord(NamedTuple):
-    """A decoded record.
-
-    Attributes:
-        key: the share partition.
-        value: the decoded value; None for a tombstone.
-        batches: the state batches of the value.
-    """
+    """A decoded record; `value` is None for a tombstone."""
 
     key: ShareKey
     value: Value | None

@@ -48,9 +48,10 @@ class Summary:
 
 @attrs.frozen
 class StateWrite:
-    """The state that the leader of a share partition wants to persist; -1 keeps an epoch or the start offset.
+    """The state that the leader of a share partition wants to persist.
 
-    The state epoch is only checked: `initialize` alone changes it.
+    The epochs are only checked, and -1 skips the check: `initialize` and `set_leader_epoch` change them. A start offset
+    of -1 keeps the present one.
     """
 
     state_epoch: int
@@ -66,7 +67,7 @@ class ShareState:
 
     Attributes:
         snapshot_epoch: number of the latest snapshot.
-        state_epoch: incremented by each `initialize`, such as a reset of the start offset.
+        state_epoch: set by each `initialize`, such as a reset of the start offset.
         leader_epoch: highest epoch of a leader that has read the state since the last `initialize`.
         leader_epoch_min: like `leader_epoch`, but over all initializations; leaders of lower epochs are fenced.
         start_offset: records below it are complete; UNINITIALIZED before the first fetch.
@@ -136,7 +137,7 @@ class ShareStates:
     # Queries
 
     def find(self, key: ShareKey) -> ShareState | None:
-        """Return a state with pending changes."""
+        """Return a state with pending changes; None for an unknown share partition."""
         return self._states.get(key)
 
     def summary(self, key: ShareKey) -> Summary | None:
@@ -151,10 +152,11 @@ class ShareStates:
         return sorted(self._keys_of_topic.get(topic_id, ()))
 
     def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
-        """Return the state for the leader of a share partition.
+        """Return the state for the leader of a share partition; a leader epoch of NO_EPOCH is not checked.
 
         Raises:
-            ShareStateError: a leader with a higher epoch has read it, or it was never initialized.
+            ShareStateError: a leader with a higher epoch has read the state, or the share partition was never
+                initialized.
         """
         state = self._states.get(key)
         if state is None:
@@ -167,10 +169,10 @@ class ShareStates:
     # Changes
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now_ms: int) -> Write:
-        """Create a share partition, or reset it under a higher state epoch.
+        """Create a share partition, or reset its start offset and its batches; return the write.
 
         Raises:
-            ShareStateError: the state epoch is lower than the present one.
+            ShareStateError: the state epoch is lower than the present one, and not NO_EPOCH.
         """
         complete_count = UNKNOWN_COUNT if start_offset == UNINITIALIZED else 0
         state = self._states.get(key)
@@ -197,10 +199,12 @@ class ShareStates:
         return self._snapshot(key, state, now_ms)
 
     def write(self, key: ShareKey, wanted: StateWrite, now_ms: int) -> Write:
-        """Persist changes of a share partition.
+        """Persist changes of a share partition, and return the write.
+
+        The write holds a snapshot after `updates_max` updates, and an update otherwise.
 
         Raises:
-            ShareStateError: it was never initialized, or the leader epoch or state epoch is outdated.
+            ShareStateError: the share partition was never initialized, or the leader epoch or state epoch is outdated.
         """
         state = self._states.get(key)
         if state is None:
@@ -229,7 +233,7 @@ class ShareStates:
         return self._write(key, state, update_record(key, value))
 
     def set_leader_epoch(self, key: ShareKey, leader_epoch: int, now_ms: int) -> Write:
-        """Record that a newer leader has read the state, which fences older leaders."""
+        """Record that a newer leader has read the state, which fences older leaders; return the write of a snapshot."""
         state = self._states[key]
         state.leader_epoch = state.leader_epoch_min = leader_epoch
         return self.snapshot(key, now_ms)
@@ -240,7 +244,7 @@ class ShareStates:
         return self._snapshot(key, state, now_ms)
 
     def delete(self, keys: Iterable[ShareKey]) -> list[Write]:
-        """Delete share partitions; ignore unknown ones."""
+        """Delete share partitions and return one write for each; ignore unknown ones."""
         gone = [key for key in keys if self._remove(key)]
         return [Write(self.subject(key), (tombstone_record(key),), _Change(key, None, None)) for key in gone]
 
@@ -305,6 +309,8 @@ class ShareStates:
     def redundant_before(self, keys_at: Iterable[ShareKey], end_offset: int) -> int:
         """Return the offset below which one partition of `__share_group_state` holds only redundant records.
 
+        Returns -1 while the latest snapshot of any share partition is not appended.
+
         Args:
             keys_at: share partitions whose state that partition holds.
             end_offset: log end offset of the partition; the result if `keys_at` is empty.
@@ -318,7 +324,11 @@ class ShareStates:
     # Startup
 
     def replay(self, record: ShareRecord, offset: int) -> None:
-        """Apply a durable record; `offset` is its offset in the log."""
+        """Apply a durable record; ignore an update without its snapshot.
+
+        Args:
+            offset: the offset of the record in the log.
+        """
         key, value, batches = record
         if value is None:
             self._remove(key)

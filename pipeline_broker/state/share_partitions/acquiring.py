@@ -4,7 +4,8 @@ New records are acquired in spans:
 
 * In batch-optimised mode the limit is rounded up to the end of the log's batch that it lies in. The member receives
   that batch anyway.
-* With an exact limit they become one span up to that end, and the rest of it stays available.
+* With an exact limit, new records up to the same end become one span. Records of the span beyond the limit stay
+  available.
 
 Returned records (released, timed out) are delivered again span by span:
 

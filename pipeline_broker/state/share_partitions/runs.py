@@ -148,7 +148,7 @@ class Runs:
         del self._runs[:count]
 
     def drop_unspanned(self, end_offset: int) -> None:
-        """Drop available records after an offset that no acquisition has touched."""
+        """Drop the available records after `end_offset` that no acquisition has touched."""
         # An acquisition appends every record that was read. The records that it did not reach leave the window again.
         if self._runs and self._runs[-1].span is None and self._runs[-1].state is RecordState.AVAILABLE:
             self._split(end_offset + 1)

@@ -40,7 +40,7 @@ class SharePartition:
     Args:
         start_offset: first offset of the window.
         settings: settings of the group; callers may replace them at any time.
-        batches: known states of records at and after it.
+        batches: persisted states of records at and after the start offset.
 
     Attributes:
         runs: the window.
@@ -114,9 +114,9 @@ class SharePartition:
     def acquire(
         self, member_id: str, read_from: int, batches: Sequence[FetchedBatch], limits: AcquireLimits, now_ms: int
     ) -> list[Acquired]:
-        """Acquire records for a member, up to its limits.
+        """Acquire records for a member, up to its limits; return them, or an empty list if none can be acquired.
 
-        Returns nothing if `batches` is empty, the limit is 0 records, or all batches end below the start offset.
+        Does nothing if `batches` is empty, the limit is 0 records, or all batches end below the start offset.
         Otherwise archives available records that the log has lost, between `read_from` and the first batch.
 
         Args:
@@ -163,7 +163,8 @@ class SharePartition:
             the change that must be durable before the member gets its response; None for renewals only.
 
         Raises:
-            AcknowledgeError: this member has not acquired one of the records; nothing was changed.
+            AcknowledgeError: the member has not acquired one of the records, or two batches contain the same record.
+                No record has changed.
         """
         last_offset = -1
         # Check everything first, so that an error leaves all records as they are.
@@ -239,7 +240,11 @@ class SharePartition:
     # Returns without an acknowledgement
 
     def expire_locks(self, now_ms: int) -> StateChange | None:
-        """Make records with expired locks available; return the change to append, if any."""
+        """Make records with expired locks available.
+
+        Records that were delivered too often are archived instead. Returns the change to append; None if no lock has
+        expired.
+        """
         # No lock has expired yet, so the runs need no visit.
         if now_ms < self.next_lock_ms:
             return None
@@ -251,7 +256,11 @@ class SharePartition:
         return self._returned(due)
 
     def release(self, member_id: str) -> StateChange | None:
-        """Make all records of a member available after its session was closed; return the change to append, if any."""
+        """Make all records of a member available after its session was closed.
+
+        Records that were delivered too often are archived instead. Returns the change to append; None if the member
+        holds no records.
+        """
         # Only acquired runs have a member. The delivery counts, as in Kafka 4.3.
         held = [run for run in self.runs if run.member_id == member_id]
         for run in held:
@@ -265,7 +274,10 @@ class SharePartition:
         return self._change(changed)
 
     def raise_start(self, log_start_offset: int) -> None:
-        """Move the window to a raised log start offset: earlier records are complete, even acquired ones."""
+        """Move the window to a higher log start offset: earlier records are complete, even acquired ones.
+
+        Does nothing if the offset is not above the start offset.
+        """
         if log_start_offset <= self.start_offset:
             return
         self.runs.drop_before(log_start_offset)

@@ -34,7 +34,7 @@ class ShareSession:
     """The session of one member.
 
     Attributes:
-        connection: the connection that opened it, which it ends with.
+        connection: the connection that opened the session, and with which the session ends.
         epoch: epoch of the next request.
         partitions: its partitions; True if the next response lists the partition in any case.
     """
@@ -46,7 +46,7 @@ class ShareSession:
     partitions: dict[TopicIdPartition, bool] = attrs.Factory(dict)
 
     def must_list(self, partition: TopicIdPartition, *, has_records: bool, has_error: bool) -> bool:
-        """Return whether the next response lists a partition.
+        """Return whether the response lists a partition, and remember an error for the next response.
 
         A partition with an error is listed once more after the error is over, so that the member learns it.
         """
@@ -87,7 +87,8 @@ class ShareSessions:
         """Open a session and close the member's previous one.
 
         Raises:
-            ShareSessionError: there are too many sessions or partitions (SHARE_SESSION_LIMIT_REACHED).
+            ShareSessionError: the limit of sessions or partitions is reached (SHARE_SESSION_LIMIT_REACHED). The
+                previous session is closed nevertheless.
         """
         # First, so that a member can replace its own session at the limit.
         self.remove(group_id, member_id)
@@ -104,7 +105,7 @@ class ShareSessions:
         """Return the session of a member.
 
         Raises:
-            ShareSessionError: it has none (SHARE_SESSION_NOT_FOUND).
+            ShareSessionError: the member has no session (SHARE_SESSION_NOT_FOUND).
         """
         session = self._sessions.get((group_id, member_id))
         if session is None:
@@ -122,8 +123,8 @@ class ShareSessions:
         """Apply the next request of a session.
 
         Raises:
-            ShareSessionError: the session is unknown, the epoch is not the next one (INVALID_SHARE_SESSION_EPOCH), or
-                the session would be too large.
+            ShareSessionError: the session is unknown (SHARE_SESSION_NOT_FOUND), the epoch is not the next one
+                (INVALID_SHARE_SESSION_EPOCH), or too many partitions are added (SHARE_SESSION_LIMIT_REACHED).
         """
         session = self.find(group_id, member_id)
         if epoch != session.epoch:
@@ -138,7 +139,7 @@ class ShareSessions:
         return session
 
     def remove(self, group_id: str, member_id: str) -> ShareSession | None:
-        """Close the session of a member; return None if it has none."""
+        """Close the session of a member and return the session; None if the member has none."""
         session = self._sessions.pop((group_id, member_id), None)
         if session is not None:
             self.partitions -= len(session.partitions)

@@ -117,7 +117,7 @@ class TransactionCoordinator:
 
     A transaction usually ends in one decision, with all its markers. More than `markers_at_once` markers would block
     the event loop. They follow in later commits, and then `complete`. Until then the transaction is prepared, and its
-    clients retry as in Kafka. A crash can leave a prepared transaction behind, too.
+    clients retry as in Kafka. A crash can leave a prepared transaction, too.
 
     Args:
         settings: limits and timeouts.
@@ -153,11 +153,13 @@ class TransactionCoordinator:
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: Producer | None, now_ms: int
     ) -> Decision:
-        """Assign a transactional id to a client and fence its previous producer.
+        """Assign a producer to the client of a transactional id, which fences the previous producer.
+
+        An open transaction is aborted first, and the client must retry.
 
         Args:
-            timeout_ms: maximum duration of its transactions.
-            expected: the producer that the client has, if it continues after an error (KIP-360).
+            timeout_ms: maximum duration of a transaction.
+            expected: the producer that the client has, if it continues after an error (KIP-360); None otherwise.
             now_ms: wall clock.
         """
         if not transactional_id:
@@ -218,7 +220,7 @@ class TransactionCoordinator:
         }
 
     def end(self, transactional_id: str, producer: Producer, version: int, now_ms: int, *, committed: bool) -> Decision:
-        """Commit or abort a transaction; the decision has the producer for the next one."""
+        """Commit or abort a transaction; the decision has an error, or the producer for the next transaction."""
         if not transactional_id:
             return Decision(ErrorCode.INVALID_REQUEST, transactional_id)
         known = self._transactions.get(transactional_id)
@@ -258,7 +260,7 @@ class TransactionCoordinator:
         return [self._abort(known, ErrorCode.NONE, now_ms) for known in late]
 
     def expired(self, now_ms: int) -> list[Decision]:
-        """Delete ids that were at rest for longer than `expiration_ms`.
+        """Delete ids that were at rest for at least `expiration_ms`.
 
         Returns at most IDS_AT_ONCE decisions; the caller repeats the call until it returns none.
         """

@@ -102,7 +102,7 @@ class Transaction:
             now_ms: wall clock.
 
         Returns:
-            None if the client's epoch is outdated, so that the client is fenced.
+            None if the client's epoch is outdated or no epoch is left; the client is then fenced.
         """
         if expected_epoch is None:
             epoch, last = self.producer_epoch + 1, NO_EPOCH
@@ -140,7 +140,7 @@ class Transaction:
         )
 
     def with_partitions(self, added: Iterable[Partition], version: int, now_ms: int) -> Transaction:
-        """Add partitions to the transaction; the first ones begin it."""
+        """Return the transaction with more partitions; the first ones begin it."""
         return self._become(
             TransactionState.ONGOING,
             partitions=self.partitions.union(added),
@@ -174,7 +174,7 @@ class Transaction:
         )
 
     def fenced(self) -> Transaction:
-        """Fence the producer of an open transaction; the following abort increments the epoch."""
+        """Return an open transaction with its producer fenced; the following abort increments the epoch."""
         return self._become(TransactionState.PREPARE_EPOCH_FENCE)
 
     def completed(self, now_ms: int) -> Transaction:

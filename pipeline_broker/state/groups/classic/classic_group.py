@@ -105,6 +105,7 @@ class ClassicGroup:
         is_initial: the current rebalance is the first since Empty; it waits for more members.
         grew: a member has joined since the initial delay was last started.
         initial_remaining_ms: time by which the initial delay may still be extended.
+        topics: topics of all subscriptions; None if a subscription cannot be read or the members are not consumers.
     """
 
     group_type: ClassVar[GroupType] = GroupType.CLASSIC
@@ -142,12 +143,12 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """True if every member has joined the next generation."""
+        """True if every member has joined the next generation, and no pending id remains."""
         return len(self.parked_joins) == len(self.members) and not self.pending_joins
 
     @property
     def is_joining_long(self) -> bool:
-        """See Group. The last missing join completes the generation."""
+        """True if the next join may complete the generation of a group of more than MEMBERS_AT_ONCE_MAX members."""
         return not self.is_initial and len(self.parked_joins) + 1 >= len(self.members) > MEMBERS_AT_ONCE_MAX
 
     @property
@@ -191,7 +192,6 @@ class ClassicGroup:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """Replace the protocols and timeouts of a member."""
         self._count(member.protocols, -1)
         self._count(protocols, 1)
         before_bytes = member.size_bytes
@@ -234,7 +234,7 @@ class ClassicGroup:
         return member
 
     def member_error(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Return NONE if the group has this member.
+        """Return NONE if the group has this member, otherwise UNKNOWN_MEMBER_ID.
 
         Returns FENCED_INSTANCE_ID if another member now uses the instance id.
         """
@@ -247,14 +247,22 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def generation_error(self, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
-        """Return NONE if the group has this member in this generation."""
+        """Return NONE if the group has this member in this generation.
+
+        Returns ILLEGAL_GENERATION for another generation, and the error of `member_error` for another member.
+        """
         error = self.member_error(member_id, group_instance_id)
         if error is ErrorCode.NONE and generation_id != self.generation_id:
             return ErrorCode.ILLEGAL_GENERATION
         return error
 
     def supports(self, protocol_type: str, protocols: Iterable[MemberProtocol]) -> bool:
-        """Return whether a client with these protocols may join: one of them must be common to all members."""
+        """Return whether a client with these protocols may join.
+
+        The client needs the protocol type of the group, and a protocol that all members support. An Empty group accepts
+        any
+        protocol type and protocols, but not the empty type or no protocol.
+        """
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(tuple(protocols))
         candidates = self._candidates()
@@ -295,7 +303,6 @@ class ClassicGroup:
         self.refresh_topics()
 
     def refresh_topics(self) -> None:
-        """Update `topics` from the members' subscriptions; None if a subscription cannot be read."""
         before = self.topics
         self.topics = self._found_topics()
         self.memory.add(size_of_names(self.topics or ()) - size_of_names(before or ()))

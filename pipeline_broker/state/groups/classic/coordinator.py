@@ -75,7 +75,11 @@ class ClassicGroups:
         return turn.outcome
 
     def join_error(self, request: JoinRequest, group: Group | None) -> ErrorCode:
-        """Check a join as far as the rules do not depend on the kind of group."""
+        """Return the error of a join by the rules that do not depend on the kind of group; NONE if it obeys them.
+
+        Args:
+            group: the group to join; None to create one.
+        """
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
         least_ms, most_ms = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
@@ -186,11 +190,13 @@ class ClassicGroups:
         return turn.outcome
 
     def records(self, group: ClassicGroup) -> tuple[StateRecord, ...]:
-        """Return the records of a group converted from another kind."""
         return (group_metadata_record(group, {each.member_id: each.assignment for each in group.members.values()}),)
 
     def give_up(self, group: ClassicGroup, now_ms: int) -> Outcome:
-        """Stop serving a group that becomes one of another kind: answer parked requests, so that members join again."""
+        """Stop serving a group that becomes one of another kind: cancel its timers and answer its parked requests.
+
+        The answer is REBALANCE_IN_PROGRESS, so that members join again.
+        """
         turn = self._turn(now_ms)
         again = ErrorCode.REBALANCE_IN_PROGRESS
         for member_id in (*group.members, *group.pending_joins):

@@ -83,7 +83,10 @@ def _member_of(request: JoinRequest, member_id: str) -> Member:
 
 
 def has_memory(memory: GroupMemory, group: ClassicGroup | None, request: JoinRequest) -> bool:
-    """Return whether the memory bound allows the member's metadata; metadata that has not grown is always allowed."""
+    """Return whether the memory bound allows the member's metadata; otherwise count a refusal.
+
+    Metadata that has not grown is always allowed.
+    """
     member_id = request.member_id
     if group is not None and request.group_instance_id is not None:
         member_id = group.static_members.get(request.group_instance_id, member_id)
@@ -116,7 +119,7 @@ def _join_new(turn: Turn, group: ClassicGroup, request: JoinRequest, token: obje
         else:
             _replace_static(turn, group, request, (old_id, member_id), token)
     elif request.member_id_required:
-        # KIP-394: the client joins again with this id. If it never does, no member is left behind.
+        # KIP-394: the client joins again with this id. If it never does, no member remains.
         group.expect(member_id)
         turn.start_session(group, member_id, request.session_timeout_ms)
         turn.answer(token, JoinResult(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))

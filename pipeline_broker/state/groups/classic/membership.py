@@ -139,7 +139,10 @@ def assignment_not_stored(turn: Turn, change: AssignmentStored, error: ErrorCode
 
 
 def heartbeat(turn: Turn, group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
-    """Restart the session of a member; return REBALANCE_IN_PROGRESS if it must join again."""
+    """Restart the session of a member; return REBALANCE_IN_PROGRESS if it must join again.
+
+    Returns another error if the member, its instance id or its generation is not current, or the group is Dead.
+    """
     if group.state is not GroupState.DEAD:
         error = group.generation_error(request.member_id, request.group_instance_id, request.generation_id)
         if error is not ErrorCode.NONE:
@@ -149,7 +152,7 @@ def heartbeat(turn: Turn, group: ClassicGroup, request: HeartbeatRequest) -> Err
 
 
 def leave(turn: Turn, group: ClassicGroup, leaving: tuple[LeavingMember, ...]) -> tuple[LeftMember, ...]:
-    """Remove members, and rebalance once for all of them."""
+    """Remove members, rebalance once for all of them, and return one result for each entry of the request."""
     left = []
     removed: dict[str, None] = {}
     for leaver in leaving:

@@ -78,7 +78,10 @@ def expire_initial_delay(turn: Turn, group: ClassicGroup) -> None:
 
 
 def complete_join(turn: Turn, group: ClassicGroup) -> None:
-    """End the join phase: drop dynamic members that have not joined, begin the generation, answer all joins."""
+    """End the join phase: drop dynamic members that have not joined, begin the generation, answer all joins.
+
+    If only static members remain and none has joined, the phase lasts for another rebalance timeout instead.
+    """
     turn.cancel_timer(TimerKind.JOIN, group)
     for member in list(group.members.values()):
         if member.member_id not in group.parked_joins and member.group_instance_id is None:
@@ -134,7 +137,7 @@ def expire_session(turn: Turn, group: ClassicGroup, member_id: str) -> None:
 
 
 def synced(turn: Turn, group: ClassicGroup, member_id: str) -> None:
-    """Note that a member has sent its SyncGroup request."""
+    """Note that a member has sent its SyncGroup request; cancel the sync timer after the last one."""
     group.pending_syncs.discard(member_id)
     if not group.pending_syncs:
         turn.cancel_timer(TimerKind.SYNC, group)

@@ -19,8 +19,6 @@ __all__ = ["Timer", "TimerKind", "Turn"]
 
 
 class TimerKind(IntEnum):
-    """Kinds of deadlines."""
-
     SESSION = 0  # of a member or a pending id
     INITIAL_DELAY = 1  # of the first rebalance of a group
     JOIN = 2  # phase of a group
@@ -53,11 +51,9 @@ class Turn:
         self.deadlines.cancel(Timer(kind, group.group_id))
 
     def refresh_session(self, group: ClassicGroup, member: Member) -> None:
-        """Restart the session of a member with its full timeout."""
         self.start_session(group, member.member_id, member.session_timeout_ms)
 
     def start_session(self, group: ClassicGroup, member_id: str, delay_ms: int) -> None:
-        """Start or restart a session that expires after `delay_ms`."""
         self.deadlines.set(Timer(TimerKind.SESSION, group.group_id, member_id), self.now_ms + delay_ms)
 
     def end_session(self, group: ClassicGroup, member_id: str) -> None:

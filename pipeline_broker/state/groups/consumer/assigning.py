@@ -68,7 +68,7 @@ def is_target_due(step: Step) -> bool:
 
 
 def update_target(step: Step) -> None:
-    """Compute the target assignment of the group epoch, unless the assignment interval has not passed yet."""
+    """Compute the target assignment of the group epoch if `is_target_due`."""
     group = step.group
     if not is_target_due(step):
         return

@@ -37,9 +37,11 @@ PROTOCOL_TYPE = "consumer"
 def join(step: Step, request: JoinRequest) -> JoinResult:
     """Add a member, or move it one step towards its target.
 
+    A dynamic client without a member id only receives one, with MEMBER_ID_REQUIRED, if `member_id_required` is set.
+
     Raises:
-        GroupError: the group or its memory is full, the protocol does not match, or the static member is unknown or
-            fenced.
+        GroupError: the group or its memory is full, the protocol does not match or cannot be decoded, or the static
+            member is unknown or fenced.
     """
     member_id = request.member_id or request.fresh_id
     check_full(step, request.member_id)
@@ -112,7 +114,6 @@ def _metadata(request: JoinRequest, subscription: ConsumerProtocolSubscription) 
 
 
 def _member(step: Step, member_id: str, instance_id: str | None, generation_id: int) -> tuple[Member, ClassicMetadata]:
-    """Return the classic member that sent a request, after checking its generation."""
     group = step.group
     if instance_id is None:
         member = group.members.get(member_id)
@@ -126,7 +127,7 @@ def _member(step: Step, member_id: str, instance_id: str | None, generation_id: 
 
 
 def sync(step: Step, request: SyncRequest) -> SyncResult:
-    """Return the assignment of a member.
+    """Return the assignment of a member, and restart its session.
 
     Raises:
         GroupError: the member is unknown or fenced, its generation or protocol does not match, or it must join again.
@@ -151,7 +152,7 @@ def sync(step: Step, request: SyncRequest) -> SyncResult:
 
 
 def heartbeat(step: Step, request: HeartbeatRequest) -> ErrorCode:
-    """Restart the session of a member; return REBALANCE_IN_PROGRESS if it must join again.
+    """Restart the session of a member; return REBALANCE_IN_PROGRESS if it must join again, otherwise NONE.
 
     Raises:
         GroupError: the member is unknown or fenced, or its generation does not match.

@@ -163,7 +163,6 @@ class ConsumerGroups:
             return _refused(token, SyncResult(error=error.code))
 
     def classic_heartbeat(self, request: ClassicHeartbeatRequest, now_ms: int) -> ErrorCode:
-        """Answer a Heartbeat request to a consumer group."""
         group = self._group(request.group_id)
         assert group is not None, "the coordinator has seen that it is one"
         try:
@@ -205,7 +204,6 @@ class ConsumerGroups:
         return describe_group(self._step(group, 0))
 
     def assignments(self, group: ConsumerGroup) -> Iterator[tuple[Member, tuple[NamedPartitions, ...]]]:
-        """Yield the members of a group one by one, each with its assignment."""
         step = self._step(group, 0)
         for member in list(group.members.values()):
             yield member, assignment_of(step, member)

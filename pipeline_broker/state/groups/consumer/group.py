@@ -80,7 +80,6 @@ class ConsumerGroup:
         _APPLY[update.subject](self, update.name, update.value)
 
     def copy(self) -> ConsumerGroup:
-        """Return an independent copy of the group."""
         other = ConsumerGroup(group_id=self.group_id)
         other.memory.add(self.memory.count)  # not part of a total: the group is counted only once
         for field in attrs.fields(ConsumerGroup):
@@ -177,14 +176,16 @@ class ConsumerGroup:
         return None if member_id is None else self.members[member_id]
 
     def owner(self, topic_id: bytes, partition: int) -> str | None:
-        """Return the member that owns a partition; a partition stays owned until its revocation is confirmed."""
+        """Return the id of the member that owns a partition; None if it is free.
+
+        A partition stays owned until its revocation is confirmed.
+        """
         return self._owners.get((topic_id, partition))
 
     def target_of(self, member_id: str) -> Partitions:
         return self.target.get(member_id, {})
 
     def regex_members(self, regex: str) -> int:
-        """Return the number of members that subscribe to a regular expression."""
         return self._regex_members.get(regex, 0)
 
     @property
@@ -198,7 +199,6 @@ class ConsumerGroup:
 
     @property
     def subscribed_topics(self) -> frozenset[str]:
-        """Topics that at least one member subscribes to."""
         topics = set(self._names)
         for regex in self._regex_members:
             resolved = self.regexes.get(regex)
@@ -212,7 +212,7 @@ class ConsumerGroup:
 
     @property
     def preferred_assignor(self) -> str | None:
-        """The assignor that most members have requested."""
+        """The assignor that most members have requested; None if no member has requested one."""
         names = Counter(member.metadata.server_assignor for member in self.members.values())
         del names[None]
         return names.most_common(1)[0][0] if names else None

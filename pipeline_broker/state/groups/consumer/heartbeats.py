@@ -111,9 +111,8 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
     """Add a member, or restart its session, and move it one step towards its target.
 
     Raises:
-        GroupError: the group or its memory is full, the regular expression is invalid, or the member is unknown or
-            fenced.
-            Also if its epoch does not match, or if another member owns its instance id.
+        GroupError: the group or its memory is full, the regular expression is invalid, the member is unknown or fenced,
+            its epoch does not match, or another member owns its instance id.
     """
     member_id = request.member_id or request.fresh_id
     check_full(step, request.member_id)

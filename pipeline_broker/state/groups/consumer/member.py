@@ -84,7 +84,6 @@ class MemberMetadata:
 
     @property
     def size_bytes(self) -> int:
-        """Memory of a member with this metadata."""
         texts = sizes_of((self.instance_id, self.rack_id, self.client_id, self.client_host, self.topic_regex))
         protocols = () if self.classic is None else [each for protocol in self.classic.protocols for each in protocol]
         # Twice: a group exists in its pending and in its durable state.

@@ -66,7 +66,11 @@ def _refusal(classic: ClassicGroup, reason: str) -> GroupError:
 
 
 def upgrade(step: Step, classic: ClassicGroup) -> None:
-    """Fill the new group of a step from a classic group. Raises GroupError before anything changes."""
+    """Fill the new group of a step from a classic group.
+
+    Raises:
+        GroupError: the consumer protocol of a member is malformed, or a custom assignor is in use. Nothing has changed.
+    """
     try:
         members = [_to_member(member, classic, step.topics) for member in classic.members.values()]
     except MalformedError:
@@ -122,7 +126,10 @@ def _to_member(member: ClassicMember, classic: ClassicGroup, topics: TopicView) 
 
 
 def can_downgrade(step: Step, leaving: frozenset[str], *, replaced: bool = False) -> bool:
-    """Return whether a group has only classic members left after some leave, and may become a classic group.
+    """Return whether a group should become a classic group after some members have left.
+
+    At least one member must remain, and all remaining ones must be classic. A member of the consumer protocol must have
+    left or been replaced. The settings must allow the downgrade and the size of the group.
 
     Args:
         leaving: the ids of the members that leave.

@@ -21,8 +21,6 @@ __all__ = ["Step", "Timer", "TimerKind"]
 
 
 class TimerKind(IntEnum):
-    """Kinds of deadlines of a member."""
-
     SESSION = 0  # time until the next heartbeat
     REBALANCE = 1  # time to revoke partitions
     JOIN = 2  # classic protocol: time to rejoin
@@ -69,7 +67,10 @@ class Step:
         self.updates.append(update)
 
     def emit_current(self, member_id: str, current: CurrentAssignment) -> None:
-        """Change the assignment of a member, and start its rebalance timeout if it must revoke partitions."""
+        """Change the assignment of a member.
+
+        Starts its rebalance timeout if it must revoke partitions, and stops it otherwise. Classic members have none.
+        """
         self.emit(Subject.CURRENT, member_id, current)
         member = self.group.members[member_id]
         if member.metadata.classic is not None:
@@ -85,7 +86,6 @@ class Step:
         self.start(TimerKind.SESSION, member.member_id, timeout_ms)
 
     def start(self, kind: TimerKind, member_id: str, delay_ms: int) -> None:
-        """Start or restart a timer of a member."""
         self.deadlines.set(Timer(kind, self.group.group_id, member_id), self.now_ms + delay_ms)
 
     def start_if_absent(self, kind: TimerKind, member_id: str, delay_ms: int) -> None:

@@ -55,7 +55,7 @@ def change_regex(step: Step, before: str, after: str, may_describe: Callable[[st
 def refresh_regexes(step: Step, may_describe: Callable[[str], bool]) -> bool:
     """Resolve expressions again if topics have changed or the result is too old; return whether any result changed.
 
-    The oldest results are refreshed first. The next heartbeats of the group refresh the rest.
+    The oldest results are refreshed first. The next heartbeats of the group refresh the others.
     """
     group = step.group
     stale: list[tuple[int, str]] = []

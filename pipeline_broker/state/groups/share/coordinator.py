@@ -78,7 +78,8 @@ class ShareGroups:
         """Add, keep or remove a member.
 
         Raises:
-            ShareGroupError: the request is refused.
+            ShareGroupError: the group is missing or of another kind, the group or its memory is full, or the member is
+                unknown or fenced.
         """
         if heartbeat.member_epoch == LEAVING_EPOCH:
             return self._leave(heartbeat)
@@ -194,7 +195,8 @@ class ShareGroups:
     def _partitions_to_begin(self, group: ShareGroup, topics: Mapping[str, FoundTopic]) -> dict[str, list[int]]:
         """Return partitions that are new to the group or have lost their state, by topic name.
 
-        At most PARTITIONS_BEGUN_MAX, and as many as the memory bound allows. Later heartbeats begin the others.
+        Returns at most PARTITIONS_BEGUN_MAX of them, and no more than the memory bound allows. Later heartbeats begin
+        the others.
         """
         new = {}
         left = min(PARTITIONS_BEGUN_MAX, self._registry.memory.free_bytes // SHARE_STATE_BYTES)

@@ -74,7 +74,6 @@ def group_record(group: ShareGroup) -> StateRecord:
 
 
 def target_epoch_record(group: ShareGroup) -> StateRecord:
-    """Return the record of the epoch for which the target assignment was computed."""
     value = ShareGroupTargetAssignmentMetadataValue(
         assignment_epoch=group.assignment_epoch, assignment_timestamp=group.assigned_ms
     )
@@ -93,7 +92,6 @@ def target_record(group_id: str, member_id: str, assignment: Assignment) -> Stat
 
 
 def current_record(group_id: str, member: ShareMember) -> StateRecord:
-    """Return the record of a member's epoch and current assignment."""
     value = ShareGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,

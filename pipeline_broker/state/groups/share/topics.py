@@ -19,7 +19,7 @@ def subscribed_topics(group: ShareGroup, find_topic: FindTopic) -> dict[str, Fou
 
 
 def hash_of(topics: Mapping[str, FoundTopic]) -> int:
-    """Return a hash of the names, ids and partition counts of topics."""
+    """Return a hash of the names, ids and partition counts of topics; 0 without topics."""
     if not topics:
         return 0
     text = repr([(name, topic.topic_id, topic.partitions) for name, topic in sorted(topics.items())])

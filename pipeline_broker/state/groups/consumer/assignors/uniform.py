@@ -70,7 +70,6 @@ class _Plan:
         return partitions
 
     def free_excess(self) -> None:
-        """Take away the partitions of each member that exceed its fair share."""
         partitions = sum(map(len, self._free.values())) + sum(self.loads.values())
         share, left_over = divmod(partitions, len(self.loads))
         for member_id, load in self.loads.items():
@@ -89,7 +88,6 @@ class _Plan:
                     excess -= len(taken)
 
     def give_out(self, topic_id: bytes) -> None:
-        """Give the free partitions of a topic to the subscribers with the fewest partitions."""
         subscribers, free = self._subscribers[topic_id], self._free[topic_id]
         if not free:
             return
