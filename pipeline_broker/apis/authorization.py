@@ -36,8 +36,8 @@ def authorize(
     """Return whether the client may perform an operation on a resource.
 
     Args:
-        is_logged: whether a denial is logged. False if it refuses nothing: another right may allow the request, or a
-            list only omits the resource.
+        is_logged: whether a denial is logged. Pass False if a denial refuses nothing: another right may allow the
+            request, or a list only omits the resource.
     """
     authorizer = _authorizer_of(call)
     if authorizer is None:
@@ -68,7 +68,10 @@ def authorize_by_resource_type(call: Call, operation: AclOperation, resource_typ
 
 
 def topics_allowed(call: Call, operation: AclOperation, *, is_logged: bool = True) -> Callable[[str], bool]:
-    """Return a function that checks a topic name, and caches the result for the rest of one request."""
+    """Return a function that returns whether the client may perform an operation on a topic.
+
+    The function caches its results, so it is valid for one request only.
+    """
     if _authorizer_of(call) is None:
         return _anything
     known: dict[str, bool] = {}
@@ -87,7 +90,10 @@ def _anything(name: str) -> bool:
 
 
 def authorized_operations(call: Call, resource_type: ResourceType, name: str) -> int:
-    """Return the operations that the client may perform on a resource, as a bit field (KIP-430)."""
+    """Return the operations that the client may perform on a resource (KIP-430).
+
+    The result is a bit field, in which bit n stands for the operation with the number n.
+    """
     bits = 0
     for operation in SUPPORTED[resource_type]:
         if authorize(call, operation, resource_type, name, is_logged=False):
@@ -96,7 +102,10 @@ def authorized_operations(call: Call, resource_type: ResourceType, name: str) ->
 
 
 def cluster_authorized_operations(call: Call) -> int:
-    """Like `authorized_operations` for the cluster; 0 if the client may not describe the cluster."""
+    """Return the operations that the client may perform on the cluster, like `authorized_operations`.
+
+    The result is 0 if the client may not describe the cluster.
+    """
     if not authorize_cluster(call, AclOperation.DESCRIBE):
         return 0
     return authorized_operations(call, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -37,9 +37,9 @@ class Session:
     """The state of the client on one connection.
 
     Attributes:
-        host: the client's address, as group descriptions show it.
+        host: the client's address.
         listener: name of the listener that accepted the connection.
-        client_id: from the last valid ApiVersions request, shortened; None before the first.
+        client_id: from the last valid ApiVersions request, truncated; None if null, and before the first request.
         security_protocol: protocol of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
         principal: the authenticated principal.
         is_by_token: whether the client authenticated with a delegation token.
@@ -86,7 +86,7 @@ class Envelope:
 
     @property
     def sequence(self) -> int:
-        """The position of the request on its connection; -1 for SASL requests before authentication."""
+        """The position of the request on its connection; -1 before the client has authenticated."""
         return -1
 
     @property
@@ -96,14 +96,14 @@ class Envelope:
 
     @property
     def is_telemetry_wanted(self) -> bool:
-        """True if ApiVersions advertises client telemetry (KIP-714)."""
+        """True if ApiVersions advertises client telemetry (KIP-714); False before the client has authenticated."""
         return False
 
     def show(self, response: Any) -> None:
         """Give a response to the observers of the request; does nothing before authentication."""
 
     def send(self, response: Any) -> Send:
-        """Encode a response in the version of the request."""
+        """Encode a response in the version of the request, with its header."""
         return self.send_encoded(self.encode(response))
 
     def refuse(self, code: ErrorCode) -> Send:
@@ -181,7 +181,7 @@ class Call(Envelope):
         return self.is_turn_over(cost)
 
     def is_turn_over(self, cost: int) -> bool:
-        """Like `spend`, without the limit of a request.
+        """Charge work like `spend`, without the limit of REQUEST_COST_MAX.
 
         For work that another bound limits, such as records, which the size of the request bounds.
         """
@@ -196,7 +196,10 @@ class Call(Envelope):
         self.request.answer = response
 
     def send(self, response: Any) -> Send:
-        """Encode a response in the version of the request. A client that exceeds a quota is throttled."""
+        """Encode a response in the version of the request, with its header.
+
+        The response is shown to the observers of the request. A client that exceeds a quota is throttled.
+        """
         self._settle(response)
         return super().send(response)
 
@@ -215,6 +218,6 @@ class Call(Envelope):
         if self.quota is not None:
             throttle_ms = self.quota.settle()
             if throttle_ms:
-                # KIP-219: the response leaves now and tells the throttle time, during which the connection is not read.
+                # KIP-219: the response leaves now with the throttle time, during which the connection is not read.
                 throttle(self.request, throttle_ms)
                 response.throttle_time_ms = throttle_ms

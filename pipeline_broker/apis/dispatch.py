@@ -1,9 +1,12 @@
 """The dispatcher: decodes request frames, calls the handler of their API, and turns failures into responses.
 
 Input that cannot be decoded closes the connection, as in Apache Kafka. This covers malformed headers and bodies, and
-APIs and versions that are not served. Text that is not UTF-8 is accepted, and logged once for each connection. An
-exception in a handler becomes an UNKNOWN_SERVER_ERROR in the API's own response. While the journal cannot be written,
-requests that would write are refused, like those of an offline log directory in Kafka. Nothing here blocks.
+APIs and versions that are not served. Only ApiVersions answers unsupported versions. Text that is not UTF-8 is
+accepted, and logged once for each connection.
+
+An exception in a handler becomes an UNKNOWN_SERVER_ERROR in the API's own response. While the journal cannot be
+written, requests that would write are refused, as in Kafka with an offline log directory. After the lease of the
+journal has run out, connections are closed.
 """
 
 from __future__ import annotations
@@ -50,8 +53,8 @@ class Dispatcher:
     """The application of a broker's socket server; see `stages.request_handler.Application`.
 
     Args:
-        loads_in_threads: whether the handler of an API is imported in a thread on its first request; that request
-            waits. Otherwise it is imported in place.
+        loads_in_threads: whether the handler of an API is imported in a thread on its first request, which waits.
+            Otherwise the import blocks the event loop.
     """
 
     def __init__(self, broker: Broker, *, loads_in_threads: bool = False) -> None:
@@ -209,7 +212,10 @@ class Dispatcher:
         return api_versions.unsupported_version(call)
 
     def failed(self, request: Request, error: Exception) -> Result:
-        """Return the error as the API's own response, or close the connection if no response is possible."""
+        """Log the exception of a handler, and return the result that reports it as UNKNOWN_SERVER_ERROR.
+
+        The result closes the connection if the API is not served, or if the client can get no response.
+        """
         logger.error("request of API %d version %d failed", request.api, request.version, exc_info=error)
         if request.api not in SERVED:
             return Close(f"handler failed: {error!r}")
@@ -224,7 +230,7 @@ class Dispatcher:
         return answer
 
     def read(self, request: Request) -> tuple[Call, Any]:
-        """Decode a request again; its API and version must be served.
+        """Decode a request again, and return its call and message. The API and version must be served.
 
         Raises:
             DecodeError: the request is malformed.
@@ -257,17 +263,29 @@ class Dispatcher:
         return call, message
 
     def refuse(self, request: Request, code: ErrorCode, *, is_handled: bool = False) -> Send | Close:
-        """Return an error in the API's own response, for a served API.
+        """Return an error in the API's own response, for a served API, or `Close` if the client requested no response.
+
+        A Produce request that is not handled leaves a gap in the sequences of its producers; see
+        `produce.refuse_batches`.
 
         Args:
             request: with its API, version and correlation id set.
             is_handled: whether the request was handled, so that only its response is replaced.
+
+        Raises:
+            DecodeError: the request is malformed.
         """
         call, message = self.read(request)
         return self._answer_with(code, call, message, is_handled=is_handled)
 
     def drop(self, request: Request) -> None:
-        """Discard a request of a served API without handling or answering it; see `produce.refuse_batches`."""
+        """Discard a request of a served API without handling or answering it.
+
+        The batches of a Produce request leave a gap in the sequences of their producers; see `produce.refuse_batches`.
+
+        Raises:
+            DecodeError: a Produce request is malformed.
+        """
         if request.api == PRODUCE:
             call, message = self.read(request)
             import_module(f"pipeline_broker.apis.{SERVED[PRODUCE].module}").refuse_batches(message, call)
@@ -307,6 +325,8 @@ def _warn_of_text(call: Call) -> None:
 
 def refusal_by_api(code: ErrorCode, call: Call, message: Any, *, is_handled: bool = False) -> Any:
     """Build the response that carries an error in the API's own form; None if the client requested no response.
+
+    A Produce request that is not handled leaves a gap in the sequences of its producers; see `produce.refuse_batches`.
 
     Args:
         message: the decoded request.

@@ -16,8 +16,7 @@ __all__ = ["FaultSwitch"]
 class FaultSwitch:
     """The application of a broker's server; see `stages.request_handler.Application`.
 
-    A broker without fault rules pays nothing for them: `handle` is the dispatcher's own method until a rule is about
-    requests.
+    A broker without fault rules pays nothing for them: `handle` is the dispatcher's own method until rules are in use.
     """
 
     def __init__(self, dispatcher: Dispatcher, broker: Broker) -> None:
@@ -30,7 +29,6 @@ class FaultSwitch:
             self.follow(broker.faults)
 
     def follow(self, faults: Faults) -> None:
-        """Adopt a new set of fault rules."""
         if self._faulty is None:
             from pipeline_broker.apis.faulty_requests import FaultyRequests  # noqa: PLC0415 - most brokers have no rules
 

@@ -49,6 +49,7 @@ class FaultyAnswer:
         faults: holds responses back.
         broker: provides the clock and the names of topic ids.
         answering: rules with their effects, in the order of the rules.
+        subject: the request, as the rules see it.
     """
 
     def __init__(
@@ -110,7 +111,10 @@ class FaultyAnswer:
         return result
 
     def _corrupt(self, answer: Any, rule: Rule) -> bool:
-        """Flip a bit of the first batch's checksum in each matching partition; return whether the answer changed."""
+        """Flip a bit of the first batch's checksum in each matching partition; return whether the answer changed.
+
+        A change counts as a strike of the rule, except for a `Call` rule.
+        """
         condition: Any = rule.condition
         wanted = [
             partition

@@ -63,7 +63,11 @@ class FaultyRequests:
         return self._carry_out(request, subject, [(rule, rule.effect) for rule in struck])
 
     def handle_unjudged(self, request: Request) -> Result:
-        """Handle a request without judging it; resume it if a rule, since removed, had paused it."""
+        """Handle a request without judging it. Resume a request that was paused by a rule that has been removed.
+
+        Raises:
+            QueueHeldError: another rule that matched the paused request holds its queue.
+        """
         paused = self._paused.pop(request, None) if self._paused else None
         return self._dispatcher.handle(request) if paused is None else self._carry_out(request, *paused)
 

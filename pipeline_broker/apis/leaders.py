@@ -10,7 +10,9 @@ __all__ = ["leader_for"]
 
 
 def leader_for(call: Call, topic: str, partition: int, *, knows_listeners: bool = True) -> tuple[ErrorCode, Leader]:
-    """Return NONE and the leader, or an error and no leader if the leader does not advertise the client's listener.
+    """Return NONE and the leader of a partition, if the leader advertises the client's listener.
+
+    Otherwise return LISTENER_NOT_FOUND, or LEADER_NOT_AVAILABLE for older versions, and a leader with the id NO_BROKER.
 
     Args:
         knows_listeners: whether the version of the request knows LISTENER_NOT_FOUND.

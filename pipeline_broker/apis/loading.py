@@ -35,7 +35,7 @@ def load(served: Served, version: int) -> Handler | Close:
     """Import an API's handler with its dependencies, and build the codecs of one version. Runs in any thread.
 
     Returns:
-        `Close` if an import fails; the next request tries again.
+        the handler, or `Close` if an import fails. The failure is logged, and the next request tries again.
     """
     try:
         module = import_module(f"pipeline_broker.apis.{served.module}")

@@ -26,10 +26,10 @@ ANSWERED_IN_A_TURN = 200
 
 
 class OffsetsToCommit(NamedTuple):
-    """Prepared offsets, and the refusals of the others.
+    """The prepared offsets of a request, and the refusals of its other partitions.
 
     Attributes:
-        refusals: for each partition of the request its error; None if it can be committed.
+        refusals: the error of each partition of the request; None if the partition can be committed.
         partitions: the partitions that can be committed.
         prepared: the same partitions as records.
     """
@@ -39,7 +39,11 @@ class OffsetsToCommit(NamedTuple):
     prepared: PreparedOffsets
 
     def codes(self, errors: Sequence[ErrorCode]) -> Iterator[ErrorCode]:
-        """Merge the errors of the commit into `refusals`, in the order of the request."""
+        """Return the error of each partition, in the order of the request.
+
+        Args:
+            errors: results of the commit, one for each of `partitions`.
+        """
         others = iter(errors)
         return (next(others) if refusal is None else refusal for refusal in self.refusals)
 
@@ -54,8 +58,12 @@ def offsets_to_commit(
 
     Args:
         call: charged for the work.
+        wanted_topics: topics of the request, with partitions and offsets.
         find: returns the current topic, or an error, for each of `wanted_topics`.
         prepare: begins an empty commit.
+
+    Raises:
+        ResponseTooLargeError: the request would cost more than REQUEST_COST_MAX.
     """
     while True:
         topics, prepared = find(), prepare()

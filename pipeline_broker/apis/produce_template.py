@@ -107,8 +107,6 @@ class ProduceTemplates:
         Args:
             request: receives `acks`, for traces.
             frame: header and body.
-            version: API version, from the header.
-            correlation_id: from the header.
             now_ms: wall clock, milliseconds since the epoch.
             quota: the client's quota; None while no quotas are set.
         """
@@ -138,7 +136,11 @@ class ProduceTemplates:
     def remember(
         self, frame: bytes, version: int, request: ProduceRequest, log: PartitionLog, client_id: str | None
     ) -> None:
-        """Make a template of a request that appended one batch to one partition on the general path."""
+        """Make a template of a request that appended one batch to one partition on the general path.
+
+        No template is made if the request has tagged fields or trailing bytes, or if a limit on number or memory is
+        reached.
+        """
         if self._generation != self._broker.topics_generation:
             self.forget()
             self._generation = self._broker.topics_generation
@@ -181,7 +183,7 @@ class ProduceTemplates:
         return [template.log for template in islice(self._by_prefix.values(), most)]
 
     def forget(self) -> None:
-        """Drop all templates."""
+        """Drop all templates, and return their memory to the budget."""
         for template in self._by_prefix.values():
             template.kept.release()
         self._by_prefix.clear()

@@ -1,6 +1,6 @@
 """Responses that refuse a request as a whole and carry only an error.
 
-An API that must name more, such as an error for each topic of the request, has an `error_response` beside its handler.
+If a refusal must carry more, such as an error for each topic, the API has an `error_response` beside its handler.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REFUSAL_TEXTS: Mapping[ErrorCode, str] = {
 
 
 def refusal(api_key: int, code: ErrorCode) -> Any:
-    """Build the response of an API with `code` as its top-level error."""
+    """Build the response of an API with `code` as its top-level error, and with a message if the response has one."""
     response = message_classes(api_key)[1]
     if "error_message" in attrs.fields_dict(response):
         return response(error_code=code, error_message=REFUSAL_TEXTS.get(code, code.name))

@@ -23,11 +23,13 @@ class Served:
     Attributes:
         advertised_min: lowest version in ApiVersions, if it is not the lowest version served.
         unstable_max: the highest version is a draft, neither advertised nor served.
-        writes: a response without an error means that the journal was written. Refused while it cannot be written.
-        refused_with: the error of that refusal.
+        writes: a response without an error means that the journal was written. While the journal cannot be written,
+            requests are refused.
+        refused_with: the error of requests that are refused because the journal cannot be written.
         elements_max: limit of array elements in a request, lower for an API that decides about all of them in one turn.
             A larger request is refused with POLICY_VIOLATION.
-        needs: modules of the broker that are loaded with the handler, because its first request creates their objects.
+        needs: modules that are loaded with the handler, because its first request creates their objects. The names are
+            relative to `pipeline_broker`.
     """
 
     key: ApiKey

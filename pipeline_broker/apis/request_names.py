@@ -32,10 +32,12 @@ assert KEPT_BYTES_MAX <= READ_BYTES_MAX, "a request too long to be decoded is no
 
 
 def names_of(broker: Broker, request: Any) -> Callable[[], RequestNames]:
-    """Return a function that returns the names in a request. It resolves topic ids to the names of that moment.
+    """Return a function that returns the names in a request; no names for a request that would block the event loop.
+
+    Topic ids are resolved when the request is decoded: now for a Fetch or a long request, otherwise on the later call.
 
     Args:
-        broker: the broker that answered it.
+        broker: resolves topic ids and fetch sessions.
         request: a completed `stages.request.Request` with its frame.
     """
     frame = request.frame
@@ -48,7 +50,7 @@ def names_of(broker: Broker, request: Any) -> Callable[[], RequestNames]:
 
 
 def _is_short(request: Any) -> bool:
-    """Return whether only the records make a request large."""
+    """Return whether a long request is an answered Produce request for one topic, so that only its records are long."""
     if request.api != ApiKey.PRODUCE or type(request.result) is not Send:
         return False
     # The fast path of `produce_template` sets no answer; it serves requests with one batch only.

@@ -66,7 +66,7 @@ assert LOGS_AT_ONCE_MAX * LOG_COST <= TURN_COST, "these logs are created in one 
 SUBSCRIBED_AT_ONCE_MAX: Final = 100
 """Topic names of a heartbeat that shares a turn. A heartbeat with more names, or with a pattern, has its own turn."""
 
-# Turns after which a request needs a place among the large ones: about 4,000 elements, or 1 MB for each request.
+# Turns after which a request waits in `Broker.large_requests`: about 4,000 elements, or 1 MB for each request.
 TURNS_WITHOUT_PLACE = 2
 
 
@@ -80,6 +80,9 @@ def in_steps(
         items: must not change between the steps.
         make: must append nothing.
         cost: cost of one item, about microseconds.
+
+    Raises:
+        ResponseTooLargeError: the request would cost more than REQUEST_COST_MAX.
     """
     made = []
     for item in items:
@@ -96,17 +99,26 @@ def in_own_turn(decide: Callable[[], Result]) -> Stepwise[Result]:
 
 
 def pending_changes(call: Call, changes: list[Change]) -> Pending | None:
-    """Return the `Pending` to yield between two changes of metadata, or None if `changes` is empty; clear `changes`."""
+    """Submit changes of metadata and clear the list.
+
+    Returns:
+        the `Pending` to yield, which applies the changes once they are durable; None if `changes` is empty.
+    """
     pending = call.broker.commit_metadata(changes, call.now_ms, NO_OP)
     changes.clear()
     return pending if isinstance(pending, Pending) else None
 
 
 def commit_changes(call: Call, changes: list[Change], response: Any) -> Stepwise[Result]:
-    """Return a result that sends the response once the last changes are durable.
+    """Submit the last changes, and return a result that sends the response once they are durable.
+
+    Changes are submitted even if the response cannot be encoded.
 
     Args:
         changes: decided and not submitted yet.
+
+    Raises:
+        ResponseTooLargeError: the response has more than RESPONSE_BYTES_MAX bytes.
     """
     if call.cost < TURN_COST:  # little work, so the response is small
         answer = _sent(call, response)
@@ -132,12 +144,13 @@ def create_logs(call: Call, changes: list[Change], topic: Topic, first: int = 0)
 
     Args:
         call: charged for the work.
-        changes: decided and not submitted yet.
+        changes: decided and not submitted yet; submitted between the turns.
         topic: with its new partition count.
         first: the first new partition.
 
     Returns:
-        the logs, for `Broker.topic_durable`; empty for a smaller topic, whose logs are created there.
+        the logs, for `Broker.topic_durable`. Empty for up to LOGS_AT_ONCE_MAX new partitions, whose logs
+        `Broker.topic_durable` creates.
     """
     logs: list[PartitionLog] = []
     if topic.partitions - first > LOGS_AT_ONCE_MAX:
@@ -150,13 +163,16 @@ def create_logs(call: Call, changes: list[Change], topic: Topic, first: int = 0)
 
 
 def wait_for_place(call: Call, line: WaitingLine) -> Stepwise[None]:
-    """Wait until the call has a place in the line. Call `line.leave(call)` afterwards, even if the steps are closed."""
+    """Wait until the call is among the limited number of calls that the line lets run.
+
+    Call `line.leave(call)` afterwards, even if the steps are closed.
+    """
     if not line.enter(call):
         yield Waiting(functools.partial(line.wait, call))
 
 
 def paced(steps: Stepwise[Value], call: Call) -> Stepwise[Value]:
-    """Run steps, and let only a few requests at a time take many turns.
+    """Run steps and return their value. Only a few requests at a time may take many turns (`Broker.large_requests`).
 
     The client's quota is not charged for the time between steps.
     """
@@ -170,7 +186,7 @@ def paced(steps: Stepwise[Value], call: Call) -> Stepwise[Value]:
             except StopIteration as end:
                 value: Value = end.value
                 return value
-            # A call with a place for a long batch needs no second one. Otherwise two calls could wait for each other.
+            # A call in the line of long batches does not wait here. Otherwise two calls could wait for each other.
             if turn >= TURNS_WITHOUT_PLACE and first is None and call not in broker.long_batches:
                 first = next(wait_for_place(call, broker.large_requests), None)
             if quota is not None:

@@ -16,7 +16,8 @@ logger = logging.getLogger(__name__)
 def storage_error(log: PartitionLog, error: OSError | LogError) -> ErrorCode:
     """Log why a partition cannot be read, and return the error of that partition.
 
-    KAFKA_STORAGE_ERROR if the disk failed; the error's own code if the stored data is damaged.
+    Returns:
+        KAFKA_STORAGE_ERROR if the disk failed; the error's own code if the stored data is damaged.
     """
     logger.warning("%s-%d cannot be read: %s", log.topic, log.partition, error)
     return ErrorCode[error.error_name] if isinstance(error, LogError) else ErrorCode.KAFKA_STORAGE_ERROR

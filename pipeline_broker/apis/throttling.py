@@ -11,7 +11,7 @@ __all__ = ["check_changes", "throttle"]
 
 
 def throttle(request: Request, throttle_ms: int) -> None:
-    """Stop reading the connection of a request for `throttle_ms`. Several throttles of a request do not add up."""
+    """Stop reading the connection of a request for `throttle_ms`. Of several throttles, the longest counts."""
     if throttle_ms > request.throttle_ms:
         request.throttle_ms = throttle_ms
         request.connection.throttle(throttle_ms / 1000)
@@ -24,7 +24,7 @@ def check_changes(quota: RequestQuota | None, partitions: int, *, strict: bool, 
         quota: the client's quota; None while no quotas are set.
         strict: whether the version knows THROTTLING_QUOTA_EXCEEDED. Otherwise the change is made, and the client waits
             afterwards.
-        throttles: whether the client waits; False if it did not request the change itself.
+        throttles: whether the client waits; False if the client did not request the change itself.
 
     Raises:
         TopicError: THROTTLING_QUOTA_EXCEEDED if `strict` and the quota is exceeded.

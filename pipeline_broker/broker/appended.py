@@ -16,8 +16,8 @@ __all__ = ["Appended", "in_one_commit"]
 class Appended:
     """Entries that are appended but not committed, and the functions to call once they are durable.
 
-    Waiting share fetches are woken only then: a fetch may append, and entries must be committed in the order in which
-    they were appended.
+    These functions wake waiting share fetches. A fetch that resumes earlier could append, and entries must be committed
+    in the order in which they were appended.
 
     Attributes:
         entries: entries to commit, in this order.
@@ -43,10 +43,12 @@ class Appended:
 def in_one_commit(first: Appended, then: Pending | Final, answer: Final) -> Pending | Final:
     """Combine the entries of two coordinators in one commit; answer once it is durable.
 
+    If neither coordinator has entries, their functions are called at once and `answer` is returned.
+
     Args:
         first: entries that are written first. The later ones are never durable without them.
         then: result of the other coordinator.
-        answer: answer to the request; returned at once if neither has entries.
+        answer: answer to the request.
     """
     # The journal keeps this order: after a crash a later entry never exists without the earlier ones.
     entries = [*first.entries, *(then.entries if isinstance(then, Pending) else ())]

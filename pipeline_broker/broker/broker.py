@@ -184,7 +184,10 @@ class Broker:
         self.coordinators.loaded(now_ms)
 
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
-        """Return the entries to commit before serving: a new cluster id, and the rest of decided transactions."""
+        """Return the entries to commit before serving.
+
+        The entries are the missing markers and records of decided transactions, and the id of a new cluster.
+        """
         entries = self.transactions.start_entries(now_ms)
         if self._cluster_id.value is None:
             write = self._cluster_id.create(uuid_text(self.new_id().bytes))
@@ -221,11 +224,15 @@ class Broker:
         return self.layers.settings
 
     def new_id(self) -> uuid.UUID:
-        """Return a random UUID."""
         return uuid.UUID(int=self._randomness.getrandbits(128), version=4)
 
     def find_log(self, name: str, topic_id: bytes, partition: int, *, by_id: bool) -> PartitionLog | ErrorCode:
-        """Return the log of a partition, by topic id or name, or the error for the client."""
+        """Return the log of a partition, by topic id or name.
+
+        Returns:
+            UNKNOWN_TOPIC_ID if no topic has the id; UNKNOWN_TOPIC_OR_PARTITION if the log is missing or is not for
+            clients.
+        """
         if by_id:
             topic = self.topics.by_id(topic_id)
             if topic is None:
@@ -238,13 +245,19 @@ class Broker:
         return log
 
     def partition_count(self, name: str) -> int:
-        """Return the number of partitions of a topic that `find_log` finds."""
+        """Return the number of partitions of a topic that `find_log` finds; 0 for an unknown topic."""
         return 0 if name == METADATA_TOPIC else len(self.logs.partitions(name))
 
     def find_allowed_log(
         self, name: str, topic_id: bytes, partition: int, is_allowed: Callable[[str], bool], *, by_id: bool
     ) -> PartitionLog | ErrorCode:
-        """Like `find_log`, but refuse topics that the client may not use, whether they exist or not."""
+        """Return the log of a partition like `find_log`, or TOPIC_AUTHORIZATION_FAILED.
+
+        A forbidden name is refused whether the topic exists or not. An unknown id remains UNKNOWN_TOPIC_ID.
+
+        Args:
+            is_allowed: returns whether the client may use a topic, given the name.
+        """
         log = self.find_log(name, topic_id, partition, by_id=by_id)
         if self.authorizer is not None:
             topic = self.topics.by_id(topic_id) if by_id else None
@@ -255,7 +268,7 @@ class Broker:
         return log
 
     def topic_totals(self) -> Steps[dict[tuple[str, bytes], LogTotals]]:
-        """Sum the sizes of the logs of each topic; see `LogManager.totals`."""
+        """Sum the durable records and batches of each topic that clients see, in steps; see `LogManager.totals`."""
         return self.logs.totals((METADATA_TOPIC, METADATA_TOPIC_ID))
 
     def topic_name(self, topic_id: bytes) -> str | None:
@@ -322,7 +335,6 @@ class Broker:
             self.coordinators.topic_deleted(change.before)
 
     def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
-        """Apply a durable transaction marker; see `Coordinator.marker_durable`."""
         self.coordinators.marker_durable(log, producer_id, is_commit=is_commit)
 
     def _topic_changed(self, before: Topic | None, after: Topic | None, made: Sequence[PartitionLog] = ()) -> None:
@@ -376,14 +388,14 @@ class Broker:
 
         Args:
             key: type and name of the resource.
-            settings: its settings after the change.
+            settings: settings of the resource after the change.
             named: properties that the client sets or resets.
 
         Returns:
-            a function that opens files and keys in a thread, if the settings name some.
+            a function that opens files and keys in a thread; None if the settings name none.
 
         Raises:
-            ConfigError: the settings are inconsistent.
+            ConfigError: the settings are inconsistent, or cannot be changed at run time.
         """
         return self.ports.check_config(self.layers.check(key, settings), named)
 
@@ -433,7 +445,6 @@ class Broker:
 
     @functools.cached_property
     def acls(self) -> Acls:
-        """The access rules."""
         from pipeline_broker.security.acls import Acls  # noqa: PLC0415 - on first use
 
         return Acls()
@@ -455,7 +466,6 @@ class Broker:
 
     @functools.cached_property
     def features(self) -> Features:
-        """The finalized feature levels."""
         from pipeline_broker.state.features import Features  # noqa: PLC0415 - on first use
 
         return Features()
@@ -469,7 +479,6 @@ class Broker:
 
     @functools.cached_property
     def client_metrics_file(self) -> ClientMetricsFile:
-        """The file that keeps pushed metrics."""
         from pipeline_broker.telemetry.client_metrics_file import (  # noqa: PLC0415 - on first use
             ClientMetricsFile,
         )

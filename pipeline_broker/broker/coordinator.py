@@ -84,7 +84,7 @@ class InternalTopic:
 
     @property
     def exists(self) -> bool:
-        """True if the topic exists. It is created when a client looks for its coordinator."""
+        """True if the topic exists. The topic is created when a client looks for its coordinator."""
         return self._logs.find(self.name, 0) is not None
 
     @property
@@ -110,7 +110,7 @@ class InternalTopic:
             subject: group or transactional id, which selects the partition.
             records: records in their order; many may be encoded as the body of a batch already.
             now_ms: wall clock.
-            producer: id and epoch of the producer whose open transaction they belong to.
+            producer: id and epoch of the producer whose open transaction the records join; None for no transaction.
 
         Raises:
             LogError: the producer is fenced.

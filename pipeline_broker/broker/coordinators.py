@@ -12,8 +12,6 @@ __all__ = ["Coordinators"]
 
 
 class Coordinators:
-    """All coordinators of a broker, each with a topic of its own."""
-
     def __init__(self, *coordinators: Coordinator) -> None:
         self._by_topic = {coordinator.topic.name: coordinator for coordinator in coordinators}
 
@@ -24,7 +22,7 @@ class Coordinators:
         return topic in self._by_topic
 
     def get(self, topic: str) -> Coordinator | None:
-        """Return the coordinator that keeps its records in a topic."""
+        """Return the coordinator that keeps its records in a topic; None for any other topic."""
         return self._by_topic.get(topic)
 
     def loaded(self, now_ms: int) -> None:
@@ -38,7 +36,6 @@ class Coordinators:
             coordinator.unload()
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Drop all state about a deleted topic."""
         for coordinator in self:
             coordinator.topic_deleted(topic)
 

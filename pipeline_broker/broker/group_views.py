@@ -1,7 +1,7 @@
 """Groups of all types as plain values: state, members and their assignments, offsets and lag.
 
-The command line, the dashboard and the metrics all use it. It reads the broker without changing it, and shows durable
-state only.
+The command line, the dashboard and the metrics use these views. Reading a broker does not change it, and the views show
+durable state only.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class OffsetView:
     """A partition for which a group has a committed offset or an assigned member.
 
     Attributes:
-        committed: committed offset; None if there is none.
+        committed: committed offset; None if the group has committed none.
         end: high watermark; None if the partition does not exist.
         metadata: metadata that was committed with the offset.
     """
@@ -112,7 +112,12 @@ class OffsetView:
 
 @attrs.frozen
 class GroupOffsets:
-    """A group with its numbers of members and committed offsets, and a function that reads the offsets in order."""
+    """A group with its numbers of members and committed offsets.
+
+    Attributes:
+        partitions: number of committed offsets.
+        read: reads the committed offsets, sorted by topic and partition.
+    """
 
     group_id: str
     members: int
@@ -126,7 +131,7 @@ def coordinator_of(broker: Broker) -> GroupCoordinator | None:
 
 
 def list_groups(broker: Broker) -> list[GroupView]:
-    """Return all groups by name."""
+    """Return all groups, sorted by name."""
     return list(map(_view, sorted(_shown(broker), key=_name)))
 
 
@@ -170,7 +175,7 @@ def count_members(broker: Broker, group_id: str) -> int:
 
 
 def count_offsets(broker: Broker, group_id: str) -> int:
-    """Return the number of committed offsets of a group."""
+    """Return the number of committed offsets of a group; 0 if the group is unknown."""
     coordinator = coordinator_of(broker)
     return 0 if coordinator is None else coordinator.count_offsets(group_id)
 
@@ -239,7 +244,9 @@ def _sorted_offsets(broker: Broker, group_id: str) -> Steps[list[OffsetView]]:
 
 
 def group_offsets(broker: Broker, group_id: str, members: Iterable[MemberView] | None = None) -> Iterator[OffsetView]:
-    """Iterate over the committed offsets, then over assigned partitions without one.
+    """Iterate over the committed offsets of a group, then over assigned partitions without a committed offset.
+
+    Partitions that do not exist have only committed offsets.
 
     Args:
         members: members of the group; None to find them.

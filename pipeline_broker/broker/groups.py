@@ -54,8 +54,8 @@ class WaitingMember:
 class Groups:
     """The consumer, share and classic groups of a broker.
 
-    Only `carry_out` and `answer_when_durable` carry out an `Outcome`. An answer that does not depend on the records is
-    sent at once. The handler calls `answer_when_durable` if it does.
+    Only `carry_out` and `answer_when_durable` carry out an `Outcome`. A handler calls `answer_when_durable` if its
+    answer depends on the records of the outcome. Any other answer is sent at once.
 
     Args:
         config: configuration at startup.
@@ -127,7 +127,10 @@ class Groups:
         return group is not None and group.is_joining_long
 
     def time(self, now_ms: int) -> int:
-        """Return the latest time that was passed in. It stands still while the wall clock is set back."""
+        """Record the time, and return the latest one in milliseconds.
+
+        The result stands still while the wall clock is set back.
+        """
         self._now_ms = max(self._now_ms, now_ms)
         return self._now_ms
 
@@ -146,7 +149,7 @@ class Groups:
     def commit_in_transaction(
         self, request: CommitRequest, producer: tuple[int, int], now_ms: int
     ) -> tuple[tuple[ErrorCode, ...], JournalEntry | None, Callable[[], None]]:
-        """Store offsets that become visible when a transaction commits.
+        """Append offsets that become visible when a transaction commits.
 
         Args:
             request: the commit, with the holder of the transaction.
@@ -154,10 +157,11 @@ class Groups:
             now_ms: wall clock.
 
         Returns:
-            an error per partition; the entry to commit, or None; and the function to call once that is durable.
+            an error for each partition; the entry to commit, None if no offset is stored; and the function to call once
+            the entry is durable.
 
         Raises:
-            LogError: the producer is fenced.
+            LogError: the producer is fenced; no offset is stored.
         """
         forgotten = self.coordinator.forget_before(request)
         # If the topic was created again, old offsets may still wait for deletion. Their tombstones must precede the new
@@ -220,14 +224,18 @@ class Groups:
             self.carry_out(self._coordinator.forgetting.forget_topic(topic.name), self._now_ms)
 
     def expire_member(self, group_id: str, member_id: str | None, now_ms: int) -> bool:
-        """Remove a member of a group, or all members; return whether the group and the member exist."""
+        """Remove a member of a group, or all members if `member_id` is None.
+
+        Returns:
+            whether the group and the member exist.
+        """
         outcome = self.coordinator.expire_members(group_id, member_id, self.time(now_ms))
         if outcome is not None:
             self.carry_out(outcome, now_ms)
         return outcome is not None
 
     def force_rebalance(self, group_id: str, now_ms: int) -> bool:
-        """Start a rebalance of a group; return whether it has members."""
+        """Start a rebalance of a group; return False if the group is unknown or has no members."""
         outcome = self.coordinator.force_rebalance(group_id, self.time(now_ms))
         if outcome is not None:
             self.carry_out(outcome, now_ms)
@@ -245,8 +253,12 @@ class Groups:
     def carry_out(self, outcome: Outcome, now_ms: int, own: WaitingMember | None = None) -> Send | Close | Parked:
         """Answer waiting members, and commit the records of an outcome.
 
+        Args:
+            own: the member whose request is being handled.
+
         Returns:
-            the result for the request of `own`: its answer, or `Parked` if the outcome does not answer it.
+            the result for the request of `own`: its answer, `Close` if the answer cannot be encoded, or `Parked` if the
+            outcome does not answer it.
         """
         for write in outcome.writes:
             entry = self._append(write, now_ms)
@@ -258,7 +270,11 @@ class Groups:
         return result
 
     def answer_when_durable(self, outcome: Outcome, now_ms: int, answer: Final) -> Pending | Final:
-        """Answer waiting members at once, and the request itself once the records are durable."""
+        """Answer waiting members at once, and the request itself once the records of the outcome are durable.
+
+        Returns:
+            `answer` itself if no record is appended.
+        """
         self._answer(outcome)
         entries, applies = [], []
         for write in outcome.writes:

@@ -23,14 +23,14 @@ class Endpoint(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """The leader of a partition; its id is -1 if the partition has none."""
+    """The leader of a partition; its id is NO_BROKER if the client cannot reach it."""
 
     broker_id: int
     epoch: int
 
 
 class Leadership:
-    """The view of one broker on its cluster. It is the only member: it leads all partitions, in epoch 0 for ever.
+    """The view of one broker on its cluster. This broker is the only member, and leads all partitions in epoch 0.
 
     Args:
         broker_id: id of this broker.
@@ -50,7 +50,7 @@ class Leadership:
         return self.broker_id
 
     def coordinator(self, listener: str) -> Endpoint | None:
-        """Return the coordinator of any group, transaction or share group; None if it does not advertise a listener."""
+        """Return the coordinator of all groups and transactions; None if it does not advertise the listener."""
         return next(iter(self.brokers(listener)), None)
 
     def leader_of(self, topic: str, partition: int) -> Leader:  # noqa: ARG002 - one broker leads all partitions

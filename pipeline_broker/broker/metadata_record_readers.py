@@ -1,6 +1,6 @@
 """Decoders for the records of `__cluster_metadata`.
 
-They import users, access rules and quotas, so a broker without such records does without this module.
+The decoders import users, access rules and quotas, so this module is loaded on first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decoders for the records of internal topics.
 
 Startup, produce requests and the `inspect` command use the same functions. A startup sets aside records that a decoder
-rejects, so produce requests with such records are refused.
+rejects, so produce requests with these records are refused.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ __all__ = ["StateReplay"]
 
 
 class StateReplay:
-    """The replay of durable records of internal topics, one at a time. A callback of `LogManager.recover`.
+    """The replay of durable records of internal topics, one batch at a time. A callback of `LogManager.recover`.
 
     A record that cannot be decoded or applied is set aside: the startup continues as if it did not exist. Kafka's
     CoordinatorLoaderImpl gives up the whole partition instead. Damaged files are not handled here: checksums of the
@@ -26,6 +26,7 @@ class StateReplay:
 
     Args:
         coordinators: apply the records of their topics.
+        metadata_log: the log of `__cluster_metadata`.
         replay_metadata: applies a record of the metadata partition, given key and value; raises StateRecordError if it
             cannot be decoded or applied.
         set_aside: receives the records that are set aside.

@@ -69,9 +69,9 @@ class SettingsLayers:
         return BROKER_RESOURCE, "" if for_all else str(self.config.node_id)
 
     def refresh(self) -> BrokerConfig:
-        """Compute the configuration again after dynamic settings changed.
+        """Compute the configuration again after dynamic settings changed, and return it.
 
-        Settings of this broker override those of all brokers.
+        Settings of this broker override those of all brokers. Inconsistent dynamic settings are logged and ignored.
         """
         of_all, of_this = (self._dynamic_settings.settings(self.key(for_all=for_all)) for for_all in (True, False))
         try:
@@ -82,7 +82,7 @@ class SettingsLayers:
 
     @property
     def is_changed(self) -> bool:
-        """True if dynamic settings exist."""
+        """True if dynamic settings exist, for this broker or for all."""
         return any(self._dynamic_settings.settings(self.key(for_all=for_all)) for for_all in (True, False))
 
     def inherited_from_start(self, own: Mapping[str, str], names: Iterable[str]) -> list[str]:

@@ -59,8 +59,8 @@ class ActivePartition:
 class SharePartitionManager:
     """All share partitions and share sessions of a broker.
 
-    A share partition is loaded on the first fetch and dropped with the last session of its group. No record is acquired
-    then, so that the durable state is all there is to know.
+    A share partition is loaded on the first fetch. It is dropped with the last session of its group, after which no
+    record is acquired and the durable state is complete.
 
     Changes are appended at once, in the order of the decisions. `Appended` collects the entries for callers whose
     answers must wait for them.
@@ -89,7 +89,10 @@ class SharePartitionManager:
         return len(self._active)
 
     def time(self, now_ms: int) -> int:
-        """Return the latest time that was passed in; it never runs backwards."""
+        """Record the time, and return the latest one in milliseconds.
+
+        The result stands still while the wall clock is set back.
+        """
         self._now_ms = max(self._now_ms, now_ms)
         return self._now_ms
 
@@ -100,7 +103,7 @@ class SharePartitionManager:
     # Share partitions
 
     def find(self, key: ShareKey) -> ActivePartition | None:
-        """Return a share partition if it is loaded."""
+        """Return a share partition; None if it is not loaded."""
         return self._active.get(key)
 
     def start_offset(self, key: ShareKey) -> int | None:
@@ -188,7 +191,7 @@ class SharePartitionManager:
         self.append([self.states.write(active.key, wanted, now_ms)], appended, now_ms)
 
     def submit(self, appended: Appended, then: Callable[[], None] | None = None) -> None:
-        """Commit entries that no request waits for, then call `then`."""
+        """Commit entries that no request waits for, then call `then`; call it at once without entries."""
 
         def durable() -> None:
             appended.durable()
@@ -218,21 +221,27 @@ class SharePartitionManager:
         self.append(writes, appended, now_ms)
 
     def set_start(self, key: ShareKey, start_offset: int, appended: Appended, now_ms: int) -> None:
-        """Set the start offset of a share partition. All its acquired records are released."""
+        """Set the start offset of a share partition, which gets a state if it has none.
+
+        All its acquired records are released.
+        """
         state = self.states.find(key)
         epoch = 0 if state is None else _later_epoch(state)
         self.drop([key], appended)
         self.append([self.states.initialize(key, epoch, start_offset, now_ms)], appended, now_ms)
 
     def delete(self, keys: Sequence[ShareKey], appended: Appended, now_ms: int) -> None:
-        """Delete the state of share partitions."""
+        """Delete the state of share partitions, and drop them from memory."""
         self.drop(keys, appended)
         self.append(self.states.delete(keys), appended, now_ms)
 
     # Sessions
 
     def close_session(self, session: ShareSession, appended: Appended, now_ms: int) -> None:
-        """Close a session, and release the records that its member has acquired."""
+        """Close a session, and release the records that its member has acquired.
+
+        The last session of a group drops the share partitions of the group from memory.
+        """
         self.sessions.remove(session.group_id, session.member_id)
         for topic_id, partition in session.partitions:
             self.release(ShareKey(session.group_id, topic_id, partition), session.member_id, appended, now_ms)

@@ -19,8 +19,6 @@ __all__ = ["CacheState", "StoreView", "store_view"]
 
 @attrs.frozen
 class CacheState:
-    """Hits, misses and size of the cache of object blocks."""
-
     hits: int = 0
     misses: int = 0
     size_bytes: int = 0

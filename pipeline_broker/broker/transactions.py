@@ -83,7 +83,7 @@ class Transactions:
     Args:
         config: configuration at startup.
         logs: logs of the partitions that transactions write to.
-        marker_durable: called for each durable marker, see `Broker.marker_durable`.
+        marker_durable: called for each durable marker, see `Coordinator.marker_durable`.
         grant_id: returns a new producer id, given the time.
         submit: commits entries that no request waits for.
         wake_timer: called when `next_deadline_ms` has become earlier.
@@ -150,7 +150,7 @@ class Transactions:
 
     @property
     def known(self) -> int:
-        """Number of known transactional ids."""
+        """Number of transactional ids."""
         return 0 if self._coordinator is None else len(self._coordinator)
 
     @property
@@ -160,13 +160,16 @@ class Transactions:
 
     @property
     def refusal(self) -> ErrorCode | None:
-        """The error for all requests while the topic is missing or the journal accepts no entries, or None."""
+        """The error for all requests while the topic is missing or the journal accepts no entries; None otherwise."""
         if not self.topic.exists:
             return ErrorCode.NOT_COORDINATOR
         return None if self._logs.journal.room.obstacle is None else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     def time(self, now_ms: int) -> int:
-        """Return the latest time that was passed in. It stands still while the wall clock is set back."""
+        """Record the time, and return the latest one in milliseconds.
+
+        The result stands still while the wall clock is set back.
+        """
         self._now_ms = max(self._now_ms, now_ms)
         return self._now_ms
 
@@ -181,17 +184,17 @@ class Transactions:
 
     @staticmethod
     def has_written(log: PartitionLog, producer_id: int, epoch: int) -> bool:
-        """Return whether the open transaction of a producer has written to a partition, so that it may write more."""
+        """Return whether a producer with this epoch has an open transaction in a partition. It may then write more."""
         found = log.producers.open_transaction(producer_id)
         return found is not None and found.producer_epoch == epoch
 
     def verify(
         self, transactional_id: str, producer: Producer, partitions: Sequence[Partition]
     ) -> Mapping[Partition, ErrorCode]:
-        """Return the error per partition: NONE if it is durably part of the producer's transaction.
+        """Return an error for each partition: NONE if it is durably part of the producer's transaction.
 
-        While a change of the transaction is not durable, the producer must retry. Otherwise its batch could be written
-        before the record that adds the partition.
+        While a change of the transaction is not durable, the error is CONCURRENT_TRANSACTIONS, so the producer retries.
+        Otherwise its batch could be written before the record that adds the partition.
         """
         if not self.is_settled(transactional_id):
             return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -200,7 +203,11 @@ class Transactions:
     def add(
         self, transactional_id: str, producer: Producer, partitions: Sequence[Partition], version: int, now_ms: int
     ) -> tuple[ErrorCode, Appending]:
-        """Add partitions to a producer's transaction. The caller commits the appended entries before the data."""
+        """Add partitions to a producer's transaction.
+
+        Returns:
+            the error for all partitions, and the appended entries, which the caller commits before the data.
+        """
         decision = self.coordinator.add_partitions(transactional_id, producer, partitions, version, now_ms)
         if decision.error is ErrorCode.NONE and not decision.steps and not self.is_settled(transactional_id):
             # The record that adds the partition is not durable yet. It is written again in the commit of the data,
@@ -212,11 +219,14 @@ class Transactions:
 
     @property
     def nothing(self) -> Appending:
-        """The result without any entries."""
         return Appending((), _nothing)
 
     def append(self, decision: Decision, now_ms: int) -> Appending:
-        """Append the steps of a decision. The caller commits the entries."""
+        """Append the steps of a decision, and the new block of producer ids if the decision needed one.
+
+        Returns:
+            the entries, which the caller commits.
+        """
         granted, self._granted = self._granted, []
         # A new block of producer ids is durable with the first record that uses one of them.
         entries = [each.entry for each in granted if each.entry is not None]
@@ -254,7 +264,7 @@ class Transactions:
         return self.answer_settled(decision.transactional_id, answer)
 
     def answer_settled(self, transactional_id: str | None, answer: Final) -> Pending | Final:
-        """Answer once all decisions about an id are durable, or about all ids if it is None."""
+        """Answer once all decisions about an id are durable, or about all ids if `transactional_id` is None."""
         waits = bool(self._in_progress) if transactional_id is None else not self.is_settled(transactional_id)
         # A commit without entries completes after all earlier ones.
         return Pending((), answer) if waits else answer
@@ -368,7 +378,10 @@ class Transactions:
         return min(due, default=None)
 
     def advance(self, now_ms: int) -> None:
-        """Append due markers, abort timed-out transactions, and delete expired ids; nothing while the disk is full."""
+        """Append scheduled markers, abort timed-out transactions, and delete expired ids.
+
+        While the disk is full, nothing is done until a later call.
+        """
         now_ms = self.time(now_ms)
         if self._wide_ends and now_ms >= self._marking_ms:
             is_blocked = self._logs.journal.room.obstacle is not None

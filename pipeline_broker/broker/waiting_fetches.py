@@ -70,7 +70,8 @@ class WaitingFetches:
     def park(self, waiting: Waiting, partitions: Mapping[Any, Readable], bytes_min: int, deadline_ms: int) -> bool:
         """Park a fetch. Return False if the caller must answer it now.
 
-        That is so if it has enough bytes already, if parked fetches hold too much memory, and during shutdown.
+        The caller must answer if enough bytes are readable, if parked fetches hold too much memory, and during
+        shutdown.
 
         Args:
             waiting: token of the fetch.
@@ -102,7 +103,7 @@ class WaitingFetches:
                 self._answer(self._parked.notify(entry.log, entry.size_bytes))
 
     def wake(self, partition: Hashable) -> None:
-        """Answer the fetches of a partition that was deleted or changed in another way."""
+        """Answer the fetches that wait for a partition, which was deleted or changed in another way."""
         self._answer(self._parked.wake(partition))
 
     def advance(self, now_ms: int) -> None:

@@ -91,7 +91,10 @@ class WideEnds:
             end.deleted_topics.add(topic)
 
     def advance(self, now_ms: int) -> None:
-        """Append the next markers of the first end, and move it to the back of the queue."""
+        """Append the next markers of the first end, and move the end to the back of the queue.
+
+        An end without further markers leaves the queue. At least one end must be in the queue.
+        """
         end = self._ends.popleft()
         entries: list[JournalEntry] = []
         applies: list[Callable[[], None]] = []

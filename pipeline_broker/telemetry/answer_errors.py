@@ -1,4 +1,4 @@
-"""Error codes of a response: its own, and those of its topics, partitions and other parts.
+"""Error codes of a response, and of its topics, partitions and other parts.
 
 The declarations of messages say where an `error_code` is, so a new API needs no code here. Kafka counts the same codes,
 including NONE (`AbstractResponse.errorCounts`).

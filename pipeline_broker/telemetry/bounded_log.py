@@ -62,7 +62,7 @@ class _Count:
 
 
 class BoundedLog:
-    """The decision which log records are written, and the summaries of the omitted ones."""
+    """A filter that bounds the log records of each call site, and summarises the omitted ones."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[CallSite, _Count] = OrderedDict()  # oldest first
@@ -88,7 +88,7 @@ class BoundedLog:
         return [*summaries, record]
 
     def summaries(self) -> list[logging.LogRecord]:
-        """Return the summaries of all omitted messages; call it at the end."""
+        """End all intervals, and return the summaries of the omitted messages; call it at the end."""
         return list(self._end(float("inf")))
 
     def _end(self, began_max: float) -> Iterator[logging.LogRecord]:

@@ -28,7 +28,7 @@ def logs_requests(level: str) -> bool:
 
 
 def _name_of(number: int) -> str:
-    """Return the highest of Kafka's levels that is not above a level of Python's."""
+    """Return the highest of Kafka's levels that is not above a level of Python's; TRACE if all are above."""
     at_most = [name for name, least in LEVELS.items() if least <= number]
     return at_most[-1] if at_most else next(iter(LEVELS))
 

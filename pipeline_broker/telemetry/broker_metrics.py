@@ -127,7 +127,10 @@ class BrokerMetrics:
         self._is_draining = False
 
     def drain(self) -> Steps[None]:
-        """Collect the events since the last call; call it every `request_metrics.DRAIN_SECONDS`."""
+        """Collect the events since the last call; call it every `request_metrics.DRAIN_SECONDS`.
+
+        Do nothing while an earlier call has not finished.
+        """
         # A scrape may start while the regular drain is between two of its steps.
         if self._is_draining:
             return
@@ -141,7 +144,7 @@ class BrokerMetrics:
             self._is_draining = False
 
     def render(self) -> Steps[bytes]:
-        """Return the text of a scrape."""
+        """Collect the latest events, and return the text of a scrape."""
         yield from self.drain()
         return (yield from render(self._families()))
 

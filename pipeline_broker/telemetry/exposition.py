@@ -1,6 +1,6 @@
 """Metric families as text in the Prometheus format 0.0.4.
 
-It is written here because that takes less code than filling the collectors of a client library.
+The format is written here, because that takes less code than filling the collectors of a client library.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -55,12 +55,12 @@ def gauge(name: str, explanation: str, *samples: Sample) -> Family:
 
 
 def counter(name: str, explanation: str, *samples: Sample) -> Family:
-    """Return a family of values that only rise; its name ends in `_total`."""
+    """Return a family of values that only rise; its name must end in `_total`."""
     return Family(name, "counter", explanation, samples)
 
 
 def summary_samples(histogram: DecayingHistogram, labels: Labels = (), total_scale: float = 1.0) -> list[Sample]:
-    """Return the quantiles, the count and the sum of a histogram.
+    """Return the quantiles, the count and the sum of a histogram; an empty histogram has no quantiles.
 
     Args:
         histogram: the values.

@@ -46,7 +46,7 @@ class GroupOffsets(Protocol):
 
 
 def group_families(groups: Iterable[GroupOffsets | None]) -> Families:
-    """Yield the current values.
+    """Yield the metrics of groups; None where other tasks may run.
 
     Args:
         groups: the groups, sorted by name; None where other tasks may run. The offsets of a group are sorted by topic.

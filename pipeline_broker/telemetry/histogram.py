@@ -76,7 +76,7 @@ class DecayingHistogram:
             shares: numbers from 0 to 1, ascending.
 
         Returns:
-            None if the histogram is empty.
+            the values in the order of `shares`; None if the histogram is empty.
         """
         if not self._weights:
             return None

@@ -32,6 +32,6 @@ class Measurements(Timeline):
         self.commit_ended = self.commits.commit_ended  # type: ignore[method-assign]  # an instance attribute
 
     def drain(self, at_ns: int) -> Steps[None]:
-        """Fill the histograms; call it regularly."""
+        """Fill the histograms with the waiting rows; call it regularly, each time after it has finished."""
         yield from self.requests.drain(at_ns)
         self.commits.drain(at_ns)

@@ -10,14 +10,11 @@ WINDOW_NS = 60_000_000_000
 class MovingAverage:
     """An average in which each value weighs as long as it lasted.
 
-    Until the window is full, it is the plain average since the beginning. Afterwards older values fade exponentially,
-    as in Kafka's one-minute rates.
+    Until the window is full, the average is the plain one since the beginning. Afterwards older values fade
+    exponentially, as in Kafka's one-minute rates.
 
     Args:
         value: the average before the first `add`.
-
-    Attributes:
-        value: the average.
     """
 
     __slots__ = ("_elapsed_ns", "value")

@@ -96,8 +96,7 @@ class NetworkMetrics:
     """Metrics of the network side of a server.
 
     Args:
-        server: the server to observe.
-        at_ns: the current time.
+        at_ns: the current time, on the clock of `drain` and `families`.
     """
 
     def __init__(self, server: ObservedServer, at_ns: int) -> None:

@@ -63,7 +63,7 @@ def _rows(node_id: int) -> tuple[tuple[str, str, _Value], ...]:
 def partition_families(
     topics: Sequence[str], logs_of: Callable[[str], Sequence[_Log]], node_id: int, *, can_write: bool
 ) -> Families:
-    """Yield the current values, of at most PARTITIONS_MAX partitions.
+    """Yield the metrics of at most PARTITIONS_MAX partitions, and of the cluster; None where other tasks may run.
 
     The partitions of the first topics by name are shown, and a metric counts the omitted ones.
 

@@ -57,7 +57,9 @@ class _Message:
 
 
 def read_metrics(data: bytes, points_max: int, pace: Callable[[], None] = lambda: None) -> list[dict[str, Any]]:
-    """Return the metrics of a push, each with its name, value and attributes.
+    """Return the points of the metrics in a push, each with the keys name, value and attributes.
+
+    The value is None if a point has no number.
 
     Args:
         data: the decompressed MetricsData message.

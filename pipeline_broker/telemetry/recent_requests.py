@@ -97,12 +97,10 @@ class AnsweredRequest(Stamps):
 
     @property
     def stages(self) -> StageDurations:
-        """The time spent in each stage."""
         return stage_durations(self)
 
     @functools.cached_property
     def names(self) -> RequestNames:
-        """The groups, topics and partitions that the request names."""
         return self._names()
 
 
@@ -163,7 +161,10 @@ class RecentRequests(Timeline):
 
 
 def client_id_of(frame: Any) -> str:
-    """Return the client id of a request frame; empty if it is null, or if the frame has no header."""
+    """Return the first CLIENT_ID_BYTES_MAX bytes of the client id of a request frame, as text.
+
+    The text is empty if the client id is null, or if the frame has no header.
+    """
     if len(frame) < CLIENT_ID_AT:
         return ""
     (length,) = _CLIENT_ID_LENGTH.unpack_from(frame, CLIENT_ID_AT - _CLIENT_ID_LENGTH.size)

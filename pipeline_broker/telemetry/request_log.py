@@ -93,7 +93,7 @@ class RequestLog(Timeline):
         self._waiting.put((request, ended_ns))
 
     def close(self) -> None:
-        """Write the waiting requests, for at most CLOSE_SECONDS_MAX."""
+        """Switch the log off, and write the waiting requests for at most CLOSE_SECONDS_MAX."""
         self.is_on = False
         if self._thread is not None:
             self._waiting.put(None)

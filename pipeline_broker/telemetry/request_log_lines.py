@@ -30,15 +30,15 @@ MICROSECONDS = 1000
 
 
 def line_of(request: Request, ended_ns: int, ended_at: float) -> dict[str, Any]:
-    """Return the fields of a line: `time`, and then those of Kafka's log in Kafka's order.
+    """Return the fields of a line: `time`, followed by the fields of Kafka's log in Kafka's order.
 
     Call it in a thread: a large request takes long. Values of secret or unknown settings are hidden, as in Apache
     Kafka, and so are salts, passwords and tokens. Records are replaced by their size.
 
     Args:
         request: a request that was answered, or dropped because its connection closed.
-        ended_ns: its end, on the clock of its stamps.
-        ended_at: the same in seconds since 1970.
+        ended_ns: end of the request, on the clock of its stamps.
+        ended_at: end of the request, in seconds since 1970.
 
     Raises:
         DecodeError: the request is malformed.
@@ -124,7 +124,7 @@ def _hide_values(body: dict[str, Any]) -> None:
 
 
 def may_be_secret(resource_type: int, name: str) -> bool:
-    """Return whether a setting of a resource is secret or unknown."""
+    """Return whether a setting of a resource is secret or unknown. Log levels are neither."""
     if resource_type == BROKER_LOGGER:
         # The values are log levels.
         return False

@@ -1,7 +1,7 @@
 """Kafka's request metrics, under the names that the JMX exporter's usual rules give them.
 
 Each stage in `traces.stage_durations` has a metric: RequestQueueTimeMs is `requestqueuetimems`. Times are clamped at 0
-and rounded to whole milliseconds, as in Kafka. CommitWait is that of the requests with a commit. The other metrics:
+and rounded to whole milliseconds, as in Kafka. CommitWait counts only requests with a commit. The other metrics:
 
 | Kafka | `kafka_network_requestmetrics_...` | |
 |---|---|---|
@@ -84,13 +84,13 @@ def record_spans(
 ) -> None:
     """Add a batch of times to a histogram by Kafka's formula.
 
-    The values are whole milliseconds, and the total is in nanoseconds.
+    The values are whole milliseconds, and the total is in nanoseconds. Negative times count as 0.
 
     Args:
         histogram: the histogram of one stage.
-        began, ended: stamps of the same requests, in the same order.
+        began, ended: stamps of the same requests in nanoseconds, in the same order; at least one.
         at_seconds: the current time.
-        stands_for: the number of requests that each of these represents.
+        stands_for: the number of requests that each pair of stamps represents.
     """
     spans = list(map(sub, ended, began))
     if min(spans) < 0:
@@ -138,7 +138,7 @@ class RequestMetrics:
             if series is None:
                 return
         if request.answer is not None or type(request.result) is not Send:
-            # Most responses are plain bytes without errors, and need no look at a message.
+            # Most responses are plain bytes without errors, and are not counted here.
             series.unlike += 1
             self._note_answer(request)
             if request.api == FETCH and request.answer is not None and self._fetch_sent is not None:
@@ -159,9 +159,10 @@ class RequestMetrics:
         series.add_unfinished(request, now_ns())
 
     def _open(self, request: Request) -> RequestSeries | None:
-        """Return a new series, or None if the request is not counted.
+        """Return the series of a request, or None if the request is not counted.
 
-        Requests of unknown APIs or versions are not: Kafka closes such a connection before it counts.
+        Requests of unknown APIs or versions are not counted, because Kafka closes such a connection first. All unknown
+        versions of ApiVersions share a series.
         """
         api, version = request.api, request.version
         if api not in self._api_names:
@@ -230,7 +231,10 @@ class RequestMetrics:
         return busy_ns
 
     def idle_share(self, handlers: int) -> float:
-        """Return the share of about the last minute that `handlers` handlers were idle, from 0 to 1."""
+        """Return the share of about the last minute that `handlers` handlers were idle, from 0 to 1.
+
+        The share of 0 handlers is 1.
+        """
         return min(1.0, max(0.0, 1.0 - self._busy_handlers.value / handlers)) if handlers else 1.0
 
     # For a scrape

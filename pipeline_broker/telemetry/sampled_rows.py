@@ -47,7 +47,7 @@ class SampledRows:
         return self._counted - self.until_row
 
     def _row_in(self, events: int) -> None:
-        """Take the next row after `events` events, without changing the count."""
+        """Select the event for the next row, `events` events from now, without changing the count."""
         # `count` is the difference of the two numbers, so both change by the same amount.
         self._counted += events - self.until_row
         self.until_row = events
@@ -60,7 +60,7 @@ class SampledRows:
             self.rows.append(row)
 
     def take(self) -> tuple[list[Row], float]:
-        """Return the rows since the last call, and the number of events that each of them stands for."""
+        """Remove and return the waiting rows, and the number of events that each row stands for; 0 without rows."""
         rows, self.rows = self.rows, []
         if not rows:
             self._row_in(1)  # the next row also stands for the events since the last one

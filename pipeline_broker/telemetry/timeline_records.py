@@ -1,8 +1,8 @@
 """Request timelines as JSON records of a topic.
 
 docs/guides/live.md and docs/reference/trace-format.md describe the format. A record holds up to ROWS_MAX rows by
-column. To write and to read, an array per column costs a third of an object per row. It has the number of earlier rows
-and of lost rows, so a reader can prove that it missed none. Stamps are nanoseconds after `received_ns`.
+column. To write and to read, an array per column costs a third of an object per row. A record has the number of earlier
+rows and of lost rows, so a reader can prove that it missed none. Stamps are nanoseconds after `received_ns`.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class TimelineBatches:
 
     Args:
         session: the id of the session.
+        mode: the name of the broker's mode, for the records.
         clock_offset_ns: the difference between nanoseconds since 1970 and a stamp. It is fixed for the session, so that
             setting the wall clock does not separate the stamps of a request.
         pause: called between two pieces of work.
@@ -103,7 +104,7 @@ class TimelineBatches:
         self._pause = pause
 
     def encode(self, rows: bytes, lost: int, now_ms: int) -> list[bytes]:
-        """Return the record batches of rows.
+        """Return the record batches of rows, with up to RECORDS_MAX records each; no batches without rows.
 
         Args:
             rows: packed rows from the ring.

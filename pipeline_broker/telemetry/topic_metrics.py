@@ -9,8 +9,7 @@ batches. Refusals, fetches and sent bytes leave no trace in a log, so their call
 | BytesInPerSec | bytesin_total | bytes of their batches |
 | BytesOutPerSec | bytesout_total | bytes of batches in sent fetch responses |
 | BytesRejectedPerSec | bytesrejected_total | bytes of batches above max.message.bytes |
-| TotalProduceRequestsPerSec | totalproducerequests_total | partitions of produce requests, duplicates and refusals too
-|
+| TotalProduceRequestsPerSec | totalproducerequests_total | produced partitions, with duplicates and refusals |
 | TotalFetchRequestsPerSec | totalfetchrequests_total | partitions that a fetch read, each time |
 | FailedProduceRequestsPerSec | failedproducerequests_total | partitions refused because of their records |
 | FailedFetchRequestsPerSec | failedfetchrequests_total | partitions that the disk failed to read |
@@ -55,8 +54,6 @@ class _Log(Protocol):
 
 @attrs.define
 class _Counts:
-    """Reported events of one topic, or of all."""
-
     bytes_out: int = 0
     bytes_rejected: int = 0
     fetches: int = 0

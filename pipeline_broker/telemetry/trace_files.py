@@ -56,7 +56,7 @@ class TracedEntry(Protocol):
 
 
 class TracedSubmission(Protocol):
-    """The entries of one request; the broker's own records have none."""
+    """Entries that were submitted together; `request` is None for the broker's own records."""
 
     entries: Sequence[TracedEntry]
     request: Request | None
@@ -92,7 +92,7 @@ class TracedStoreRequest(Protocol):
 
 
 class _File:
-    """A file of whole pieces: if a piece cannot be written completely, its beginning is truncated again."""
+    """A file of whole pieces. If a piece cannot be written completely, the part that was written is removed."""
 
     def __init__(self, path: Path, first: bytes) -> None:
         self._descriptor = owner_only.opener(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -326,7 +326,7 @@ class TraceFiles(RequestRows):
         """Write all rows and lost.json; call it after the last event. Further calls have no effect.
 
         Raises:
-            OSError: some rows could not be written; they are counted as lost.
+            OSError: some rows could not be written and are counted as lost, or lost.json cannot be written.
         """
         if self._closing.is_set():
             return

@@ -63,7 +63,11 @@ def _check_version(message: type, version: int) -> None:
 def decoder(message: type[Message], version: int, *, utf8_only: bool = False) -> Decoder[Message]:
     """Return the function `(buffer, position) -> (message, position after it)` of a version.
 
-    With `utf8_only`, the function raises NotUtf8Error for text that is not UTF-8.
+    The function raises DecodeError for malformed bytes. With `utf8_only`, it raises NotUtf8Error for text that is not
+    UTF-8.
+
+    Raises:
+        ValueError: the message class does not declare the version.
     """
     return cast("Decoder[Message]", _decoder(cast("Any", message), version, utf8_only=utf8_only))
 
@@ -73,31 +77,54 @@ def stepwise_decoder(
 ) -> Callable[[Buffer, int], Generator[None, None, tuple[Message, int, int]]]:
     """Return a generator function like `decoder`, for messages larger than LARGE_BYTES.
 
-    It yields after about every ELEMENTS_A_TURN elements and refuses a message with more than ELEMENTS_MAX. The
-    generator returns the message, the position after it, and the number of elements that were left of ELEMENTS_MAX.
+    The generator yields after about every ELEMENTS_A_TURN elements, and raises DecodeError above ELEMENTS_MAX. It
+    returns the message, the position after it, and the number of elements that were left of ELEMENTS_MAX.
+
+    Raises:
+        ValueError: the message class does not declare the version.
     """
     made = _decoder(cast("Any", message), version, in_steps=True, utf8_only=utf8_only)
     return cast("Any", made)  # type: ignore[no-any-return]  # generated
 
 
 def encoder(message: type[Message], version: int) -> Encoder[Message]:
-    """Return the function `message -> parts` of a version. Records are separate parts, which are not copied."""
+    """Return the function `message -> parts` of a version. Records are separate parts, which are not copied.
+
+    The function raises EncodeError for a message that the version cannot carry.
+
+    Raises:
+        ValueError: the message class does not declare the version.
+    """
     return cast("Encoder[Message]", _encoder(cast("Any", message), version))
 
 
 def stepwise_encoder(message: type[Message], version: int) -> Callable[[Message], Generator[None, None, list[Buffer]]]:
     """Return a generator function like `encoder`, for messages that may be large.
 
-    It yields after about every ELEMENTS_A_TURN elements, and raises ResponseTooLargeError above RESPONSE_BYTES_MAX.
+    The generator yields after about every ELEMENTS_A_TURN elements. It raises ResponseTooLargeError above
+    RESPONSE_BYTES_MAX, records not counted.
+
+    Raises:
+        ValueError: the message class does not declare the version.
     """
     return cast("Any", _encoder(cast("Any", message), version, in_steps=True))  # type: ignore[no-any-return]  # generated
 
 
 def decode(message: type[Message], version: int, buffer: Buffer, position: int = 0) -> tuple[Message, int]:
-    """Decode a message. In hot code, keep the function that `decoder` returns."""
+    """Decode a message; return it and the position after it. In hot code, keep the function that `decoder` returns.
+
+    Raises:
+        DecodeError: the bytes are malformed.
+        ValueError: the message class does not declare the version.
+    """
     return decoder(message, version)(buffer, position)
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
-    """Encode a message to parts. In hot code, keep the function that `encoder` returns."""
+    """Encode a message to parts. In hot code, keep the function that `encoder` returns.
+
+    Raises:
+        EncodeError: the version cannot carry the message.
+        ValueError: the message class does not declare the version.
+    """
     return encoder(type(message), version)(message)

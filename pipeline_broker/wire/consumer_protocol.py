@@ -32,11 +32,13 @@ Message = TypeVar("Message", ConsumerProtocolAssignment, ConsumerProtocolSubscri
 
 
 class MalformedError(Exception):
-    """Bytes that do not follow the consumer protocol."""
+    pass
 
 
 def subscription_version(data: bytes) -> int:
-    """Return the version of a subscription; its assignment must have the same.
+    """Return the version with which to decode a subscription, and to encode its assignment.
+
+    A version newer than the declared ones counts as the newest declared one.
 
     Raises:
         MalformedError: the version is missing or negative.
@@ -54,7 +56,7 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """Decode an assignment; no bytes are an empty one.
+    """Decode an assignment; return an empty one if `data` is empty.
 
     Raises:
         MalformedError: the version or a field cannot be decoded.

@@ -33,7 +33,10 @@ NAMES = {
 
 
 def has_records(message: type, structure: type, version: int) -> bool:
-    """Return whether a message contains records in this version: views of the buffer, which outlive the call."""
+    """Return whether a struct of a message, or a struct nested in it, has records in this version.
+
+    Decoded records are views of the buffer, which outlive the call.
+    """
     for field in fields_of(structure):
         if version not in field.versions:
             continue
@@ -72,7 +75,7 @@ def length_size(kind: str, *, flexible: bool) -> int:
 class Length(NamedTuple):
     """Expressions of the generated code for a length or count.
 
-    The variable holds the encoded value. That of a compact length is the length plus one, or zero for null.
+    The variable holds the encoded value. A compact length is encoded as the length plus one, or zero for null.
     """
 
     variable: str
@@ -103,7 +106,7 @@ class DecoderWriter:
         self.run: list[tuple[str, str]] = []
 
     def write(self) -> Any:
-        """Generate and compile the function."""
+        """Generate, compile and return the function."""
         source = self.source
         with source.block("try:"):
             # Slices of a memoryview do not copy records. Slices of bytes are copies, which may outlive the frame.
@@ -125,13 +128,13 @@ class DecoderWriter:
         return source.compile()
 
     def fixed(self, code: str, stem: str) -> str:
-        """Add a fixed-width read to the pending run."""
+        """Add a fixed-width read to the pending run; return its variable, which is set after the next `flush`."""
         variable = self.source.variable(stem)
         self.run.append((code, variable))
         return variable
 
     def flush(self) -> None:
-        """Write the pending run as one `struct` call."""
+        """Write the code that reads the pending run at once."""
         if not self.run:
             return
         codes = "".join(code for code, _ in self.run)
@@ -145,7 +148,14 @@ class DecoderWriter:
         self.source.line(f"p += {width(codes)}")
 
     def uvarint(self, stem: str, *, path_if_string: str = "") -> str:
-        """Read an unsigned varint: one byte with the pending run, the second one inline, further ones by a call."""
+        """Write the code that reads an unsigned varint; return its variable.
+
+        The first byte is read with the pending run, the second one inline, and further ones by a call.
+
+        Args:
+            path_if_string: path of the string whose compact length is read, for the error if it exceeds
+                STRING_SIZE_MAX. Empty for other varints.
+        """
         source = self.source
         variable = self.fixed("B", stem)
         self.flush()

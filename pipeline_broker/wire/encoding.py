@@ -1,7 +1,8 @@
 """A code generator for encode functions, one per message class and version.
 
 In the generated code, `w` collects the bytes of the current part. Adjacent fixed-width fields are one `struct` call,
-with the varint that follows them. Records are separate parts, which are never copied. In steps, large bytes are too.
+with the varint that follows them. Records are separate parts, which are never copied. Large bytes are separate parts
+too, if the function works in steps.
 
 A tagged field with its default value is left out. A value that the version cannot carry is an error, unless the schema
 declares the field ignorable.
@@ -40,10 +41,11 @@ NULL_LENGTHS = {"string": ("h", "-1"), "bytes": ("i", "-1"), "records": ("i", "-
 
 
 class EncoderWriter:
-    """A generator of the source of one encode function.
+    """A generator of the source of one encode function. Its methods write the code that encodes a part of a message.
 
     Args:
-        in_steps: write a generator function. It yields between elements and refuses a message above RESPONSE_BYTES_MAX.
+        in_steps: write a generator function for large messages. The function yields between elements, and raises
+            ResponseTooLargeError above RESPONSE_BYTES_MAX.
     """
 
     def __init__(self, message: Any, version: int, *, in_steps: bool = False) -> None:
@@ -59,7 +61,7 @@ class EncoderWriter:
         self.run: list[tuple[str, str]] = []
 
     def write(self) -> Any:
-        """Generate and compile the function."""
+        """Generate, compile and return the function."""
         source = self.source
         with source.block("try:"):
             if self.has_views or self.in_steps:
@@ -166,7 +168,11 @@ class EncoderWriter:
             self.sized(str(field.type), variable, is_text=field.name.endswith("error_message"))
 
     def sized(self, kind: str, variable: str, *, is_text: bool = False) -> None:
-        """Write a string or bytes with its length; `is_text` truncates an error message that is too long."""
+        """Write a string or bytes with its length.
+
+        Args:
+            is_text: whether the string is an error message, which is truncated if it is too long.
+        """
         source = self.source
         length = source.variable("length")
         data = source.variable("data") if kind == "string" else variable
@@ -236,7 +242,7 @@ class EncoderWriter:
             source.line("turn = ELEMENTS_A_TURN")
 
     def optional_structure(self, structure: type, variable: str, path: str, *, in_tag: bool) -> None:
-        """Write a nullable struct. A byte before it says whether it is present."""
+        """Write a nullable struct. A byte before the struct says whether it is present."""
         # Both branches of the generated condition begin with the pending run.
         run = list(self.run)
         with self.source.block(f"if {variable} is None:"):

@@ -33,10 +33,12 @@ class RequestHeader:
 
 
 def read_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeader, int]:
-    """Decode a request header; return it and the position of the body.
+    """Decode a request header; return the header and the position of the body.
 
-    An unknown API key raises a DecodeError, because the position of the body depends on it. The version is not checked:
-    an ApiVersions request of an unsupported version gets a response.
+    The version is not checked: an ApiVersions request of an unsupported version gets a response.
+
+    Raises:
+        DecodeError: the header is malformed, or the API key is unknown. The position of the body depends on the key.
     """
     end = len(frame)
     try:
@@ -60,10 +62,14 @@ def read_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeader
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
-    """Encode a request header. Raises EncodeError if the client id is too long."""
+    """Encode a request header.
+
+    Raises:
+        EncodeError: the client id is longer than STRING_SIZE_MAX.
+    """
     data = b"" if header.client_id is None else header.client_id.encode()
     if len(data) > STRING_SIZE_MAX:
-        raise EncodeError(f"client id of {len(data)} bytes")
+        raise EncodeError(f"client id of {len(data)} bytes, the limit is {STRING_SIZE_MAX}")
     length = -1 if header.client_id is None else len(data)
     fixed = REQUEST.pack(header.api_key, header.api_version, header.correlation_id, length)
     return fixed + data + (b"\0" if header.api_version >= FLEXIBLE_FROM[header.api_key] else b"")
@@ -78,7 +84,11 @@ def response_header(api_key: int, version: int, correlation_id: int) -> bytes:
 
 
 def read_response_header(api_key: int, version: int, frame: Buffer, position: int = 0) -> tuple[int, int]:
-    """Decode a response header; return the correlation id and the position of the body."""
+    """Decode the response header of an API and version; return the correlation id and the position of the body.
+
+    Raises:
+        DecodeError: the header is malformed.
+    """
     try:
         (correlation_id,) = CORRELATION.unpack_from(frame, position)
         position += 4

@@ -53,11 +53,15 @@ class EncodeError(Exception):
 
 
 class ResponseTooLargeError(Exception):
-    """A request whose response would exceed the limits on size or time."""
+    """A response larger than RESPONSE_BYTES_MAX, or a request that costs too much work."""
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Decode an unsigned varint; return the value and the position after it."""
+    """Decode an unsigned varint; return the value and the position after it.
+
+    Raises:
+        DecodeError: the varint is cut short, or longer than VARINT_BYTES_MAX.
+    """
     try:
         first = buffer[position]
     except IndexError:
@@ -66,7 +70,15 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_uvarint_rest(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Decode the rest of a varint; its first byte is at `position - 1` and has its continuation bit set."""
+    """Decode the rest of a varint; return the value and the position after it.
+
+    Args:
+        position: of the second byte.
+        first: the first byte, which has its continuation bit set.
+
+    Raises:
+        DecodeError: the varint is cut short, or longer than VARINT_BYTES_MAX.
+    """
     value = first & 0x7F
     shift = 7
     for index in range(position, position + VARINT_BYTES_MAX - 1):
@@ -82,7 +94,11 @@ def read_uvarint_rest(buffer: Buffer, position: int, first: int) -> tuple[int, i
 
 
 def read_tag_count(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
-    """Decode the number of fields of a tag section; refuse more than the remaining bytes can hold."""
+    """Decode the number of fields of a tag section; return the number and the position after it.
+
+    Raises:
+        DecodeError: the number is malformed, exceeds TAGS_MAX, or does not fit into the bytes before `end`.
+    """
     count, position = read_uvarint(buffer, position)
     if count > TAGS_MAX:
         raise DecodeError(f"{count} tagged fields; the limit is {TAGS_MAX}")
@@ -93,14 +109,26 @@ def read_tag_count(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
 
 
 def skip_tags(buffer: Buffer, position: int, end: int) -> int:
-    """Skip a tag section of unknown fields; return the position after it."""
+    """Skip a tag section of unknown fields; return the position after it.
+
+    Raises:
+        DecodeError: the section is malformed, or ends after `end`.
+    """
     return skip_tags_within(buffer, position, end, ELEMENTS_MAX)[0]
 
 
 def skip_tags_within(buffer: Buffer, position: int, end: int, left: int) -> tuple[int, int]:
-    """Skip a tag section; return the position after it, and `left` minus its number of fields.
+    """Skip a tag section of unknown fields.
 
-    Raises DecodeError if that is negative.
+    Args:
+        end: length of the message in bytes.
+        left: the number of elements that the message may still have.
+
+    Returns:
+        the position after the section, and `left` minus the number of its fields.
+
+    Raises:
+        DecodeError: the section is malformed, ends after `end`, or has more than `left` fields.
     """
     count, position = read_tag_count(buffer, position, end)
     left -= count
@@ -142,14 +170,24 @@ def bad_tag_size(path: str, surplus: int) -> DecodeError:
 
 
 def write_string_length(length: int) -> bytes:
-    """Encode the compact length of a string (its size plus one). Raises EncodeError above STRING_SIZE_MAX."""
+    """Encode the compact length of a string.
+
+    Args:
+        length: the size of the string in bytes plus one.
+
+    Raises:
+        EncodeError: the string is longer than STRING_SIZE_MAX.
+    """
     if length > STRING_SIZE_MAX + 1:
         raise EncodeError(f"string of {length - 1} bytes, the limit is {STRING_SIZE_MAX}")
     return write_uvarint(length)
 
 
 def cut_text(data: bytes) -> bytes:
-    """Truncate an error message to the longest string. It may quote a name that is as long itself."""
+    """Truncate UTF-8 text to STRING_SIZE_MAX bytes, between characters.
+
+    An error message may be too long, because it quotes a name that is as long as a string may be.
+    """
     return data if len(data) <= STRING_SIZE_MAX else data[:STRING_SIZE_MAX].decode(errors="ignore").encode()
 
 
@@ -169,7 +207,11 @@ def tagged_field(tag: int, payload: bytes) -> bytes:
 
 
 def tag_section(fields: list[bytes]) -> bytes:
-    """Encode a tag section from its entries, in ascending order of their tags."""
+    """Encode a tag section.
+
+    Args:
+        fields: the encoded fields (`tagged_field`), in ascending order of their tags.
+    """
     return write_uvarint(len(fields)) + b"".join(fields) if fields else b"\0"
 
 

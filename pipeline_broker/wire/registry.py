@@ -1,7 +1,7 @@
 """All API keys of the protocol, with their names, versions, flexible versions and folders.
 
-It includes APIs that this broker does not serve, because reading a request header depends on them. `apis/registry.py`
-lists the served ones.
+The tables include APIs that this broker does not serve, because reading a request header depends on them.
+`apis/registry.py` lists the served ones.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Api(NamedTuple):
 
     @property
     def module(self) -> str:
-        """Module of its messages in `wire.messages`, and of its handler in `apis`."""
+        """The module of its messages in `wire.messages`, and of its handler in `apis`, for an API with a subject."""
         return f"{self.subject}.{self.key.name.lower()}"
 
 
@@ -258,7 +258,11 @@ def schema_of(api_key: ApiKey) -> Schema:
 
 
 def message_classes(api_key: int) -> tuple[type[Any], type[Any]]:
-    """Import and return the request and response classes of an API. Raises KeyError if they are not declared."""
+    """Import and return the request and response classes of an API.
+
+    Raises:
+        KeyError: the key is unknown, or the classes are not declared.
+    """
     api = API_KEYS[ApiKey(api_key)] if api_key in FLEXIBLE_FROM else None
     if api is None or api.subject is None:
         raise KeyError(api_key)

@@ -55,19 +55,24 @@ class Source:
         return f"{stem}_{self.counter}"
 
     def bind(self, name: str, value: Any) -> str:
-        """Make a value available to the function under a name."""
+        """Bind a name of the generated function to a value, and return the name. A name must keep its value."""
         assert self.names.setdefault(name, value) is value, name
         return name
 
     def struct_method(self, method: str, codes: str) -> str:
-        """Return a name for the method (`pack` or `unpack_from`) of the struct with these format characters."""
+        """Return the name of a method of a big-endian struct, which is bound on first use.
+
+        Args:
+            method: `pack` or `unpack_from`.
+            codes: the format characters of the struct.
+        """
         name = f"{method}_{codes.replace('?', 'o')}"
         if name not in self.names:
             self.names[name] = getattr(Struct(">" + codes), method)
         return name
 
     def compile(self) -> Any:
-        """Compile the source and return the function."""
+        """Compile the source and return the function. Tracebacks show the lines of the generated source."""
         text = "\n".join(self.lines) + "\n"
         file_name = f"<wire codec {self.name}>"
         # So that a traceback shows the line of the generated source that failed.

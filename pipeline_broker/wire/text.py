@@ -21,7 +21,7 @@ _BYTES: Final = "latin-1"
 
 
 def text_of(data: bytes) -> str:
-    """Decode text, replacing malformed sequences."""
+    """Decode text, replacing each malformed sequence by U+FFFD."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -29,7 +29,10 @@ def text_of(data: bytes) -> str:
 
 
 def replaced_text(data: bytes) -> str:
-    """Decode malformed text. Truncates it if the replacements make it longer than a string may be."""
+    """Decode malformed text, replacing each malformed sequence by U+FFFD.
+
+    The replacements may make the text longer. It is truncated to STRING_SIZE_MAX bytes.
+    """
     # Without a Python loop over the bytes: a client may send a whole request of malformed text.
     text = _SURROGATE.sub(_ONE_MALFORMED, data.decode(_BYTES)).encode(_BYTES).decode(errors="replace")
     return cut_text(text.encode()).decode()

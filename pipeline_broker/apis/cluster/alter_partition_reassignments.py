@@ -64,7 +64,6 @@ def _check(call: Call, name: str, wanted: Wanted) -> None:
 def error_response(
     request: AlterPartitionReassignmentsRequest, call: Call, code: ErrorCode
 ) -> AlterPartitionReassignmentsResponse:
-    """Build the response with `code` for the request and for every partition that it names."""
     text = REFUSAL_TEXTS.get(code, code.name)
     return AlterPartitionReassignmentsResponse(
         error_code=code,

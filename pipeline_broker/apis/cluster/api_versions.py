@@ -35,7 +35,10 @@ TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY
 
 
 def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
-    """Answer, and remember the client's id and software for the list of connections."""
+    """Return the response, and remember the client's id and software for the list of connections.
+
+    A request that names invalid software gets INVALID_REQUEST, and nothing is remembered.
+    """
     if not is_valid(call, request):
         return call.refuse(ErrorCode.INVALID_REQUEST)
     call.session.client_id = None if call.client_id is None else call.client_id[:CLIENT_ID_CHARACTERS_MAX]
@@ -65,7 +68,7 @@ def _add_features(call: Envelope, features: Features, response: ApiVersionsRespo
 
 
 def is_valid(call: Envelope, request: ApiVersionsRequest) -> bool:
-    """Return whether the client names valid software, which versions from 3 require."""
+    """Return whether the client names valid software. Requests before version 3 name none and are valid."""
     names = (request.client_software_name, request.client_software_version)
     return call.version < NAMED_FROM or all(map(SOFTWARE.fullmatch, names))
 

@@ -1,7 +1,7 @@
 """DescribeLogDirs: the one data directory, the space of its disk, and the sizes of its partitions.
 
-A partition's size is that of its visible batches, in the journal, which all partitions share, or in the archive. With
-one broker and one directory, no replica lags or moves. A thread queries the disk.
+The size of a partition is the size of its visible batches, in the archive or in the journal that all partitions share.
+With one broker and one directory, no replica lags or moves. A thread queries the disk.
 """
 
 from __future__ import annotations

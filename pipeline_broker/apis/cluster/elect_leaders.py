@@ -54,7 +54,10 @@ def _result(call: Call, topic: str, partition: int) -> PartitionResult:
 
 
 def error_response(request: ElectLeadersRequest, call: Call, code: ErrorCode) -> ElectLeadersResponse:
-    """Build the response with `code` for the request and for every partition that it names."""
+    """Build the response with `code` for every partition that the request names.
+
+    From version 1, the code is also at the top level.
+    """
     text = REFUSAL_TEXTS.get(code, code.name)
     results = [
         TopicResult(each.topic, [PartitionResult(partition, code, text) for partition in each.partitions])

@@ -1,7 +1,7 @@
 """GetTelemetrySubscriptions: the metrics that a client should push, and the interval (KIP-714).
 
-ApiVersions advertises it if `pipeline.telemetry.file` is set. As in Apache Kafka, a client that sends it without
-checking ApiVersions gets an answer too.
+ApiVersions advertises this API if `pipeline.telemetry.file` is set. As in Apache Kafka, a client that does not check
+ApiVersions gets an answer too.
 """
 
 from __future__ import annotations

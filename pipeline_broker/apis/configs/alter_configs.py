@@ -1,6 +1,6 @@
 """AlterConfigs: replaces all settings of a resource; settings that are not named return to their defaults.
 
-The predecessor of IncrementalAlterConfigs. Both share `resource_changes`.
+AlterConfigs is the predecessor of IncrementalAlterConfigs. Both share `resource_changes`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ __all__ = ["Alteration", "SettingChange"]
 
 @attrs.frozen
 class SettingChange:
-    """A change of one setting; `config_operation` is the number in the request, and may be unknown."""
+    """A change of one setting; `config_operation` is the number in the request, even if it names no operation."""
 
     name: str
     config_operation: int
@@ -42,7 +42,7 @@ class Alteration:
         return [each.name for each in self.changes if each.config_operation != Operation.DELETE]
 
     def operations(self, own: Mapping[str, str], unknown: ErrorCode) -> list[tuple[str, Operation, str | None]]:
-        """Return the operations that apply this change to the resource's settings.
+        """Return the operations that apply this change: the name of a setting, the operation, and its value or None.
 
         Args:
             own: the current settings of the resource itself.

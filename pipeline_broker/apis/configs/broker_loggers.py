@@ -43,10 +43,10 @@ def describe_loggers(loggers: BrokerLoggers) -> list[Config]:
 
 
 def loggers_to_change(loggers: BrokerLoggers, configs: Iterable[SettingChange]) -> list[LoggerChange]:
-    """Validate the changes that a request makes to loggers.
+    """Validate the changes that a request makes to loggers, and return them.
 
     Raises:
-        TopicError: one of the changes is invalid.
+        TopicError: a logger or level is unknown, or the operation is not possible for the logger.
     """
     return [_change(loggers, config) for config in configs]
 

@@ -26,7 +26,7 @@ def check_allowed(call: Call, operation: AclOperation, resource_type: int, name:
     """Check that the client may perform an operation on the settings of a resource.
 
     Raises:
-        TopicError: the authorization error of the resource type.
+        TopicError: the client may not. The code is that of the topic, the group or the cluster.
     """
     if resource_type == TOPIC:
         is_allowed, code = authorize_topic(call, operation, name), ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -49,10 +49,10 @@ Outcome: TypeAlias = tuple[ErrorCode, str | None]
 
 @attrs.frozen
 class AlteringApi:
-    """AlterConfigs or IncrementalAlterConfigs.
+    """The handler of AlterConfigs or IncrementalAlterConfigs.
 
     Args:
-        response, result: the classes of its response and of one resource in it.
+        response, result: the classes of the API's response and of one resource in it.
         replaces: whether settings that are not named return to their defaults.
     """
 
@@ -90,7 +90,7 @@ class AlteringApi:
         """Build the change of one resource.
 
         Raises:
-            TopicError: the client may not alter it. The refusal does not depend on the values.
+            TopicError: the client may not alter the resource. The refusal does not depend on the values.
         """
         # Authorization comes before any work: only an `Alteration` has values, and only an allowed client gets one.
         kind, name = resource.resource_type, resource.resource_name

@@ -44,8 +44,8 @@ TOPIC_ID_FROM: Final = 13
 READ_COMMITTED: Final = 1
 NO_OFFSET: Final = -1
 LEADER_FROM: Final = 16
-READ_COST = 12
 # Costs of one partition, about microseconds.
+READ_COST = 12
 ANSWER_COST = 1
 # Partitions whose response is encoded in the turn that reads them.
 ANSWERED_IN_A_TURN = 1_000
@@ -59,8 +59,6 @@ FIRST_REPLICA_ID: Final = 0
 
 @attrs.define
 class Read:
-    """The result of one attempt to read one partition."""
-
     key: Key
     data: PartitionData
     log: PartitionLog | None
@@ -331,7 +329,7 @@ class _Fetch:
 
 
 def _add_aborted(read: Read, log: PartitionLog, parts: list[Buffer]) -> None:
-    """Add the aborted transactions that a read_committed consumer must skip; defer it if it needs the disk."""
+    """Add the aborted transactions that a read_committed consumer must skip. A search on disk is deferred."""
     view = log.aborted_view(read.offset)
     if read.cold is not None:
         read.aborted = view
@@ -350,7 +348,10 @@ def _aborted(found: Iterable[AbortedTransaction]) -> list[FetchResponse.AbortedT
 
 
 def _read_cold(read: Read, version: int) -> None:
-    """Read from disk into `read.data`, which the response already refers to. Runs in a thread."""
+    """Read from disk into `read.data`, which the response already refers to. Runs in a thread.
+
+    A disk error becomes the error of the partition.
+    """
     assert read.cold is not None
     assert read.log is not None
     try:

@@ -26,17 +26,15 @@ similar records take less than a byte each in a compressed batch.
 
 
 def check_readable(call: Call, log: PartitionLog, header: BatchHeader, batch: Buffer) -> Stepwise[None]:
-    """Refuse records that startup could not read and would set aside.
+    """Refuse records that startup could not read and would set aside. Accept any record of a topic without a reader.
 
     Args:
         call: charged for the work.
-        log: log of an internal topic.
         header: header of the batch, already checked.
-        batch: the batch from the client.
 
     Raises:
         BatchTooLarge: the batch has more than STATE_RECORDS_MAX records.
-        InvalidRecord: some records are unreadable; it lists them.
+        InvalidRecord: some records are unreadable. The error lists up to RECORD_ERRORS_MAX of them.
     """
     reader = reader_of(log.topic)
     if reader is None:

@@ -19,7 +19,9 @@ __all__ = ["check_in_steps"]
 def check_in_steps(
     call: Call, batch: Buffer, rules: Rules, *, zstd_allowed: bool, transactions_allowed: bool
 ) -> Stepwise[tuple[BatchHeader, Buffer]]:
-    """Return the header and the batch in their stored form; for the arguments see `records.check.check_batch`.
+    """Validate a batch; return its header and the batch, both in their stored form.
+
+    The arguments are those of `records.check.check_batch`.
 
     Raises:
         RecordError: the batch must be refused.

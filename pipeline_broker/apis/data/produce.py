@@ -48,9 +48,9 @@ NO_OFFSET: typing.Final = -1
 # As in Apache Kafka, the only client id that may write to internal topics.
 ADMIN_CLIENT_ID: typing.Final = "__admin_client"
 
+# Costs of one partition, about microseconds.
 LOOK_COST: typing.Final = 2
 CHECK_COST: typing.Final = 10
-# Costs of one partition, about microseconds.
 APPEND_COST: typing.Final = 10
 # Batches of a transaction that are admitted and appended in one turn.
 ADMITTED_AT_ONCE_MAX = 400
@@ -229,7 +229,10 @@ def _check(
 
 
 def _is_transactional(call: Call, request: ProduceRequest) -> Stepwise[bool | ErrorCode]:
-    """Return whether any batch is transactional. The batches decide, not the transactional id (CVE-2018-17196)."""
+    """Return whether any batch is transactional, or CORRUPT_MESSAGE if the first header of a batch is corrupt.
+
+    The batches decide, not the transactional id (CVE-2018-17196).
+    """
     is_transactional = False
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -354,7 +357,7 @@ def _refusal(
 
 
 def refuse_batches(request: ProduceRequest, call: Call) -> None:
-    """Record in the logs that a request is not appended.
+    """Record in the logs that the batches of a request are not appended, in partitions that the client may write to.
 
     Batches that an idempotent producer sent after a refused one must not be appended before it is sent again. Batches
     that were appended nevertheless change nothing.

@@ -39,7 +39,7 @@ def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result:
     if not groups.is_ready:
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
     if not call.broker.can_write:
-        # as Kafka while its log directory is offline: a member looks for the coordinator until it can be served
+        # As in Kafka while its log directory is offline, a member looks for the coordinator until it can be served.
         groups.coordinator.consumer.refresh_session(request.group_id, request.member_id, groups.time(call.now_ms))
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
     owned = request.topic_partitions

@@ -1,6 +1,6 @@
 """DescribeGroups: state, protocol and members of groups.
 
-An unknown group is Dead, and an error from version 6. A group that is named twice is described once.
+An unknown group is described as Dead, with an error from version 6. A group that is named twice is described once.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Result:
     ):
         return answer
     topic = coordinator.topic.name
-    if broker.topics.latest(topic) is not None or not broker.can_write:  # another request is creating it
+    if broker.topics.latest(topic) is not None or not broker.can_write:  # another request is creating it, or none can
         return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     write = broker.topics.create(broker.new_topic(topic))
     return broker.commit_metadata([(write, broker.topic_durable)], call.now_ms, answer)

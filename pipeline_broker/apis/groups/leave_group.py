@@ -1,7 +1,7 @@
 """LeaveGroup: removes one member, or several from version 3; static members are found by their instance id.
 
-Many members leave in several turns, so that other requests get theirs. A response that empties the group waits until
-that is durable.
+Many members leave in several turns, so that other requests get theirs. If the group becomes empty, the response waits
+until that change is durable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ListGroups: all groups, or those of some states (version 4) and types (version 5).
+"""ListGroups: all groups, or the groups in some states (version 4) and of some types (version 5).
 
 A long list takes several turns.
 """

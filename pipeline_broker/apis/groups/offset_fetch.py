@@ -173,7 +173,10 @@ def _refusal(wanted: RequestTopic, code: ErrorCode) -> ResponseTopic:
 
 
 def error_response(request: OffsetFetchRequest, call: Call, code: ErrorCode) -> OffsetFetchResponse:
-    """Build the error response for each group; version 1 has no top-level error, so every partition carries it."""
+    """Build the error response, with the error where the version has it.
+
+    From version 8, each group has the error. Versions 2 to 7 have it at the top level, and version 1 in each partition.
+    """
     if call.version >= SEVERAL_GROUPS_FROM:
         return OffsetFetchResponse(groups=[ResponseGroup(group.group_id, [], code) for group in request.groups])
     if call.version >= ERROR_CODE_FROM:

@@ -28,7 +28,7 @@ class FilterFields(Protocol):
 
 
 def has_unknown(*numbers: int) -> bool:
-    """Return whether one of the numbers is that of UNKNOWN itself."""
+    """Return whether one of the numbers is UNKNOWN itself."""
     return UNKNOWN in numbers
 
 

@@ -43,8 +43,6 @@ NS_PER_MS = 1_000_000
 
 
 class State(enum.Enum):
-    """The next expected step of the authentication."""
-
     VERSIONS_OR_HANDSHAKE = enum.auto()
     HANDSHAKE = enum.auto()
     # A token in a SaslAuthenticate request.
@@ -74,8 +72,8 @@ class SaslAuthenticator:
 
     Args:
         session: receives the principal.
-        current_offer: returns what the listener offers. It is called again on re-authentication, so that a deleted user
-            or a changed password takes effect then.
+        current_offer: returns the offer of the listener. It is called again on re-authentication, so that a deleted
+            user or a changed password takes effect then.
         clock_ms: wall clock, milliseconds since the epoch; decides when tokens expire.
         clock_ns: monotonic clock, nanoseconds.
         failed: called for a failed authentication with the claimed user, the mechanism and the reason; unknown ones are
@@ -217,9 +215,14 @@ class SaslAuthenticator:
     # Shared by the steps
 
     def _answer(self, token: bytes, again: State) -> tuple[bytes, int]:
-        """Return the mechanism's answer and the session lifetime in milliseconds.
+        """Return the mechanism's answer and the session lifetime in milliseconds, and set the next state.
 
-        If the exchange is not complete, the lifetime is 0 and `again` becomes the state.
+        The lifetime is 0 if the session has no limit, or if the exchange is not complete. In the latter case the next
+        state is `again`.
+
+        Raises:
+            AuthenticationFailedError: the mechanism refuses the token, or the principal changes during
+                re-authentication.
         """
         assert self._server is not None
         answer = self._server.receive(token)

@@ -53,7 +53,6 @@ def _owner(call: Call, request: CreateDelegationTokenRequest) -> KafkaPrincipal:
 
 
 def error_response(request: CreateDelegationTokenRequest, call: Call, code: ErrorCode) -> CreateDelegationTokenResponse:
-    """Build the error response; it names the owner that the request asks for."""
     return _response(call, _owner(call, request), code)
 
 

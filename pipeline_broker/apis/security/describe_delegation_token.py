@@ -1,6 +1,6 @@
 """DescribeDelegationToken: the tokens that the client owns, requested, may renew or may describe.
 
-A null list of owners requests the tokens of all owners, an empty list those of none.
+A null list of owners requests the tokens of all owners. An empty list requests none.
 """
 
 from __future__ import annotations

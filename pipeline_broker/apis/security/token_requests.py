@@ -24,7 +24,7 @@ def may_ask_for_tokens(call: Call) -> bool:
 def change_expiry(
     call: Call, change: Callable[[], tuple[int, Write]], response: Callable[[ErrorCode, int], object]
 ) -> Result:
-    """Change the expiry time of a token.
+    """Change the expiry time of a token, and return a result that responds once the change is durable.
 
     Args:
         change: returns the new time, milliseconds since the epoch, and the write; raises TokenError to refuse it.

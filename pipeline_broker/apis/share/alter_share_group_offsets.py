@@ -69,7 +69,7 @@ def _change(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
 
 
 def _refusal(call: Call, wanted: WantedTopic) -> Topic | None:
-    """Return the result of a forbidden or unknown topic, or None.
+    """Return the result of a forbidden or unknown topic; None if its offsets may be altered.
 
     As in Kafka, the result of a forbidden topic includes its id.
     """

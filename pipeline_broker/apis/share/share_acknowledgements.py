@@ -32,24 +32,22 @@ class Batch(Protocol):
 
 
 def is_member_id(member_id: str | None) -> bool:
-    """Return whether a member id is valid. As in Kafka, the member need not exist."""
+    """Return whether a member id has 1 to MEMBER_ID_SIZE_MAX characters. As in Kafka, the member need not exist."""
     return bool(member_id) and len(member_id or "") <= MEMBER_ID_SIZE_MAX
 
 
 def acknowledge(
     call: Call, key: ShareKey, member_id: str, batches: Sequence[Batch], appended: Appended, *, is_renewal: bool
 ) -> tuple[ErrorCode, str | None]:
-    """Acknowledge records of one partition.
+    """Acknowledge records of one share partition.
 
     Args:
-        key: the share partition.
         member_id: the member that acquired the records.
-        batches: the acknowledgements.
         appended: receives the entries that must be durable before the response is sent.
         is_renewal: whether the request may renew acquisition locks (KIP-1222).
 
     Returns:
-        the error of the partition, and Kafka's message if any.
+        the error of the partition, and Kafka's message; None if Kafka has none.
     """
     broker = call.broker
     coordinator = broker.share.manager

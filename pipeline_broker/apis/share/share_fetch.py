@@ -191,14 +191,14 @@ class _ShareFetch:
         return active
 
     def _available_bytes(self, active: ActivePartition) -> int:
-        """Return the readable bytes from the next offset to acquire; 0 while another fetch reads the partition."""
+        """Return the readable bytes starting at the next offset to acquire; 0 if nothing can be acquired now."""
         if self._request.max_bytes <= 0 or self._request.max_records <= 0:  # as in Kafka, not even one batch
             return 0
         offset = None if active.is_reading else active.partition.next_offset()
         return 0 if offset is None else active.log.bytes_available(offset, committed=self._is_committed())
 
     def _park(self, actives: Sequence[ActivePartition]) -> bool:
-        """Wait for new or released records, or the deadline; return False to answer now."""
+        """Park the request until records arrive or are released, or until its deadline; return False to answer now."""
         if self._call.broker.ports.clock_ms() >= self._deadline_ms:
             return False
         waiting_for: dict[Hashable, Readable] = {}
@@ -299,7 +299,7 @@ class _ShareFetch:
         return session is self._session and session.epoch == self._epoch
 
     def _acquire(self, reading: Reading, records_max: int) -> int:
-        """Acquire the read records for the member, except those acquired by others; return their number."""
+        """Acquire the read records for the member, except those of other members; return their number."""
         active = reading.active
         data = self._found[active.key[1:]]
         data.error_code = reading.error

@@ -40,10 +40,10 @@ def refused(call: Call, request: ShareFetchRequest) -> ErrorCode:
 
 
 def session_of(call: Call, request: ShareFetchRequest) -> ShareSession:
-    """Open, continue or find the session of the request.
+    """Return the session of a request: opened for the initial epoch, found for the final one, and continued otherwise.
 
     Raises:
-        ShareSessionError: the session is unknown, or its epoch is wrong.
+        ShareSessionError: the session is unknown, its epoch is wrong, or a limit of sessions or partitions is reached.
     """
     coordinator = call.broker.share.manager
     sessions = coordinator.sessions

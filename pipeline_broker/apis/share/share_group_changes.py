@@ -26,10 +26,10 @@ UNKNOWN_TEXT = "This server does not host this topic-partition."
 
 
 def check_empty(group_id: str, group: ShareGroup | None) -> None:
-    """Refuse an invalid group id, or a group with members.
+    """Refuse an empty group id, or a group with members. A missing group is accepted.
 
     Raises:
-        ShareGroupError: INVALID_GROUP_ID or NON_EMPTY_GROUP.
+        ShareGroupError: INVALID_GROUP_ID in the first case, NON_EMPTY_GROUP in the second.
     """
     if not group_id:
         raise ShareGroupError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
@@ -40,7 +40,11 @@ def check_empty(group_id: str, group: ShareGroup | None) -> None:
 def commit(
     call: Call, group: ShareGroup, records: Sequence[StateRecord], appended: Appended, answer: Send, now_ms: int
 ) -> Result:
-    """Answer once the appended states, and the group's records after them, are durable."""
+    """Append the group's records, and return a result that sends `answer` once they are durable.
+
+    Args:
+        appended: the states of the share partitions, committed before the records.
+    """
     groups = call.broker.groups
     write = groups.coordinator.share.write(group, list(records))
     result = groups.answer_when_durable(Outcome(writes=[] if write is None else [write]), now_ms, answer)

@@ -11,7 +11,10 @@ __all__ = ["with_share_state_topic"]
 
 
 def with_share_state_topic(call: Call, busy: Callable[[], Send], then: Callable[[], Result]) -> Result:
-    """Call `then` once `__share_group_state` exists, and create the topic if necessary.
+    """Call `then` once `__share_group_state` exists.
+
+    If the topic is missing, the request is parked, and completed with the result of `then` once the new topic is
+    durable.
 
     Args:
         busy: builds the response while another request creates the topic; the client retries.

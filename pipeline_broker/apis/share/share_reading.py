@@ -32,8 +32,6 @@ READ_BYTES_MAX = 1 << 20
 
 
 class Located(NamedTuple):
-    """A batch, and its byte range in the read buffers."""
-
     batch: FetchedBatch
     start: int
     end: int
@@ -57,7 +55,11 @@ class ReadBatches:
         return [located.batch for located in self._located]
 
     def holding(self, acquired: Sequence[Acquired]) -> list[Buffer]:
-        """Return the bytes of the batches from the first to the last acquired record."""
+        """Return the bytes of the batches from the first to the last acquired record, as slices of the buffers.
+
+        Args:
+            acquired: not empty, in the order of offsets.
+        """
         first, last = acquired[0].first, acquired[-1].last
         wanted = [located for located in self._located if located.batch.last >= first and located.batch.first <= last]
         start, end = wanted[0].start, wanted[-1].end
@@ -98,7 +100,10 @@ class ReadBatches:
 
 
 def bytes_wanted(log: PartitionLog, first: int, last: int) -> int:
-    """Return the approximate size of the batches between two offsets, to limit a read."""
+    """Return the approximate size of the batches between two offsets, to limit a read.
+
+    The size is READ_BYTES_MAX if the first offset is before the log's index, because its batch is in the archive.
+    """
     index = log.index
     if not index.bases or first < index.bases[0]:
         return READ_BYTES_MAX
@@ -113,9 +118,9 @@ class Reading:
         active: the share partition.
         offset: first offset to read.
         parts: the buffers read.
-        aborted: aborted transactions in them; None for read_uncommitted.
-        cold: reads both from disk; None if that is not needed.
-        error: the reason for a failed read.
+        aborted: aborted transactions in the buffers; None for read_uncommitted.
+        cold: the disk work that fills `parts` and `aborted`; None if no disk is needed.
+        error: the reason for a failed read; NONE otherwise.
     """
 
     active: ActivePartition
@@ -129,10 +134,10 @@ class Reading:
 def read_partition(
     active: ActivePartition, offset: int, bytes_max: int, *, at_least_one: bool, committed: bool
 ) -> Reading:
-    """Read a partition, or prepare a read from disk. A disk error becomes the error of the partition.
+    """Read a partition, or prepare a read from disk. A disk error becomes the error of the reading.
 
     Args:
-        active: the share partition.
+        bytes_max: limit of the bytes to read.
         at_least_one: whether the first batch may exceed `bytes_max`.
         committed: whether to read only up to the last stable offset, without aborted transactions.
     """

@@ -29,7 +29,7 @@ def _check_may(call: Call) -> None:
     """Refuse clients that are not brokers, and all clients while the topic of the state does not exist.
 
     Raises:
-        ShareStateError: CLUSTER_AUTHORIZATION_FAILED or NOT_COORDINATOR.
+        ShareStateError: CLUSTER_AUTHORIZATION_FAILED in the first case, NOT_COORDINATOR in the second.
     """
     if not authorize_cluster(call, AclOperation.CLUSTER_ACTION):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -51,7 +51,7 @@ def check_start(start_offset: int) -> None:
 
 
 def check_known(call: Call, key: ShareKey) -> None:
-    """Raise ShareStateError if the topic or the partition does not exist."""
+    """Raise ShareStateError if the partition is negative, or the topic or the partition does not exist."""
     check_partition(key)
     topic = call.broker.topics.by_id(key.topic_id)
     if topic is None or key.partition >= topic.partitions:
@@ -60,10 +60,10 @@ def check_known(call: Call, key: ShareKey) -> None:
 
 @attrs.frozen
 class StateApi:
-    """The handler of one of these APIs.
+    """The handler of one API of the share coordinator.
 
     Args:
-        response, topic, partition: the classes of its response.
+        response, topic, partition: the classes of the API's response.
         one: returns the result for one partition; appends its changes, and raises ShareStateError to refuse them.
     """
 

@@ -111,7 +111,7 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
 
 
 def _existing(call: Call, topic: Topic | None) -> Topic | None:
-    """Return the topic unless its deletion is already decided, though not durable."""
+    """Return the topic; None if it is missing, or if its deletion is decided, though not durable."""
     latest = None if topic is None else call.broker.topics.latest(topic.name)
     return topic if latest is not None and topic is not None and latest.topic_id == topic.topic_id else None
 

@@ -149,9 +149,12 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
 
 
 def _check_room(broker: Broker, name: str, partitions: int) -> None:
-    """Refuse a topic that would exceed `pipeline.auto.create.partitions`, and log the first refusal.
+    """Refuse a topic that would exceed `pipeline.auto.create.partitions`. Count each refusal and log the first one.
 
     The broker's internal topics are always created.
+
+    Raises:
+        TopicError: the broker would have too many partitions.
     """
     if name in broker.internal_topics:
         return

@@ -29,9 +29,9 @@ from stages.request import NO_OP, Final, Pending, Result
 BETWEEN_BROKERS_SINCE = 4
 FENCED_SINCE = 2
 
+# Costs of one partition, about microseconds.
 LOOK_COST = 1
 DECISION_COST = 1
-# Costs of one partition, about microseconds.
 ANSWER_COST = 1
 # Partitions that are answered in the turn that decides about them.
 ANSWERED_IN_A_TURN = 400

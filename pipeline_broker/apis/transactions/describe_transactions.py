@@ -1,4 +1,4 @@
-"""DescribeTransactions: the state of transactional ids (KIP-664). The response waits until it is durable."""
+"""DescribeTransactions: the state of transactional ids (KIP-664). The response waits until that state is durable."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """ListTransactions: transactional ids that match filters (KIP-664), in several turns if there are many.
 
-The response waits until it is durable.
+The response waits until the listed states are durable.
 """
 
 from __future__ import annotations

@@ -63,7 +63,11 @@ def fenced_or_older(code: ErrorCode, version: int, fenced_since: int) -> ErrorCo
 
 
 def writer_error(code: ErrorCode, joining: Joining) -> ErrorCode:
-    """Translate a coordinator error for a request that writes to a partition."""
+    """Translate a coordinator error for a request that writes to a partition.
+
+    PRODUCER_FENCED becomes INVALID_PRODUCER_EPOCH. TRANSACTION_ABORTABLE becomes INVALID_TXN_STATE for clients that do
+    not know it. Other errors stay as they are.
+    """
     found: Mapping[ErrorCode, ErrorCode] = {ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH}
     if joining is Joining.REFUSED:
         found = {**found, ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
@@ -71,7 +75,10 @@ def writer_error(code: ErrorCode, joining: Joining) -> ErrorCode:
 
 
 def produce_error(code: ErrorCode, joining: Joining) -> ErrorCode:
-    """Translate a coordinator error for Produce."""
+    """Translate a coordinator error for Produce, like `writer_error`.
+
+    Errors after which the client should retry soon become NOT_ENOUGH_REPLICAS.
+    """
     if code in _RETRY_SOON or (code is ErrorCode.CONCURRENT_TRANSACTIONS and joining is not Joining.ADDED):
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return writer_error(code, joining)

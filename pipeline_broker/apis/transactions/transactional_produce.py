@@ -2,8 +2,8 @@
 
 Everything is decided before a batch is appended, without waiting, so that pipelined batches keep their order. Other
 brokers must query a coordinator, and let later requests overtake. From version 12 a batch adds its partition to the
-transaction. The record that says so and the batch are one commit, the record first. Many batches are admitted in
-several turns; then one record adds their partitions in advance.
+transaction. The record that adds the partition and the batch are one commit, the record first. Many batches are
+admitted in several turns; then one record adds their partitions in advance.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def headers(
     call: Call,
     batches: Iterable[tuple[PartitionLog | None, tuple[BatchHeader, Buffer] | RecordError | None, Buffer]],
 ) -> Stepwise[dict[PartitionLog, BatchHeader]]:
-    """Return the headers of the transactional batches, by log, including invalid batches with a readable header.
+    """Return the headers of the transactional batches with a producer id, by log.
+
+    They include the readable headers of invalid batches.
 
     Args:
         batches: for each its log, None if it is refused; the result of its check; and its bytes.
@@ -77,7 +79,13 @@ def headers(
 
 
 def refusal(call: Call, request: ProduceRequest, of_batches: Iterable[BatchHeader]) -> ErrorCode | None:
-    """Return the error that refuses the whole request, given the headers of its transactional batches."""
+    """Return the error that refuses the whole request; None if it is allowed.
+
+    The client must have WRITE on the transactional id, and the batches must have one producer id.
+
+    Args:
+        of_batches: headers of the transactional batches.
+    """
     transactional_id = request.transactional_id
     if transactional_id is None or not authorize(
         call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
@@ -111,11 +119,12 @@ def join_in_steps(call: Call, request: ProduceRequest, by_log: Mapping[Partition
 
 
 def admit(call: Call, request: ProduceRequest, batches: Sequence[tuple[PartitionLog, BatchHeader]]) -> Admission:
-    """Decide about transactional batches; the request must not be refused as a whole.
+    """Decide about transactional batches, and append the record that adds their partitions to the transaction.
+
+    The batches must be appended in the same turn. The request must not be refused as a whole (`refusal`).
 
     Args:
-        request: the Produce request.
-        batches: those with known partitions that the client may write to.
+        batches: the batches of existing partitions that the client may write to.
     """
     transactional_id = request.transactional_id
     assert transactional_id is not None, "`refusal` refuses requests without it"

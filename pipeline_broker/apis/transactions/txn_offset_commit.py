@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: commits a group's offsets as part of a transaction; they take effect when it commits.
+"""TxnOffsetCommit: stores a group's offsets, which take effect when a transaction commits.
 
 The records are a transactional batch in the group's partition. From version 5 the request itself adds that partition to
 the transaction. Unknown partitions are refused one by one.

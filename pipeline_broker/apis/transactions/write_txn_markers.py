@@ -1,8 +1,8 @@
 """WriteTxnMarkers: ends transactions in partitions.
 
 Brokers send it to each other; the client needs ALTER on the cluster, or CLUSTER_ACTION. The markers are appended in the
-order of the request. As in Apache Kafka, the response has one result per producer, and per partition that of its last
-marker. A durable marker is reported to the coordinator that owns the partition's topic.
+order of the request. As in Apache Kafka, the response has one result for each producer, with the error of the last
+marker in each partition. A durable marker is reported to the coordinator that owns the partition's topic.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ from pipeline_broker.wire.schema import Schema, array, binary, int32, string
 
 @attrs.define
 class ConsumerProtocolSubscription:
-    """The subscription of a member."""
-
     # Key -1: the consumer protocol is not an API. No version is flexible.
     SCHEMA = Schema(key=-1, versions="0-3", flexible="none")
 
@@ -28,8 +26,6 @@ class ConsumerProtocolSubscription:
 
 @attrs.define
 class ConsumerProtocolAssignment:
-    """The assignment of a member."""
-
     SCHEMA = Schema(key=-1, versions="0-3", flexible="none")
 
     @attrs.define
