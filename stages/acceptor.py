@@ -84,7 +84,12 @@ class SocketSource:
         await trio.lowlevel.wait_readable(self._sock)
 
     def accept(self) -> Accepted:
-        """Accept a connection; without free descriptors it stays in the system's backlog."""
+        """Accept a connection.
+
+        Raises:
+            BlockingIOError: if no connection waits.
+            OSError: if the connection could not be accepted. Without free descriptors it stays in the system's backlog.
+        """
         if self._is_scarce:
             self._check_descriptors()
         sock, address = self._sock.accept()
@@ -132,7 +137,6 @@ class Acceptor:
     so that a slow server slows down new clients. A lack of file descriptors pauses accepting only.
 
     Args:
-        listener: the listener to accept for.
         source: source of connections; closed at the end.
         processors: receivers of connections; the list may change at any time but is never empty.
         quotas: the connection quotas, which know the listener.
@@ -269,7 +273,7 @@ class Acceptor:
         )
 
     async def _deal(self, new: NewConnection) -> None:
-        """Offer the connection to each processor in turn, and wait for the last one unless that is removed."""
+        """Offer the connection to each processor in turn, then wait for the last one; start again if that has ended."""
         while True:
             for _ in range(len(self._processors)):
                 self._next_processor = (self._next_processor + 1) % len(self._processors)

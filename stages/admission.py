@@ -69,10 +69,11 @@ class Admission:
         self._partial: PartialFrame | None = None
 
     async def receive(self) -> None:
-        """Admit frames and receive more, until the end of the stream.
+        """Admit frames and receive more, until the stream ends or the connection is closed.
 
         Raises:
-            InvalidFrameError: a frame has a negative size, or is larger than allowed.
+            InvalidFrameError: if a frame has a negative size, or is larger than allowed.
+            BrokenTransportError: if the client disconnects.
         """
         connection, reader, counters = self._connection, self.reader, self._resources.counters
         transport, order, mute_reasons = connection.transport, connection.order, connection.mute.reasons
@@ -137,7 +138,7 @@ class Admission:
         """Parse frames and put them on the queue while the connection is not muted.
 
         Raises:
-            InvalidFrameError: a frame has a negative size, or is larger than allowed.
+            InvalidFrameError: if a frame has a negative size, or is larger than allowed.
         """
         connection, reader, channel = self._connection, self.reader, self._channel
         order, mute_reasons, gate = connection.order, connection.mute.reasons, self.gate
@@ -181,7 +182,11 @@ class Admission:
                 connection.muting.begin(MuteReason.IN_FLIGHT)
 
     def hold(self, frame: Buffer, *, is_resumed: bool) -> None:
-        """Hold a frame and wait for room in the queue or in the byte budget, after earlier waiters."""
+        """Hold a frame and wait for room in the queue or in the byte budget, after earlier waiters.
+
+        Args:
+            is_resumed: whether the frame was held before; its connection then waits before others.
+        """
         connection, queue = self._connection, self.queue
         self._held_frame = frame
         if not queue.has_room or (queue.waiters and not is_resumed):
@@ -202,7 +207,7 @@ class Admission:
             self._connection.resume(MuteReason.QUEUED_BYTES)
 
     def change_queue(self) -> None:
-        """Move to the queue that the new number of queues selects."""
+        """Move to the queue that the new number of queues selects, and resume the waiters of the old one."""
         channel, old = self._channel, self.queue
         self.queue = channel.route(self._connection.id, old)
         self._generation = channel.generation

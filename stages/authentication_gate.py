@@ -25,10 +25,10 @@ class GuardedConnection(Protocol):
     def limits(self) -> ConnectionLimits: ...
 
     async def wait_quiet(self) -> None:
-        """Wait until no request is in flight and all released responses have left."""
+        """Wait until no request is in flight and all responses have left, or the connection is closed."""
 
     def send_reply(self, parts: tuple[Buffer, ...], *, is_last: bool) -> None:
-        """Send a frame that answers no request, and close after it if `is_last`."""
+        """Send a frame that answers no request, if there are parts, and close after it if `is_last`."""
 
     def stop_reading(self) -> None:
         """Answer the requests in flight, then close."""
@@ -82,7 +82,10 @@ class AuthenticationGate:
         return True
 
     async def converse(self) -> None:
-        """Give the held frame to the authenticator once the connection is quiet, and send the reply."""
+        """Give the held frame to the authenticator once the connection is quiet, and send the reply.
+
+        The reply to a failed authentication is delayed, and the connection closes after it.
+        """
         connection, frame = self._connection, self.frame
         assert frame is not None
         # Requests of the old identity must be answered before the authenticator may change it.

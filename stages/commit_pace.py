@@ -79,7 +79,7 @@ class CommitPace:
             waiting_bytes: size of the waiting submissions; ignored unless `counts_bytes`.
 
         Returns:
-            0 to start now, or None to wait until the commits in flight end.
+            nanoseconds; 0 to start now, None to wait until the commits in flight end.
         """
         if last_begin_ns is None:
             return 0

@@ -1,4 +1,4 @@
-"""Choice of the place of a commit: the event loop or a thread.
+"""The choice between the event loop and a thread for the next commit.
 
 A commit in a thread hands Python's lock back and forth several times. On a fast disk that takes longer than the sync,
 so the commit runs on the event loop, and everything else waits for the sync.
@@ -36,11 +36,11 @@ ALONE_COMMITS_MIN: Final = 16
 
 
 class CommitPlace:
-    """The place of the next commit, decided from finished commits and the number of waiting ones.
+    """The choice of the event loop or a thread, decided from finished commits and the number of waiting ones.
 
     Args:
         batching: scope of one commit.
-        commit_on: fixes the place; AUTO follows the measurements.
+        commit_on: fixes the choice; AUTO follows the measurements.
 
     Attributes:
         suits_loop: whether the last call of `must_gather` found that the waiting submissions should be committed on the
@@ -77,7 +77,8 @@ class CommitPlace:
             is_synced: whether the storage syncs its writes; without a sync every commit suits the loop.
 
         Returns:
-            True for at most GATHERED_TURNS_MAX calls in a row, then False.
+            True only for a group commit on the event loop, if requests follow and no commit is in flight; for at most
+            GATHERED_TURNS_MAX calls in a row.
         """
         is_alone = waiting == 1 and not following and not is_in_flight
         self._alone_commits = self._alone_commits + 1 if is_alone else 0

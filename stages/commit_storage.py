@@ -11,8 +11,9 @@ __all__ = ["CommitStorage"]
 class CommitStorage(Protocol):
     """The storage of a committer; entries are opaque to `stages`.
 
-    The committer's threads call `write` and `sync`, several at the same time. Subclasses implement `write`, `sync`,
-    `key_of` and `size_of`; the defaults of the others are correct for every storage.
+    The committer's threads call `write` and `sync`, several at the same time. An exception of either fails the commit,
+    and nothing is written after it. Subclasses implement `write`, `sync`, `key_of` and `size_of`; the defaults of the
+    other methods are correct for every storage.
     """
 
     @property
@@ -28,7 +29,10 @@ class CommitStorage(Protocol):
         """
 
     def write_nowait(self, entries: Sequence[Any]) -> Any | None:  # noqa: ARG002 - used by subclasses that can
-        """Write entries from the event loop, or return None without writing if that might block or take long."""
+        """Write entries from the event loop and return a ticket, like `write`.
+
+        Returns None without writing if the write might block or take long.
+        """
         return None
 
     def sync(self, ticket: Any) -> None:

@@ -42,11 +42,11 @@ class _State(enum.Enum):
 
     # The thread waits for a wake-up, or is about to.
     IDLE = enum.auto()
-    # The thread will look for work and find everything submitted by now.
+    # The thread will check for work and find everything submitted by now.
     LOOKING = enum.auto()
-    # The thread waits until the next commit may start beside others, then looks for work.
+    # The thread waits until the next commit may start beside others, then checks for work.
     WAITING = enum.auto()
-    # The thread looks for work now, or runs a commit and looks for work after it.
+    # The thread checks for work now, or runs a commit and checks for work after it.
     COMMITTING = enum.auto()
 
 
@@ -63,9 +63,9 @@ class CommitThreads:
         self.ended_between_checks = ENDED_BETWEEN_CHECKS
         self._turns = turns
         self._threads: list[threading.Thread] = []
-        # No wake-up is lost: a thread sets IDLE and then looks for work once more before it waits. The event loop
+        # No wake-up is lost: a thread sets IDLE and then checks for work once more before it waits. The event loop
         # submits first and reads the states afterwards. So either the loop sees IDLE and wakes the thread, or that last
-        # look finds the submission.
+        # check finds the submission.
         self._states: list[_State] = []
         # A queue and `run_sync_soon` take 56 us for a round trip, `trio.to_thread` 80 us.
         self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -202,7 +202,7 @@ class CommitThreads:
         states, called = self._states, self._wakeups.qsize()
         asleep = states.count(_State.WAITING)
         is_called_early = self._committer.is_large
-        # A wake-up too many costs a thread one look. One too few would lose a commit, so all counts are estimates in
+        # A wake-up too many costs a thread one check. One too few would lose a commit, so all counts are estimates in
         # that direction.
         missing = count - called - states.count(_State.LOOKING) - (0 if is_called_early else asleep)
         idle = states.count(_State.IDLE) - called + (asleep if is_called_early else 0)
@@ -214,7 +214,6 @@ class CommitThreads:
                 self._add_thread()
 
     def stop(self) -> None:
-        """Wait until the threads have committed everything submitted, and end them."""
         self._is_stopping = True
         self._wakeups.put(None)
         for thread in self._threads:

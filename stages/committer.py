@@ -46,7 +46,14 @@ class CommitFailedError(Exception):
 
 
 class Submission:
-    """The entries of one request, or of a task, and the callbacks to run once they are durable."""
+    """The entries of one request, or of a task, and the callbacks of their commit.
+
+    Args:
+        request: the request whose slot they complete; None for a task.
+        result: result of that slot.
+        on_durable: called on the event loop once the entries are durable.
+        on_ended: called on the event loop after that, or after a failure, with this submission and the error or None.
+    """
 
     __slots__ = ("entries", "on_durable", "on_ended", "request", "result", "submitted_ns")
 
@@ -133,7 +140,7 @@ class CommitExecutor(Protocol):
     def wake(self, count: int = 1) -> None:
         """Start up to `count` commits; called on the event loop.
 
-        After a commit its executor looks for work without being woken: submissions that wait for a key of that commit
+        After a commit the executor checks for work without being woken. Submissions that wait for a key of that commit
         are taken then.
         """
 
@@ -163,7 +170,7 @@ class Committer:
     Args:
         storage: makes entries durable.
         batching: scope of one commit.
-        commit_on: place where commits run.
+        commit_on: whether commits run on the event loop or in a thread.
         sender: sends the responses that a call of `complete` has released.
         on_commit: called on the loop with each durable commit, before its submissions end.
         on_failure: called on the loop, once, with the error of the first failed commit.
@@ -230,7 +237,10 @@ class Committer:
     # On the event loop
 
     def submit(self, submission: Submission) -> None:
-        """Append a submission; call `start_commit` once the current burst of submissions is complete."""
+        """Append a submission; call `start_commit` once the current burst of submissions is complete.
+
+        After a failed commit the submission ends at once, with the error.
+        """
         if self.error is not None:
             self._end(submission, self.error)
             return
@@ -254,8 +264,8 @@ class Committer:
             self._executor.wake(count)
 
     def _takeable(self) -> int:
-        # The thread of a running commit looks for work after it, so another thread is needed only to run beside it. The
-        # thread that frees a key takes the submissions that wait for the key.
+        # The thread of a running commit checks for work after it, so another thread is needed only to run beside it.
+        # The thread that frees a key takes the submissions that wait for the key.
         is_slow = self.pace.next_begin_ns(0) is not None
         if not is_slow and (self._running or self._is_taking):
             return 0
@@ -279,12 +289,10 @@ class Committer:
 
     @property
     def is_in_flight(self) -> bool:
-        """True if a commit has started and has not completed."""
         return self._is_taking or self._rest is not None or self._next_completed != self._next_number
 
     @property
     def is_idle(self) -> bool:
-        """True if every submission has ended."""
         return not self._waiting and not self.is_in_flight
 
     def complete(self, *commits: Commit) -> None:
@@ -336,7 +344,7 @@ class Committer:
                 self._fail(problem)
 
     def _begin_to_finish(self, commit: Commit) -> BaseException | None:
-        """Make the entries visible; return the error if they are not durable."""
+        """Report a durable commit to `on_commit` and count it; return the error if it failed."""
         # An earlier failure fails this commit too, even if its own sync succeeded: its entries follow lost ones.
         error = self.error or commit.error
         if error is None:
@@ -419,7 +427,8 @@ class Committer:
         """Write and sync the next commit on the event loop; the caller must pass it to `complete` next.
 
         Returns:
-            None if no commit may start now, or if its write might block and needs a thread.
+            the commit, whether it succeeded or not; None if no commit may start now, its write might block, or commits
+            have an injected delay.
         """
         commit = None if self.delay_ns else self.begin_commit(may_wait=False)
         if commit is not None:
@@ -440,9 +449,10 @@ class Committer:
             self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
 
     def seconds_to_begin(self) -> float | None:
-        """Return how long the next commit must wait before it may start beside others.
+        """Return the seconds that the next group commit must wait before it may start beside others.
 
-        Returns None if no submission waits, or if the commits in flight must end first.
+        Returns None if no submission waits, the commits in flight must end first, or a commit failed. Always None with
+        a commit per request.
         """
         if not self._waiting or self._is_poisoned or self.batching is Batching.REQUEST:
             return None  # the thread that frees a key takes the submissions that wait for it
@@ -451,7 +461,7 @@ class Committer:
 
     @property
     def is_large(self) -> bool:
-        """True if the waiting submissions are large enough to commit now, without waiting for the pace."""
+        """True if the pace counts bytes and lets the waiting submissions start a commit now."""
         return self._counts_bytes and self._wait_ns() == 0
 
     def _wait_ns(self) -> int | None:
@@ -461,7 +471,13 @@ class Committer:
         return self.pace.wait_ns(now_ns(), last_begin_ns, self._submitted_bytes - self._taken_bytes)
 
     def end_commit(self, commit: Commit, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Sync a commit and wait for an injected delay; `complete` comes next."""
+        """Sync a commit, unless its write failed, and wait for an injected delay.
+
+        The caller must pass the commit to `complete` next. A failure is kept in its `error`; nothing is raised.
+
+        Args:
+            sleep: waits for the rest of the delay, in seconds.
+        """
         if commit.error is None:
             try:
                 self.storage.sync(commit.ticket)
@@ -476,7 +492,7 @@ class Committer:
         self._running.discard(commit.number)
 
     def _write(self, commit: Commit, write: Callable[[Sequence[Any]], Any]) -> bool:
-        """Return whether the write is over; False if `write` refused to block."""
+        """Write a commit and keep its error; return False if `write` refused to block."""
         commit.started_ns = self._last_begin_ns = now_ns()
         try:
             commit.ticket = write(commit.entries)

@@ -59,8 +59,7 @@ class ConnectionOwner(ConnectionResources, Protocol):
     def blocked(self, connection: Connection) -> None:
         """Run `connection.wait_writable`, because the client takes no more bytes now."""
 
-    def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:
-        """Carry out a result that leaves its slot open."""
+    def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None: ...
 
     def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None: ...
 
@@ -69,8 +68,7 @@ class ConnectionOwner(ConnectionResources, Protocol):
     def throttled(self, connection: Connection, until: float) -> None:
         """Call `connection.muting.end_throttle` at `until`, a time of Trio's clock."""
 
-    def closed(self, connection: Connection) -> None:
-        """Forget the connection, because it is closed."""
+    def closed(self, connection: Connection) -> None: ...
 
 
 class Connection:
@@ -83,7 +81,6 @@ class Connection:
     Args:
         transport: carries the bytes; owned by the connection from now on.
         connection_id: unique in the server.
-        index: number of the connection.
         peer: address of the client, for applications and statistics.
         listener: name of the listener that accepted the connection.
         open_session: see OpenSession.
@@ -118,7 +115,7 @@ class Connection:
         self._output = ResponseOutput(transport, owner.timeline)
         self.unsent = UnsentResponses(owner.response_budget)
         self._deferred = DeferredRequests(self.unsent, self.muting, self.admission, owner)
-        self._waiting_bytes = 0  # bytes of completed responses that wait for an earlier one
+        self._waiting_bytes = 0  # of completed responses that wait for an earlier one, and of expected responses
         self._closing = False
         self._is_marked = False  # registered for the next flush
         self._reading = trio.CancelScope()
@@ -173,7 +170,7 @@ class Connection:
     # Muting
 
     def resume(self, reason: MuteReason) -> bool:
-        """Remove `reason`; see `stages.request_channel.Waiter`.
+        """Remove `reason`; return False if the connection still cannot use its turn (`stages.request_channel.Waiter`).
 
         Errors close this connection and never reach the caller.
         """
@@ -184,13 +181,11 @@ class Connection:
         return not self.mute and not self.closed
 
     def throttle(self, seconds: float) -> None:
-        """Stop reading for `seconds`; of overlapping throttles the latest end counts."""
         until = trio.current_time() + seconds
         if not self.closed and self.muting.throttle(until):
             self._owner.throttled(self, until)
 
     def stop_reading(self) -> None:
-        """Answer the requests in flight, then close."""
         self.muting.begin(MuteReason.DRAINING)
         self._reading.cancel()
 
@@ -200,7 +195,14 @@ class Connection:
         self._owner.call_back(self.admission.queue, request, callback)
 
     def complete(self, request: Request, result: object) -> None:
-        """Set the result of a request; the responses it releases leave with the next flush."""
+        """Set the result of a request, or carry out a result that leaves its slot open.
+
+        Responses that the result releases leave with the next flush. A value that is not a result closes the
+        connection. Once the connection is closed, results that end a slot are dropped.
+
+        Raises:
+            SlotCompletedTwiceError: if the request already has a result.
+        """
         # Exact types, because `isinstance` is slower and each response passes here.
         kind = type(result)
         if kind is not Send:
@@ -307,7 +309,7 @@ class Connection:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of completed responses that have not left, including those that wait for an earlier one."""
+        """Bytes of responses that have not left, including waiting ones and the expected ones of parked requests."""
         return self._output.unsent_bytes + self._waiting_bytes
 
     @property
@@ -331,6 +333,8 @@ class Connection:
 
     def flush(self) -> None:
         """Send the released responses as far as the transport takes them; never waits.
+
+        Lifts the mutes that this ends, and closes a closing connection once its responses have left.
 
         Raises:
             BrokenTransportError: if the client has disconnected.
@@ -373,7 +377,7 @@ class Connection:
         return self._deferred.take()
 
     async def wait_quiet(self) -> None:
-        """Wait until no request is in flight and all responses have left.
+        """Wait until no request is in flight and all responses have left, or the connection is closed.
 
         Call this only while the connection is muted.
         """
@@ -381,7 +385,6 @@ class Connection:
             await self.muting.wait()
 
     def send_reply(self, parts: tuple[Buffer, ...], *, is_last: bool) -> None:
-        """Send a frame that answers no request, if there are parts, and close after it if `is_last`."""
         if self.closed:
             return
         if parts:
@@ -391,7 +394,12 @@ class Connection:
         self._mark()
 
     async def wait_writable(self) -> None:
-        """Send unsent bytes whenever the transport takes some, until none are left or the connection is closed."""
+        """Send unsent bytes whenever the transport takes some, until none are left or the connection is closed.
+
+        Raises:
+            BrokenTransportError: if the client disconnects.
+            trio.ClosedResourceError: if the connection is closed during the wait.
+        """
         while not self.closed:
             await self._output.wait_writable()
             self.flush()

@@ -40,7 +40,7 @@ class UnknownConnectionError(RuntimeError):
 
 
 class UnknownListenerError(LookupError):
-    """A connection arrived by a listener that was never added: a bug of the caller."""
+    """The listener was never added, or has been removed: a bug of the caller."""
 
 
 @attrs.frozen
@@ -150,8 +150,8 @@ class _Count:
 class ConnectionQuotas:
     """The connection counts and rates of one server; sans-IO, times are in seconds.
 
-    The server's limits do not hold back the protected listener, so that administrators can connect to a full server. It
-    may therefore exceed the server's maximum, by `excess`. The maximum of a listener applies to every listener.
+    The server's limits do not hold back the protected listener, so that administrators can connect to a full server.
+    The server may therefore exceed its maximum, by `excess`. The maximum of a listener applies to every listener.
 
     Args:
         limits: initial limits; set `limits` to change them.
@@ -209,7 +209,7 @@ class ConnectionQuotas:
         return len(self._rate_by_ip)
 
     def is_protected(self, listener: str) -> bool:
-        """Return whether the server's own limits do not apply to the listener."""
+        """Return whether a listener ignores the server's limits: it is the protected one, and others exist."""
         return listener == self._limits.protected_listener and len(self._listeners) > 1
 
     def _of(self, listener: str) -> _Count:
@@ -221,7 +221,11 @@ class ConnectionQuotas:
     # New connections
 
     def arrive(self, listener: str, now: float) -> float:
-        """Record a new connection in the rates of listener and server, and return how many seconds it must wait."""
+        """Record a new connection in the rates of listener and server, and return how many seconds it must wait.
+
+        Raises:
+            UnknownListenerError: if the listener is unknown.
+        """
         of_listener, limits = self._of(listener), self._limits
         limit = limits.creation_rate_max_by_listener.get(listener, UNLIMITED)
         seconds = self._record(of_listener.rate, now, limit)
@@ -236,14 +240,26 @@ class ConnectionQuotas:
         return rate.throttle_seconds(now, self._windows, limit)
 
     def has_slot(self, listener: str) -> bool:
-        """Return whether listener and server have room for another connection."""
+        """Return whether listener and server have room for another connection.
+
+        Raises:
+            UnknownListenerError: if the listener is unknown.
+        """
         count, limits = self.count_of_listener(listener), self._limits
         if count >= limits.connections_max_by_listener.get(listener, UNLIMITED):
             return False
         return self.is_protected(listener) or self.total < limits.connections_max
 
     def enter(self, listener: str, ip: str, now: float, arrived: float) -> Verdict:
-        """Decide on a connection that arrived at time `arrived` and has a slot."""
+        """Decide on a connection that has a slot, and count it unless it is throttled.
+
+        Args:
+            now: current time.
+            arrived: time that `arrive` got; a throttled connection is removed from the rates of that time.
+
+        Raises:
+            UnknownListenerError: if the listener is unknown.
+        """
         of_listener = self._of(listener)
         seconds = self._ip_throttle_seconds(ip, now)
         if seconds:
@@ -315,11 +331,15 @@ class ConnectionQuotas:
     # Statistics
 
     def statistics(self, now: float, listener: str | None = None) -> ConnectionQuotaStatistics:
-        """Return the statistics of `listener`, or of the server."""
+        """Return the statistics of `listener`, or of the server if it is None.
+
+        Raises:
+            UnknownListenerError: if the listener is unknown.
+        """
         count = self._server if listener is None else self._of(listener)
         return count.statistics(now, self._windows)
 
     def creation_rate_of_ip(self, ip: str, now: float) -> float:
-        """Return the connections per second of an address; 0 if its rate is unlimited and therefore not measured."""
+        """Return the connections per second of an address; 0 if it is new or unlimited, and therefore not measured."""
         rate = self._rate_by_ip.get(ip)
         return 0.0 if rate is None else rate.observed(now, self._windows)

@@ -24,7 +24,7 @@ RETRY_SECONDS = 1.0
 
 
 def _priority(connection: Connection) -> tuple[bool, float]:
-    """Return a sort key; connections with the lowest are closed first: closing ones, then the least recently active."""
+    """Return a sort key that is lowest for closing connections, then for the least recently active ones."""
     return MuteReason.DRAINING not in connection.mute, connection.last_active
 
 

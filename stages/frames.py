@@ -30,7 +30,7 @@ class InvalidFrameError(Exception):
 
 
 def frame_of(send: Send) -> tuple[tuple[Buffer, ...], int]:
-    """Return the parts of a response with their length prepended, and the total number of bytes."""
+    """Return the parts of a response, beginning with its 4-byte length, and the total number of bytes."""
     parts = send.parts
     if len(parts) == 1:
         part = parts[0]
@@ -80,7 +80,7 @@ class FrameReader:
 
     @property
     def large_buffer_bytes(self) -> int:
-        """Size of the large frame's buffer after the next `large_frame_room`, which grows a full buffer."""
+        """Size of the large frame's buffer after the next `large_frame_room`; 0 without a large frame."""
         large = self._large
         if large is None:
             return 0
@@ -90,9 +90,10 @@ class FrameReader:
         return min(size_bytes + min(max(GROWTH_BYTES_MIN, size_bytes), GROWTH_BYTES_MAX), self._size)
 
     def large_frame_room(self) -> memoryview | None:
-        """Return the free part of the large frame's buffer, or None if the caller should use `receive_data`.
+        """Return the free part of the large frame's buffer, growing the buffer if it is full.
 
-        After receiving into it, call `received`.
+        After receiving into it, call `received`. Returns None without an incomplete large frame; then use
+        `receive_data`.
         """
         large = self._large
         if large is None or self._filled == self._size:

@@ -22,8 +22,8 @@ class TurnsOf(NamedTuple):
 
     Attributes:
         name: API number of the requests, or name of other work.
-        longest_seconds: longest turn.
-        long_count: number of long turns.
+        longest_seconds: duration of the longest recorded turn.
+        long_count: number of turns above LONG_TURN_SECONDS.
     """
 
     name: int | str
@@ -38,7 +38,7 @@ class LoopTurns:
         self._turns: dict[int | str, TurnsOf] = {COMMIT: TurnsOf(COMMIT, 0.0, 0)}
 
     def note(self, name: int | str, seconds: float) -> None:
-        """Record a turn; call this for turns above NOTED_TURN_SECONDS."""
+        """Record a turn, beyond NAMES_MAX names as OTHERS; call this for turns above NOTED_TURN_SECONDS."""
         # Bounded, because clients choose the names.
         if name not in self._turns and len(self._turns) >= NAMES_MAX:
             name = OTHERS

@@ -53,7 +53,7 @@ class Mode:
         handlers: number of handlers of a shared queue; otherwise each queue has exactly one.
         in_flight_max: unanswered requests at which a connection is muted.
         batching: scope of one commit.
-        commit_on: place where commits run.
+        commit_on: whether commits run on the event loop or in a thread.
     """
 
     name: str

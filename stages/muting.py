@@ -40,7 +40,7 @@ class Muting:
             self.wake()
 
     def throttle(self, until: float) -> bool:
-        """Stop reading until `until`; return False if an earlier throttle lasts as long."""
+        """Stop reading until `until`, in seconds; return False if an earlier throttle lasts at least as long."""
         if not self.mute.throttle(until):
             return False
         if self._timeline is not None:
@@ -49,7 +49,7 @@ class Muting:
         return True
 
     def end_throttle(self, now: float) -> None:
-        """End the throttle if its latest deadline has passed."""
+        """End the throttle if its latest deadline has passed, and wake the reader if that was the last reason."""
         if MuteReason.THROTTLED not in self.mute:
             return
         # A later throttle may have moved the deadline; its own timer ends it then.

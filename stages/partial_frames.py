@@ -30,7 +30,7 @@ RATE_WINDOW_SECONDS: Final = 5.0
 
 class FrameHolder(Protocol):
     def resume(self, reason: MuteReason) -> bool:
-        """Remove `reason` and continue reading, because the frame has the memory it waited for."""
+        """Remove `reason`, because the frame has the memory it waited for; return whether reading continues."""
 
     def close(self) -> None: ...
 
@@ -40,6 +40,7 @@ class PartialFrame:
     """A large frame that is arriving.
 
     Attributes:
+        holder: connection of the frame.
         reader: collects the frame.
         mute: reasons for which its connection is not read.
         bytes_held: memory granted to the frame.
@@ -55,7 +56,11 @@ class PartialFrame:
     _window_bytes: int = 0
 
     def is_slow(self, now: float) -> bool:
-        """Return whether the frame arrived too slowly in the window that ends at `now`."""
+        """Return whether the frame arrived more slowly than BYTES_PER_SECOND_MIN in the window that ends at `now`.
+
+        False before the window has lasted RATE_WINDOW_SECONDS, and while the server itself mutes the connection. A
+        window that was fast enough, or a mute, starts a new one.
+        """
         received_bytes = self.reader.buffered_bytes
         # A client that does not read its responses causes UNSENT_BYTES itself; the server causes every other mute.
         if not self.mute.reasons <= {MuteReason.UNSENT_BYTES}:
@@ -138,7 +143,7 @@ class PartialFrameBudget:
         return False
 
     def release(self, frame: PartialFrame) -> None:
-        """Take back the memory of a frame that became a request or whose connection ends."""
+        """Take back the memory of a frame that became a request or whose connection ends, and serve waiting frames."""
         self._line.pop(frame, None)
         self._frames.pop(frame, None)
         self._bytes_held -= frame.bytes_held
@@ -150,9 +155,9 @@ class PartialFrameBudget:
         self._serve_line()
 
     def slow_holders(self, now: float) -> list[FrameHolder]:
-        """Return the connections to close now, because their frames arrive too slowly while others wait.
+        """Return and count the connections to close now, because their frames arrive too slowly while others wait.
 
-        Call this about once a second while `is_contended`.
+        Call this about once a second while `is_contended`; otherwise the list is empty.
         """
         if not self._line:
             return []

@@ -96,8 +96,8 @@ class ProcessorStatistics(NamedTuple):
         expired: connections closed because they were idle or kept a slot open for too long.
         new_waiting: accepted connections that wait for the processor.
         listener: name of its listener.
-        counters: its sums.
-        unsent_responses: released responses of timed requests that have not left.
+        counters: a copy of its counters.
+        unsent_responses: released responses of timed requests that have not left; 0 without an observer.
     """
 
     id: int

@@ -73,7 +73,7 @@ class Rate:
         return self._measure(now, windows)[0]
 
     def throttle_seconds(self, now: float, windows: Windows, limit: float) -> float:
-        """Return the wait after the last event that keeps the rate within `limit`: 0 to one window, in seconds."""
+        """Return the wait after the last event that keeps the rate within `limit` per second: 0 to one window."""
         observed, seconds = self._measure(now, windows)
         if observed <= limit:
             return 0.0

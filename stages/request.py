@@ -52,7 +52,7 @@ class Deferral(Protocol):
     size_bytes: int
 
     def defer(self, request: Request) -> None:
-        """Keep a request until `ConnectionHandle.take_deferred` returns it."""
+        """Keep a request until `ConnectionHandle.take_deferred` returns it; drop it if the connection is closed."""
 
 
 class ConnectionHandle(Protocol):
@@ -67,7 +67,7 @@ class ConnectionHandle(Protocol):
         response_room_bytes: maximum size of a response, which shrinks while clients do not read their responses. A
             larger response is sent nevertheless. 0 requests a response without payload. A connection without unsent
             bytes always has at least 1.
-        unsent: for handlers: tells whether requests must wait for the client to read.
+        unsent: for handlers; keeps requests that must wait until earlier responses have left.
         closed: whether the connection can send no more responses.
     """
 
@@ -85,7 +85,7 @@ class ConnectionHandle(Protocol):
     def response_room_bytes(self) -> int: ...
 
     def take_deferred(self) -> Request | None:
-        """Return the next request that had to wait for earlier responses; for handlers."""
+        """Return the next deferred request, or None if it must wait longer or none is left; for handlers."""
 
     def complete(self, request: Request, result: Result) -> None: ...
 
@@ -118,7 +118,7 @@ class ConnectionHandle(Protocol):
 
 
 class Send:
-    """A response; the connection adds the 4-byte length."""
+    """A response; its parts are sent one after the other, and the connection adds the 4-byte length."""
 
     __slots__ = ("parts",)
 
@@ -136,10 +136,10 @@ class NoOp:
 
 
 class Close:
-    """Close the connection once the earlier responses have left.
+    """A result that closes the connection once the earlier responses have left.
 
     Args:
-        reason: for people.
+        reason: text for people; the client does not receive it.
         last_bytes: sent before closing, without a length: the beginning of a response that is cut short.
     """
 
@@ -154,7 +154,7 @@ class Close:
 
 
 class Pending:
-    """Complete the slot with `result` once all `entries` are durable.
+    """A result that completes the slot with `result` once all `entries` are durable.
 
     Args:
         entries: written by the committer's storage in this order; opaque to `stages`.
@@ -172,7 +172,7 @@ class Pending:
 
 
 class Parked:
-    """Complete the slot later, from `work` or by `Request.complete`.
+    """A result that leaves the slot open, to be completed by `work` or by `Request.complete`.
 
     Args:
         work: blocking work that the server runs in a thread; its return value completes the slot. Without it the
@@ -202,11 +202,11 @@ class Parked:
 
 
 class Waiting:
-    """Yielded by the steps of an `Unfinished` request to continue when another request, or the application, says so.
+    """A value yielded by the steps of an `Unfinished` request to continue on a callback.
 
     Args:
-        when_over: called once with a callback that continues the steps. Call that on the event loop; it has no effect
-            once the steps are closed.
+        when_over: called once with a callback that continues the steps. The application, or the handling of another
+            request, must call the callback on the event loop. It has no effect once the steps are closed.
     """
 
     __slots__ = ("when_over",)
@@ -216,7 +216,7 @@ class Waiting:
 
 
 class Unfinished:
-    """Continue with `steps` in later turns and let other requests have their turns in between (`stages.unfinished`).
+    """A result whose `steps` run in later turns, with turns of other requests in between (`stages.unfinished`).
 
     Later requests of the connection do not start before this one has its result.
 
@@ -225,7 +225,7 @@ class Unfinished:
             submit everything it has appended before it yields, by yielding a `Pending`, whose own `result` is ignored.
             It yields a `Parked` to continue with the return value of its `work`, and a `Waiting` to continue on a
             callback. It is closed at a yield if the connection is closed, a commit fails, or the server stops.
-        first: the value that it yielded last.
+        first: the value that `steps` yielded last.
     """
 
     __slots__ = ("first", "steps")
@@ -245,6 +245,7 @@ def go_on(steps: Steps, value: Any = None, error: Exception | None = None) -> Re
 
     Raises:
         TypeError: if the generator returns a value that is not a result.
+        Exception: any exception that the steps raise.
     """
     try:
         first = steps.send(value) if error is None else steps.throw(error)
@@ -275,10 +276,11 @@ class QueueHeldError(Exception):
 
 TURN_SECONDS_MAX: typing.Final = 0.004
 """Duration after which a handler's turn ends."""
-# Not Final: tests replace it, and a compiler would put the number in its places.
+# Not Final: tests replace it, and a compiler would inline a Final.
 TURN_COST = round(TURN_SECONDS_MAX * 1_000_000)
-"""Cost of a request in one turn before others have theirs, in microseconds of work, roughly: the same bound for steps,
-which read no clock."""
+"""Work of a request in one turn, roughly in microseconds, after which other requests have their turns.
+
+It is the bound TURN_SECONDS_MAX for steps, which read no clock."""
 NOT_SET: typing.Final = -(2**15)
 """The null value of the small integers of a request: the lowest 16-bit integer, as in traces."""
 NO_QUEUE: typing.Final = -(2**31)
@@ -302,12 +304,13 @@ class Request(Stamps):
         connection: receives the response.
         sequence: number of its slot in the connection, from 0. The server assigns it, whatever ids the client uses.
         frame: the bytes after the 4-byte length.
-        depth: unanswered requests of the connection when this one arrived, itself included.
+        depth: number of unanswered requests of the connection when this one arrived, itself included.
         result: the result that ended the slot; None while it is open.
         api, version, correlation_id, acks: set by the application, for traces only; NOT_SET if unknown.
         throttle_ms: throttle time in its response, set by the application.
         has_callback: whether a callback waits for its turn.
         expected_bytes: expected size of its response, which counts as unsent before the response exists.
+        response_bytes: size of its response with the 4-byte length; 0 before it is known, or without a response.
         size_bytes: bytes of the budget that its frame holds.
         is_cut: whether only the beginning of its frame is left.
         answer: the response as a message of the application; set by the application, for observers only.
@@ -315,7 +318,7 @@ class Request(Stamps):
             returns None, the slot stays open and the application completes the request later. Until then, the response
             that was held back counts as unsent. Set by the application.
         queue: number of the queue where it waited; NO_QUEUE if none.
-        commit: number of the commit that made it durable; NO_STAMP if none.
+        commit: number of the commit that made its entries durable; NO_STAMP if none.
     """
 
     # Class attributes, because creating a request is on the hot path: most requests never set these, or set them later.
@@ -345,12 +348,16 @@ class Request(Stamps):
     def complete(self, result: Result | Any) -> None:
         """Complete a parked request; call this on the event loop, exactly once.
 
-        A value that is not a result closes the connection.
+        A value that is not a result closes the connection. After the connection is closed, results that end the slot
+        are dropped.
+
+        Raises:
+            SlotCompletedTwiceError: if the request already has a result.
         """
         self.connection.complete(self, result)
 
     def cut_frame(self) -> int:
-        """Keep the first FRAME_KEPT_BYTES of the frame, and return the number of freed bytes."""
+        """Keep only the first FRAME_KEPT_BYTES of the frame, and return the number of freed bytes, 0 or more."""
         freed_bytes = self.size_bytes - FRAME_KEPT_BYTES
         if freed_bytes <= 0:
             return 0
@@ -361,7 +368,12 @@ class Request(Stamps):
         return freed_bytes
 
     def ask_before_answer(self, result: Final) -> Final | Parked:
-        """Call `before_answer`, and return the result that ends the slot, or a `Parked` to hold the response back."""
+        """Call `before_answer`, for the only time, with the result that would end the slot.
+
+        Returns:
+            the result that ends the slot: its return value, or a `Close` if it raises. A `Parked` if it returns None,
+            to hold the response back.
+        """
         # Once only: the application completes a held back request through the same method.
         ask, self.before_answer = self.before_answer, None
         assert ask is not None

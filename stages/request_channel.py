@@ -40,7 +40,10 @@ class Waiter(Protocol):
 
 
 def shard_of(connection_id: str, count: int) -> int:
-    """Return the queue of a connection: its hash modulo `count`, stable across processes and Python versions."""
+    """Return the index of a connection's queue: a hash of its id modulo `count`.
+
+    The hash is stable across processes and Python versions.
+    """
     # Not `hash`, which Python seeds per process: the route of a connection must be reproducible.
     digest = hashlib.blake2b(connection_id.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % count
@@ -142,7 +145,7 @@ class RequestQueue:
             self._wake_handler()
 
     def put_callback(self, request: Request, callback: Callable[[], Result] | None) -> None:
-        """Append a callback and wake an idle handler; None makes it start the connection's next deferred request."""
+        """Append a callback and wake an idle handler; None makes a handler start the next deferred request."""
         self.callbacks.append((request, callback))
         if self._has_idle:
             self._wake_handler()
@@ -177,7 +180,7 @@ class RequestQueue:
         Args:
             is_next: puts it first, for a connection that was resumed and still found no room.
         """
-        # A waiter that was resumed and lost the room keeps its place before the others.
+        # A waiter that was resumed and found no room keeps its position before the others.
         if is_next:
             self.waiters.appendleft(waiter)
         else:
@@ -268,7 +271,11 @@ class RequestChannel:
         return self.queues
 
     def route(self, connection_id: str, current: RequestQueue | None = None) -> RequestQueue:
-        """Return the queue of a connection without requests in flight; `current` is the queue that it leaves."""
+        """Return the queue of a connection without requests in flight, and count the connection there.
+
+        Args:
+            current: queue that the connection leaves; None for a new connection.
+        """
         if current is not None:
             current.connections -= 1
             # The last connection to leave ends the handlers of a retired queue.
@@ -291,7 +298,6 @@ class RequestChannel:
         queue.put_callback(request, callback)
 
     def leave(self, queue: RequestQueue) -> None:
-        """Remove a closed connection from its queue."""
         queue.connections -= 1
         if queue.retired:
             queue.wake_handlers()
@@ -315,7 +321,7 @@ class RequestChannel:
         self.retired.remove(queue)
 
     def set_bytes_max(self, bytes_max: int) -> None:
-        """Change the byte budget; admitted requests keep their bytes."""
+        """Change the byte budget, and resume a connection that can use it; admitted requests keep their bytes."""
         self.bytes_max = bytes_max
         self._resume_for_bytes()
 
@@ -325,11 +331,10 @@ class RequestChannel:
         return self.bytes_max // SMALL_PART
 
     def hold_bytes(self, count: int) -> None:
-        """Charge an admitted request to the byte budget."""
         self.bytes_held += count
 
     def release_bytes(self, count: int) -> None:
-        """Return the bytes of an answered or dropped request to the budget."""
+        """Return the bytes of an answered or dropped request to the budget, and resume a connection that waits."""
         self.bytes_held -= count
         if self._byte_waiters:
             self._resume_for_bytes()

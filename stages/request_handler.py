@@ -53,7 +53,7 @@ BLOCKING_WORKS_MAX: Final = 16
 
 
 def _answer(submission: Submission, error: BaseException | None) -> None:
-    """Complete the slot of a submission; entries that are not durable are never acknowledged."""
+    """Complete the slot of a submission, or close its connection with the error if the entries are not durable."""
     request, result = submission.request, submission.result
     assert request is not None
     assert result is not None
@@ -103,8 +103,8 @@ class RequestHandlerStatistics(NamedTuple):
 class RequestHandlerPool:
     """The handlers of a request channel: M on a shared queue, or one for each queue.
 
-    An application that raises, or returns a value that is not a result, gets the request's connection closed through
-    `Application.failed`. So a bug leaves no slot open.
+    If the application raises, or returns a value that is not a result, `Application.failed` decides the request. If
+    that raises, too, the connection is closed. So a bug leaves no slot open.
 
     Args:
         application: decides requests.
@@ -156,12 +156,12 @@ class RequestHandlerPool:
                 self._nursery = None
 
     def _start(self, task: Callable[..., Awaitable[None]], *arguments: Any) -> None:
-        """Start a task, unless the pool has ended: the last commits complete after that and may ask for more."""
+        """Start a task, unless the pool has ended: the last commits complete later and may request further tasks."""
         if self._nursery is not None:
             self._nursery.start_soon(task, *arguments)
 
     def resize_handlers(self, count: int) -> None:
-        """Change the number of handlers of the shared queue; surplus ones end after their current request."""
+        """Change the number of handlers of the shared queue; surplus ones end after their current turn."""
         queue = self._channel.queues[0]
         active = self._handlers - self._surplus
         for _ in range(count - active):
@@ -209,7 +209,6 @@ class RequestHandlerPool:
             self._handlers -= 1
 
     async def _turn(self, queue: RequestQueue) -> None:  # noqa: C901, PLR0912 - the loop that every request passes
-        """Handle at most TURN_MAX waiting callbacks and requests for TURN_SECONDS_MAX, then start a commit."""
         self._is_in_turn = True
         self._sender.begin_burst()
         callbacks, requests = queue.callbacks, queue.requests
@@ -264,7 +263,7 @@ class RequestHandlerPool:
             await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _hold(self, queue: RequestQueue, held: QueueHeldError) -> None:
-        """End a turn whose last request must not start yet; earlier decisions of the turn take effect."""
+        """Hold a queue and end its turn; all but the last request of the turn take effect."""
         request = self._current
         assert request is not None, "only `handle` raises it"
         self._current = None
@@ -307,7 +306,11 @@ class RequestHandlerPool:
         return result
 
     def _call_back(self, request: Request, callback: Callable[[], Result] | None) -> tuple[Request, Result] | None:
-        """Run a callback as `_handle` runs a request; None starts a deferred request."""
+        """Run a callback as `_handle` runs a request; None starts a deferred request.
+
+        Returns:
+            the request and its result; None if no deferred request may start.
+        """
         if callback is None:
             deferred = request.connection.take_deferred()
             return None if deferred is None else (deferred, self._handle(deferred))
@@ -326,7 +329,14 @@ class RequestHandlerPool:
         return request, result
 
     def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
-        """Queue a callback; see `stages.request.ConnectionHandle.call_back`. `queue` is the queue of the request."""
+        """Queue a callback; see `stages.request.ConnectionHandle.call_back`.
+
+        Args:
+            queue: queue of the request.
+
+        Raises:
+            RuntimeError: if the request already has a waiting callback.
+        """
         if request is self._current:
             request.complete(callback())
             return

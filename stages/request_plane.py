@@ -34,8 +34,6 @@ class RequestPlaneStatistics(NamedTuple):
 
 
 class RequestPlane:
-    """A request channel and the handlers that take requests from it."""
-
     def __init__(self, mode: Mode, channel: RequestChannel, handlers: RequestHandlerPool) -> None:
         self.channel = channel
         self.handlers = handlers

@@ -44,7 +44,7 @@ class ResponseOrder(Generic[SlotT]):
 
     @property
     def head(self) -> SlotT | None:
-        """The oldest unreleased slot."""
+        """The oldest unreleased slot; None if all are released."""
         return self._slots[0] if self._slots else None
 
     def open(self, slot: SlotT) -> None:

@@ -41,7 +41,14 @@ class ResponseOutput:
         self._timeline = timeline
 
     def add(self, request: Request) -> int:
-        """Append the response of a released request, and return its size in bytes; 0 without a response."""
+        """Append the response of a released request, or the last bytes of a `Close`.
+
+        Returns:
+            the size of the response in bytes; 0 without a response, and for a `Close`.
+
+        Raises:
+            TypeError: if a part of the response is not bytes.
+        """
         result, count = request.result, 0
         if type(result) is Send:
             parts, count = frame_of(result)
@@ -63,6 +70,8 @@ class ResponseOutput:
 
     def send(self) -> int:
         """Hand over as many bytes as the transport takes, and return their number; never waits.
+
+        Timed requests are stamped, and reported to the observer once their responses have left.
 
         Raises:
             BrokenTransportError: if the client has disconnected.

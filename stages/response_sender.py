@@ -17,7 +17,10 @@ logger = logging.getLogger(__name__)
 
 class MarkedConnection(Protocol):
     def send_marked(self) -> None:
-        """Send them as far as the client takes them. An error closes this connection and must not escape."""
+        """Send the released responses as far as the client takes them.
+
+        An error closes this connection and must not escape.
+        """
 
 
 class ResponseSender:
@@ -50,7 +53,7 @@ class ResponseSender:
         self._is_burst = True
 
     def end_burst(self) -> None:
-        """Flush the marked connections."""
+        """Flush the marked connections and enforce the budget; within a flush, leave both to the task."""
         self._is_burst = False
         if not self._marked:
             return

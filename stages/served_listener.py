@@ -52,10 +52,10 @@ class ServedListener:
     a bound.
 
     Args:
-        listener: the listener to serve.
         shared: objects that its processors share.
         numbers: counters of the server.
-        running: returns the nursery of the server; raises if the server does not run or is ending.
+        running: returns the nursery of the server; raises ServerNotRunningError if the server does not run or is
+            ending.
     """
 
     def __init__(
@@ -94,7 +94,6 @@ class ServedListener:
 
     @property
     def all_processors(self) -> list[Processor]:
-        """Active and retiring processors."""
         return [*self.processors, *self._retiring]
 
     @property
@@ -129,7 +128,13 @@ class ServedListener:
             self._source.close()
 
     async def resize(self, count: int, drain_seconds: float) -> None:
-        """Change the number of processors, to at least one; surplus ones get no new connections and drain."""
+        """Change the number of processors, to at least one.
+
+        Surplus processors get no new connections, drain for `drain_seconds` at most, and end.
+
+        Raises:
+            ServerNotRunningError: if the server does not run or is ending.
+        """
         # Starting a processor waits, so two resizes could otherwise interleave.
         async with self._resizing:
             while len(self.processors) < count:
@@ -156,7 +161,6 @@ class ServedListener:
         self._retired.add(processor.counters)
 
     def set_limits(self, limits: ConnectionLimits) -> None:
-        """Change the bounds of all connections, including open ones."""
         self._shared.limits = limits
         for processor in self.all_processors:
             processor.set_limits(limits)
@@ -169,7 +173,6 @@ class ServedListener:
     # Ending
 
     def stop_reading(self) -> None:
-        """Admit no more requests: each connection answers its requests in flight, then closes."""
         for processor in self.all_processors:
             processor.stop_reading()
 

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 async def close_slow_frames(budget: PartialFrameBudget, contended: trio.lowlevel.ParkingLot) -> None:
-    """Close slow connections until cancelled.
+    """Close connections whose large frames are slow, and log their number, until cancelled.
 
     Args:
         contended: woken when the first frame starts to wait.

@@ -46,7 +46,6 @@ SPARE_COMMITS = 1
 
 
 def _waiting_handlers(mode: Mode) -> int:
-    """Return how many handlers of the data plane may wait for their own commit."""
     return mode.handlers if mode.is_shared_queue else mode.queues
 
 
@@ -59,7 +58,7 @@ class ServerNotRunningError(RuntimeError):
 
 
 class ListenerNameError(ValueError):
-    """The name of a listener is unknown, or already in use."""
+    """The name of a listener is unknown or in use, or the listener cannot be changed in this way."""
 
 
 class SocketServer:
@@ -73,7 +72,6 @@ class SocketServer:
         application: decides requests.
         storage: makes entries durable.
         on_commit: called on the event loop with each durable commit, before its slots complete.
-        limits: bounds.
         commits_in_flight: maximum of concurrent group commits; a commit per request may run for every waiting handler.
         commit_pace: decides when a commit starts beside others; learned from commit times by default.
         commit_delay_seconds: injected delay per commit, for experiments.
@@ -183,7 +181,7 @@ class SocketServer:
         self.committer.start_commit()
 
     def stop(self) -> None:
-        """Start to end the server; `run` returns once everything is drained."""
+        """Start to end the server; `run` returns once everything is drained, or `drain_seconds` have passed."""
         self._stopping.set()
 
     async def run(
@@ -366,6 +364,8 @@ class SocketServer:
         self, transport: TransportLayer, *, peer: str, listener: str, open_session: OpenSession | None = None
     ) -> None:
         """Serve a connection that no acceptor accepted, such as one in memory; no quota counts it.
+
+        The transport is closed if the listener has ended.
 
         Args:
             transport: carries the bytes; owned by the server from now on.

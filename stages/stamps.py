@@ -27,9 +27,12 @@ class Stamps:
         handled_ns: the first call of `handle` returned.
         decided_ns: `handled_ns` plus the time of callbacks and later steps. Not read from a clock: the time at which
             the handler would have finished, had no other request had a turn in between.
-        submitted_ns, durable_ns: its entries were submitted to the committer, and became durable; NO_STAMP without
-        entries. completed_ns: its result is known. released_ns: every earlier response of the connection was released.
-        send_started_ns, sent_ns: its first and its last byte were sent.
+        submitted_ns: its entries were submitted to the committer; NO_STAMP without entries.
+        durable_ns: its entries became durable; NO_STAMP without entries.
+        completed_ns: its result is known.
+        released_ns: every earlier response of the connection was released.
+        send_started_ns: the send of its first byte began.
+        sent_ns: its last byte was sent.
     """
 
     # Class attributes, because most requests are not timed. 0 means that the request did not reach this stage.

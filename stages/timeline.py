@@ -33,13 +33,17 @@ class Timeline:
         """Record that the last byte of a response was sent, or that its slot was released without bytes."""
 
     def request_dropped(self, request: Any) -> None:
-        """Record that the connection closed before the response was sent."""
+        """Record that a request gets no response, because its connection is closed or closing."""
 
     def commit_ended(self, commit: Any) -> None:
         """Record that the entries of a commit are durable and their slots completed."""
 
     def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
-        """Record that a reason not to read a connection was removed."""
+        """Record that a reason not to read a connection was removed, or that the connection was closed.
+
+        Args:
+            reason: value of a `stages.mute.MuteReason`.
+        """
 
     def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
-        """Record the number of waiting requests at the start of a handler's turn."""
+        """Record the number of waiting requests (`depth`) at the start of a handler's turn."""

@@ -36,7 +36,7 @@ class TlsTransportLayer:
 
     Args:
         lower: carries the encrypted bytes; owned by this layer from now on.
-        context: a server-side context.
+        context: a server-side context; its options are changed to refuse renegotiation.
         in_threads: whether handshake steps run in threads, which a mock clock does not wait for.
     """
 
@@ -85,7 +85,6 @@ class TlsTransportLayer:
         raise HandshakeError(f"the TLS handshake took more than {TLS_HANDSHAKE_SECONDS:g} s")
 
     async def _handshake_step(self) -> bool:
-        """Let OpenSSL process the received bytes, and return True if the handshake is complete."""
         # A handshake takes OpenSSL 0.3 ms with an EC key and 4 ms with a 4096-bit RSA key, without Python's lock.
         # Everything after it takes microseconds and runs on the event loop.
         if self._in_threads:

@@ -58,30 +58,35 @@ class TransportLayer(Protocol):
     def peer_certificate(self) -> bytes | None: ...
 
     async def start(self) -> None:
-        """Prepare the stream for the first byte of payload (a TLS handshake)."""
+        """Prepare the stream for the first byte of payload (a TLS handshake).
+
+        Raises:
+            HandshakeError: if the handshake fails.
+            BrokenTransportError: if the client disconnects.
+        """
 
     def receive(self) -> bytes:
         """Return the received bytes, at most RECEIVE_BYTES; empty at the end of the stream.
 
         Raises:
             BlockingIOError: if no bytes are available.
+            BrokenTransportError: if the connection is broken.
         """
 
     def receive_into(self, room: memoryview) -> int:
-        """Receive into `room`, like `receive`, and return the number of bytes."""
+        """Receive into `room`, and return the number of bytes; 0 at the end of the stream. Raises like `receive`."""
 
     def send(self, parts: Sequence[Buffer]) -> int:
         """Hand over as many bytes as fit, and return their number.
 
         Raises:
             BlockingIOError: if none fit.
+            BrokenTransportError: if the connection is broken.
         """
 
-    async def wait_readable(self) -> None:
-        """Wait until `receive` may succeed."""
+    async def wait_readable(self) -> None: ...
 
-    async def wait_writable(self) -> None:
-        """Wait until `send` may succeed."""
+    async def wait_writable(self) -> None: ...
 
     def close(self) -> None:
         """Close at once; waiting tasks get trio.ClosedResourceError."""

@@ -32,7 +32,7 @@ commit would end before the last step.
 PASSES_MAX: Final = 16
 """Maximum of passes of the event loop after a long step, one for each TURN_SECONDS_MAX that it took.
 
-Several tasks pass on a request of another client, one in each pass. It should not wait for a long step in each.
+A request of another client passes through several tasks, one in each pass, and should not wait for a step in each.
 """
 
 
@@ -42,7 +42,7 @@ class _Work:
     Attributes:
         steps: the remaining work.
         outcome: value and error for the next step; None while the request waits for them.
-        may_abandon: whether the request waits for nothing that is running elsewhere.
+        may_abandon: whether the request waits for a callback (`Waiting`), and not for a commit or a thread.
     """
 
     __slots__ = ("_continue", "may_abandon", "outcome", "request", "steps")
@@ -61,7 +61,7 @@ class _Work:
             self._continue(self)
 
     def abandon(self) -> None:
-        """Schedule the end of the steps, because the connection is closed."""
+        """Schedule the end of the steps of a closed connection; does nothing unless `may_abandon`."""
         if self.may_abandon:
             self.go_on()
 
@@ -107,7 +107,7 @@ class UnfinishedRequests:
         return len(self._works)
 
     def add(self, request: Request, unfinished: Unfinished, *, starts_commit: bool = True) -> None:
-        """Continue a request in later turns.
+        """Continue a request in later turns; close its steps if the pool has ended.
 
         Args:
             unfinished: result of its handler.

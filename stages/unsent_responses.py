@@ -34,7 +34,7 @@ class UnsentResponseStatistics(NamedTuple):
 
 class BlockedConnection(Protocol):
     def close(self) -> None:
-        """Close now, and return its bytes to the budget."""
+        """Close now, which gives the bytes of the connection back to the budget."""
 
 
 class ResponseBudget:
@@ -103,7 +103,7 @@ class UnsentResponses:
         size_bytes: unsent bytes.
         is_full: whether the connection is full; stays True until the deferred requests have started.
         unfinished: the `abandon` callbacks of the connection's unfinished requests.
-        must_wait: whether new requests must be deferred, for one of these two reasons.
+        must_wait: whether new requests must be deferred: the connection is full, or has an unfinished request.
         is_scheduled: whether a handler is scheduled to start the first deferred request.
     """
 
@@ -127,7 +127,10 @@ class UnsentResponses:
         self._waiting: deque[Request] = deque()
 
     def update(self, size_bytes: int, bytes_max: int) -> bool:
-        """Set the unsent bytes; return True if they grew beyond `bytes_max` or the common bound."""
+        """Set the unsent bytes; return True if they grew and reach `bytes_max` or the common bound.
+
+        The connection is then full.
+        """
         budget = self._budget
         added = size_bytes - self.size_bytes
         self.size_bytes = size_bytes
@@ -165,9 +168,10 @@ class UnsentResponses:
         return self.size_bytes < bytes_max and self._budget.bytes_held < self._budget.bytes_max
 
     def room_bytes(self, bytes_max: int) -> int:
-        """Return the maximum size of the next response, bounded by the common budget and, after others, by `bytes_max`.
+        """Return the maximum size of the next response.
 
-        At least 1 if nothing is unsent, so that slow readers leave some room to other clients.
+        The common budget bounds it, and `bytes_max` if any bytes are unsent. Without unsent bytes it is at least 1, so
+        that slow readers leave some room to other clients; otherwise at least 0.
         """
         if not self.size_bytes:
             return max(self._budget.room_bytes, 1)

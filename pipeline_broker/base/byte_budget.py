@@ -33,10 +33,11 @@ class Kept:
         self.size_bytes = 0
 
     def resize(self, size_bytes: int) -> None:
-        """Change the size.
+        """Change the size; if the budget is spent, drop bytes of the largest holder.
 
         Raises:
-            OverBudgetError: the holder's share does not suffice. The old size stays charged.
+            OverBudgetError: the holder's share does not suffice, or the largest holder has no other bytes. The old
+                size stays charged.
         """
         self._budget._resize(self, self._holder, size_bytes)  # noqa: SLF001 - both classes are one concept
 
@@ -86,7 +87,7 @@ class ByteBudget:
             drop: discards the bytes in favour of another holder. Any later charge may call it.
 
         Raises:
-            OverBudgetError: the holder has used up its share.
+            OverBudgetError: the holder has used up its share, or `size_bytes` exceeds it.
         """
         owner = self._holders.get(holder) or _Holder(holder)
         kept = Kept(self, owner, drop)

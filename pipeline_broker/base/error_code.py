@@ -247,7 +247,11 @@ TEXTS = {
 
 
 def text_of(code: int) -> str | None:
-    """Return the message to send with an error: None for NONE, and the name of the code if it has no message."""
+    """Return the message to send with an error: None for NONE, and the name of the code if it has no message.
+
+    Raises:
+        ValueError: the code is unknown.
+    """
     error = ErrorCode(code)
     return None if error is ErrorCode.NONE else TEXTS.get(error, error.name)
 

@@ -11,11 +11,10 @@ def host_and_port(text: str, port_default: int | None = None) -> tuple[str, int]
     """Parse `HOST:PORT`, with brackets around an IPv6 host.
 
     Args:
-        text: the address.
         port_default: the port if the text has none; None if the port is required.
 
     Returns:
-        None if the text is not an address.
+        the host without brackets, and the port from 1 to 65535; None if the text is not an address.
     """
     has_port = ":" in (text.rpartition("]")[2] if text.startswith("[") else text)
     if not has_port and port_default is not None:

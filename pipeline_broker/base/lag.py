@@ -14,8 +14,8 @@ __all__ = ["add_lag", "lag_of", "total_lag"]
 def lag_of(committed: int | None, end: int | None) -> int | None:
     """Return the lag of a partition, the end minus the committed offset, like Kafka's ConsumerGroupCommand.
 
-    Records that were deleted before the group read them count. The lag is negative if the group committed an offset
-    beyond the end.
+    The lag is None if either offset is unknown, and negative if the group committed an offset beyond the end. Records
+    that were deleted before the group read them count.
 
     Args:
         committed: the committed offset; None if the group has none.
@@ -25,7 +25,7 @@ def lag_of(committed: int | None, end: int | None) -> int | None:
 
 
 def add_lag(total: int | None, lag: int | None) -> int | None:
-    """Add a lag to a sum of known lags; the sum is None if none is known.
+    """Return the sum of known lags with another lag added; None if none of them is known.
 
     A negative lag counts as 0, so an offset beyond the end of one partition does not hide the lag of another.
     """

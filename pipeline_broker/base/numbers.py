@@ -24,7 +24,7 @@ def whole_number(text: str, low: int = INT64[0], high: int = INT64[1]) -> int | 
 
 
 def decimal_number(text: str) -> float | None:
-    """Return the finite number in `text`; None if it is not one."""
+    """Return the number in `text`; None if the text is not a finite number."""
     if not _DECIMAL.fullmatch(text):
         return None
     number = float(text)

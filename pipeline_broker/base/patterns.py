@@ -4,8 +4,8 @@ Expressions of clients, and expressions that match texts of clients, never reach
 matching run on the event loop and hold the GIL. Their cost is therefore bounded beforehand: of an expression by its
 classes, repeats, memory and program, of a match by program and text.
 
-Kafka reads the expressions of groups with RE2/J, which has the same syntax. It reads others with `java.util.regex`;
-`compiled_java` rejects those that RE2 would interpret differently.
+Kafka reads the expressions of groups with RE2/J, which has the same syntax. It reads other expressions with
+`java.util.regex`; `compiled_java` rejects expressions that RE2 would interpret differently.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Pattern:
             replacements_max: maximum number of replacements.
 
         Returns:
-            None if more replacements are necessary.
+            the text with all matches replaced; None if more than `replacements_max` match.
         """
         pieces: list[str] = []
         position = 0

@@ -37,8 +37,6 @@ def first_few(items: Iterable[Item], count_max: int, key: Callable[[Item], Any])
 
     Args:
         items: an iterable that does not change between the steps, such as a copy or a generator.
-        count_max: maximum number of items to return.
-        key: returns the sort key of an item.
     """
     # Sorting all items would take one long step.
     found: list[Item] = []

@@ -47,7 +47,11 @@ def load(data: bytes | str) -> Any:
 
 
 def dump(content: Any, *, is_sorted: bool = False) -> str:
-    """Encode JSON without spaces; `is_sorted` sorts the names of objects."""
+    """Encode JSON without spaces; `is_sorted` sorts the names of objects.
+
+    Raises:
+        ValueError: the content contains NaN or an infinite number.
+    """
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=is_sorted)
 
 

@@ -22,7 +22,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
     """Open a regular file, or create it with O_CREAT, and return its descriptor.
 
     Raises:
-        UnfitFileError: the path names something else.
+        UnfitFileError: the path names something else, has a NUL character, or has links that lead to each other.
         OSError: it cannot be opened.
     """
     if "\0" in str(path):

@@ -27,7 +27,7 @@ class Ended(Obstacle):
 
 
 class UnfitFileError(OSError):
-    """A path names a pipe, a device, a directory or a file that is too large, which the broker never writes."""
+    """A path that names no regular file, names a file that is too large, or has a link that is not allowed."""
 
 
 # Errors of a path that names something else than the broker's file or directory.
@@ -58,7 +58,7 @@ def reason_of(error: OSError, directory: Path) -> str:
 
     Args:
         error: about `directory`, or a file in it, which the text then names.
-        directory: the one that the caller names itself.
+        directory: the directory that the caller's message names.
     """
     name = error.filename
     is_inside = isinstance(name, str) and Path(name) != directory

@@ -65,7 +65,7 @@ class File(ReadableFile, Protocol):
         """
 
     def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
-        """Like `read`, without waiting for the disk; None if that is not possible."""
+        """Like `read`, without waiting for the disk; None if that is not possible, or the file has fewer bytes."""
 
     def read_ahead(self, size_bytes: int, position: int) -> None:
         """Hint that these bytes will be read soon."""
@@ -98,7 +98,12 @@ class FileSystem(Protocol):
     def list_directories(self, path: Path) -> list[str]: ...
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """Open a file for reading and writing. With `create`, make a new, empty file, and fail if the name exists."""
+        """Open a file for reading and writing. With `create`, make a new, empty file.
+
+        Raises:
+            FileExistsError: the name exists, with `create`.
+            FileNotFoundError: the file is missing, without `create`.
+        """
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename a file atomically, replacing a file that has the target name."""
@@ -334,7 +339,7 @@ class SystemFileSystem:
 
 
 class ReadOnlyFileSystem(SystemFileSystem):
-    """The file system for readers of other programs' files, or of a running broker's: all changes raise EROFS."""
+    """The file system for readers of other programs' files, or of a running broker's: all changes raise OSError."""
 
     def make_directory(self, path: Path) -> None:
         raise _refusal(path)

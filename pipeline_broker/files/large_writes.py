@@ -22,7 +22,7 @@ assert LARGE_WRITE_BYTES_MIN >= 2 * BLOCK_BYTES
 
 
 class LargeWriter:
-    """A writer for one thread at a time."""
+    """A writer that bypasses the page cache for large writes, if the system allows it; for one thread at a time."""
 
     def __init__(self) -> None:
         self._is_possible = True
@@ -32,7 +32,6 @@ class LargeWriter:
         """Write all bytes; not durable before the next sync.
 
         Args:
-            file: the target.
             parts: written one after the other.
             size_bytes: total size of `parts`.
             position: start in the file.

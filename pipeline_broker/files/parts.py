@@ -8,10 +8,9 @@ __all__ = ["cut_parts"]
 
 
 def cut_parts(parts: Sequence[Buffer], sizes: Iterable[int]) -> Iterator[list[Buffer]]:
-    """Split parts into runs of the given sizes, without copying.
+    """Yield the bytes of parts in runs of the given sizes, without copying.
 
     Args:
-        parts: the buffers.
         sizes: the sizes of the runs in bytes; their sum is the size of all parts.
     """
     pending = [memoryview(part) for part in reversed(parts)]

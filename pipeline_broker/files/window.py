@@ -29,7 +29,7 @@ class Window:
         self.data: Buffer = b""
 
     def ensure(self, position: int, size_bytes: int) -> int:
-        """Load a range, shorter at the end of the file, into `data`; return its start there.
+        """Load a range, shorter at the end of the file, into `data`; return the index of its first byte in `data`.
 
         A caller may ask for more than `WINDOW_BYTES` if it has verified that length (see `is_long`).
         """

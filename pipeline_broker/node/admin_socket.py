@@ -51,7 +51,7 @@ class CommandFailedError(Exception):
 
 
 class NoBrokerError(Exception):
-    """No broker runs on the data directory."""
+    pass
 
 
 @contextlib.contextmanager
@@ -187,8 +187,8 @@ def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]
     """Send a command to the broker on a data directory, and wait for its answer.
 
     Raises:
-        NoBrokerError: no broker runs there.
-        CommandFailedError: the command failed.
+        NoBrokerError: no broker runs on the directory.
+        CommandFailedError: the broker refused the command, could not complete it, or ended before its answer.
     """
     line = json.dumps({"command": command, **arguments}).encode() + b"\n"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
@@ -213,8 +213,6 @@ def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]
 
 
 def fault_commands(broker: Broker) -> dict[str, Command]:
-    """Return the commands for fault rules, by name."""
-
     def command(action: str) -> Command:
         async def run(**arguments: Any) -> Mapping[str, Any]:
             from pipeline_broker.faults.commands import carry_out  # noqa: PLC0415 - on first use

@@ -117,7 +117,8 @@ class ArchiveStore:
         """Open and check the store that a data directory names. Return None if the archive is in the directory.
 
         Raises:
-            StartError: the store cannot be used, or the directory cannot be read.
+            StartError: the store cannot be used, was in the memory of an ended process, or the directory cannot be
+                read.
         """
         try:
             place = read_archive_place(files, data)
@@ -138,7 +139,9 @@ class ArchiveStore:
         return read_lease(self.store, self._journal_name)
 
     def claim(self, times: LeaseTimes) -> LeaseKeeper:
-        """Claim the lease of the journal, before the takeover ends another owner. The caller closes the lease.
+        """Claim the lease of the journal, before the takeover ends another owner; return its keeper.
+
+        The caller must close the keeper.
 
         If the store does not respond, the takeover is tried without the lease, since the fences decide about ownership.
 
@@ -221,7 +224,8 @@ class ArchiveStore:
     def is_overtaken(self, archived_lsn: int) -> bool:
         """Return whether another broker took over archive and journal while this startup took over one after the other.
 
-        Then records may seem to be missing: the other broker has moved them from the journal to the archive.
+        Then records may seem to be missing: the other broker has moved them from the journal to the archive. Returns
+        False if the journal is on a disk, or the state of the archive cannot be read.
 
         Args:
             archived_lsn: end of the archive when this startup took it over.

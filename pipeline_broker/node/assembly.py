@@ -117,15 +117,7 @@ def compose(
 
 @attrs.frozen(kw_only=True)
 class AssembledBroker:
-    """A broker with everything that it needs to serve.
-
-    Attributes:
-        broker: recovered broker.
-        dispatcher: handles the requests.
-        server: socket server.
-        listeners: bound listeners.
-        wiring: ports of the broker.
-    """
+    """A recovered broker and its journal, with bound listeners and a socket server that `start` runs."""
 
     broker: Broker
     dispatcher: Dispatcher
@@ -138,7 +130,6 @@ class AssembledBroker:
         """Serve, and start the tasks that a serving broker needs. The end of the server cancels the nursery.
 
         Args:
-            nursery: nursery for all tasks.
             prepares_ahead: whether to prepare disk space for the journal.
         """
         await nursery.start(run_timer, self.broker, self.wiring.timer)
@@ -164,7 +155,11 @@ def assemble(
     wiring: BrokerWiring,
     timeline: Timeline | None,
 ) -> AssembledBroker:
-    """Put together a recovered broker, its listeners and its server. It does not run yet."""
+    """Put together a recovered broker, its listeners and its server. It does not run yet.
+
+    Raises:
+        StartError: no listener can be served with the settings of the recovered broker.
+    """
     listeners.follow_at_start(broker.config, lambda: broker.scram_users, broker.failed_logins)
     dispatcher = Dispatcher(broker, loads_in_threads=True)
     switch = FaultSwitch(dispatcher, broker)
@@ -188,7 +183,7 @@ async def run_timer(
 ) -> None:
     """Call `Broker.advance` at its deadlines until cancelled.
 
-    Unparking `wakeup` makes it read the next deadline again.
+    Unparking `wakeup` makes this task read the next deadline again.
     """
     task_status.started()
     while True:
@@ -221,7 +216,13 @@ async def prepare_ahead(
 async def sync_in_time(
     journal: JournalPort, wanted: ThreadWakeup, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Sync records that were acknowledged before their sync, at the deadline of the flush policy, until cancelled."""
+    """Sync records that were acknowledged before their sync, at the deadline of the flush policy, until cancelled.
+
+    Returns at once if the journal has no flush policy.
+
+    Raises:
+        JournalFailed: a sync failed.
+    """
     wanted.begin()
     task_status.started()
     policy = journal.flush_policy

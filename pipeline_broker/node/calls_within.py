@@ -83,7 +83,6 @@ class Caller:
 
     Args:
         server: commits the entries of requests.
-        broker: broker that handles the requests.
         session: principal and host of the caller. Its listener does not exist; the name serves as the client id, too.
     """
 
@@ -93,7 +92,7 @@ class Caller:
     async def ask(self, message: Any, now_ms: int) -> Any:
         """Handle a request, and return its response message, or None if it has none.
 
-        All changes are durable then.
+        All changes are durable when this returns.
 
         Args:
             message: request, in the newest version that is served.

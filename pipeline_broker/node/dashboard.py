@@ -1,4 +1,4 @@
-"""The dashboard of a broker, for one that serves it."""
+"""The dashboard of a broker. This module is imported only if a dashboard is configured."""
 
 from __future__ import annotations
 

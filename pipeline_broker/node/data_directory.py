@@ -57,7 +57,6 @@ def open_broker(
     """Lock a data directory, which is created if it is missing, and recover its broker.
 
     Args:
-        data: the directory.
         config: configuration; dynamic settings in the directory override it. No default exists, so that no command
             opens a directory with another configuration than its broker.
         flush: whether acknowledgements wait for a sync, unless a property says otherwise.
@@ -67,9 +66,12 @@ def open_broker(
         randomness: source of ids.
         store: object store of the archive; None for an archive in the directory.
 
+    Returns:
+        the journal, which holds the lock of the directory, and the recovered broker.
+
     Raises:
-        StartError: the directory is in use, damaged or not usable.
-        StartBlockedError: another broker or the object store prevents the startup.
+        StartError: the directory is damaged or not usable.
+        StartBlockedError: the directory is in use, or another broker or the object store prevents the startup.
     """
     files = SystemFileSystem() if files is None else files
     taken = _take(data, files)

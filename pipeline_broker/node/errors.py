@@ -8,7 +8,7 @@ __all__ = ["MaintenanceFailedError", "StartBlockedError", "StartError", "TakenOv
 
 
 class StartError(UnavailableError):
-    """The broker cannot start."""
+    pass
 
 
 class StartBlockedError(StartError):
@@ -16,7 +16,7 @@ class StartBlockedError(StartError):
 
 
 class MaintenanceFailedError(Exception):
-    """The archive cannot be written, so the broker must end. The text is one line."""
+    """The logs cannot be maintained, as on a failed disk, so the broker must end. The text is one line."""
 
 
 class TakenOverError(MaintenanceFailedError):

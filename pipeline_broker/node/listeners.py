@@ -144,7 +144,6 @@ class _Served:
 
     @property
     def address(self) -> tuple[str, int]:
-        """The configured host and the bound port."""
         return self.config.host, self.listener.port
 
 
@@ -153,7 +152,7 @@ class BrokerListeners:
 
     Args:
         config: configuration at startup.
-        bind: binds an address.
+        bind: binds an address; `bind_listener` by default.
 
     Raises:
         StartError: an address is not available, or the settings of a listener cannot be used.
@@ -198,7 +197,7 @@ class BrokerListeners:
         ]
 
     def advertised(self, config: BrokerConfig) -> dict[str, tuple[str, int] | None]:
-        """Return the address that clients of each listener connect to; None if the listener is not advertised."""
+        """Return the host and port that clients of each listener connect to; None for one that is not advertised."""
         found: dict[str, tuple[str, int] | None] = {}
         for name, (host, port) in self.addresses.items():
             listener = self._served[name].config
@@ -233,6 +232,9 @@ class BrokerListeners:
         Args:
             config: configuration after the change.
             named: properties that the client sets or resets. Files that they name are read again.
+
+        Returns:
+            a `Load` of `broker.ports`, which raises ConfigError if the keys or users cannot be used.
         """
         concerned = [
             listener
@@ -376,7 +378,8 @@ def bind_listener(listener: ListenerConfig, config: BrokerConfig) -> Listener:
     """Bind the address of a listener. It is not served yet.
 
     Raises:
-        StartError: the address is not available.
+        StartBlockedError: the address is in use.
+        StartError: the address cannot be bound for another reason.
     """
     try:
         return open_listener(

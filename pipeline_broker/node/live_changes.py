@@ -77,6 +77,9 @@ class LiveChanges:
 
         Raises:
             ConfigError: handlers cannot change between one shared queue and queues of their own.
+
+        Returns:
+            a function that loads keys and users for the configuration; None if nothing must be loaded.
         """
         queues = config.changed.get(QUEUES)
         if QUEUES in named and queues is not None and (int(queues) == 0) != self._mode.is_shared_queue:
@@ -87,7 +90,7 @@ class LiveChanges:
         return None if self._listeners is None else self._listeners.check(config, named)
 
     def follow(self, config: BrokerConfig) -> None:
-        """Apply a changed configuration."""
+        """Apply a changed configuration: most settings now, processors and listeners by `run`."""
         assert self._connected is not None, "settings change only after `connect`"
         reconfigure(self._connected[1], config)
         if self._listeners is not None:

@@ -26,12 +26,12 @@ class Loaded(NamedTuple):
     offer: SaslOffer | None
 
     def is_for(self, config: ListenerConfig, users: ScramUsers | None) -> bool:
-        """Return whether it was made from these properties and users."""
+        """Return whether the contexts and mechanisms were made from these properties and users."""
         return self.properties == config.properties and self.users is users
 
 
 def is_secured(listener: ListenerConfig) -> bool:
-    """Return whether a listener needs `load`."""
+    """Return whether a listener uses TLS or SASL, and so needs `load`."""
     return listener.is_tls or listener.is_sasl
 
 

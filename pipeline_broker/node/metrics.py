@@ -1,4 +1,4 @@
-"""The metrics of a broker, for one that has an endpoint for them."""
+"""The metrics of a broker. This module is imported only if a metrics endpoint is configured."""
 
 from __future__ import annotations
 

@@ -116,7 +116,6 @@ async def serve_metrics(
     """Serve the metrics until cancelled.
 
     Args:
-        host: address to listen on.
         port: port to listen on; 0 takes a free one.
         render: renders the text of a scrape, in steps.
         edges: memory budget, charged for connections.

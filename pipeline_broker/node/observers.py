@@ -101,8 +101,6 @@ class Observers:
         """Observe a broker while the body runs.
 
         Args:
-            server: server of the observed requests.
-            broker: broker of the observed state.
             decoder: decodes records with schemas for the dashboard; None without a schema registry.
 
         Raises:

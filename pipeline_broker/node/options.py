@@ -59,7 +59,7 @@ class ServeOptions:
         dashboard: options of the dashboard; None for no dashboard.
         schema_registry: host and port of the schema registry; None for no registry.
         store: URL of the object store of the archive; None for the data directory.
-        wal: place of the journal: "disk" for the data directory, "objects" for the store.
+        wal: location of the journal: "disk" for the data directory, "objects" for the store.
         store_delay_seconds: injected delay of each request to the store.
         standby: True to take over the journal only once its owner stops or fails.
     """
@@ -87,7 +87,8 @@ class ServeOptions:
         """Combine the options of the command line with the configuration, which they override.
 
         Raises:
-            StartError: the options are invalid.
+            StartError: the options are invalid, or a host of the connection limits cannot be found.
+            UnavailableError: a package of the schema registry is missing.
         """
         for host in config.connection_limit_overrides():
             _check_host(host)
@@ -208,7 +209,6 @@ def _queues(preset: Mode, config: BrokerConfig) -> int:
 
 
 def limits_of(config: BrokerConfig) -> ServerLimits:
-    """Return the limits of the socket server."""
     idle_ms = config.connections_max_idle_ms
     return ServerLimits(
         connection=ConnectionLimits(
@@ -227,7 +227,10 @@ def limits_of(config: BrokerConfig) -> ServerLimits:
 
 
 def quota_limits_of(config: BrokerConfig) -> ConnectionQuotaLimits:
-    """Return the limits of connections and of connection rates, in total and per listener."""
+    """Return the limits of connections and of connection rates, in total and per listener.
+
+    Host names of `max.connections.per.ip.overrides` are resolved; one that does not resolve is logged and left out.
+    """
     listeners = config.listener_configs
     return ConnectionQuotaLimits(
         connections_max=config.max_connections,

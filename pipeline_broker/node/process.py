@@ -136,7 +136,9 @@ async def serve(
 
     Raises:
         UnavailableError: see `open_broker`, `BrokerListeners` and `Observers`.
-        CommitFailedError: a commit failed.
+        CommitFailedError: a commit failed, in an exception group.
+        JournalFailed: a sync of acknowledged records failed, in an exception group.
+        MaintenanceFailedError: the log cannot be archived, or another process has it, in an exception group.
     """
     files = FaultyFiles(SystemFileSystem(), functools.partial(os.kill, os.getpid(), signal.SIGKILL))
     store = archive_store(options, files)
@@ -314,7 +316,10 @@ def _root_of(error: BaseException) -> BaseException:
 def run(
     options: ServeOptions, on_ready: Callable[[str], None], on_standing_by: Callable[[str], None] = print_line
 ) -> None:
-    """Run a broker in this process. Return after an orderly shutdown, and end the process after a failed commit.
+    """Run a broker in this process, and return after an orderly shutdown.
+
+    The process ends after a failed commit or failed maintenance: with EXIT_TAKEN_OVER if another process has taken over
+    the log, else with 1.
 
     Args:
         on_ready: called with the ready line.

@@ -228,7 +228,15 @@ class SchemaRegistry:
                 logger.warning("%s: the record at offset %d is ignored: the registry is full", SCHEMAS_TOPIC, offset)
 
     async def decode(self, contents: Sequence[bytes]) -> Sequence[Decoded | None]:
-        """Decode keys and values that were serialized with schemas of the registry to JSON; return None for others."""
+        """Decode keys and values that were serialized with schemas of the registry to JSON.
+
+        Returns:
+            one entry for each content, None if it has no known schema. All are None if no worker can decode them, which
+            is logged.
+
+        Raises:
+            OSError, LogError: the topic cannot be read.
+        """
         if not any(map(has_schema, contents)):
             return [None] * len(contents)
         await self.catch_up()
@@ -295,7 +303,7 @@ def _to_work(steps: Steps, result: Any) -> TurnSteps[Work | Decision]:
 
 
 class Answering(Protocol):
-    """A function that answers requests to the registry."""
+    """An object that answers requests to the registry."""
 
     async def answer(self, request: HttpRequest) -> Answer | StreamedAnswer: ...
 
@@ -320,12 +328,11 @@ async def serving(
     Args:
         registry: a SchemaRegistry, or an object that finds one for each request.
         edges: memory budget, charged for connections.
-        host: address to listen on.
         port: port to listen on; 0 takes a free one.
         option: option that set the port, for the error.
 
     Raises:
-        UnavailableError: the port is not available.
+        UnavailableError: h11 is missing, or the port is not available.
     """
     listeners = await open_listeners(WHAT, host, port, LIMITS, option)
 

@@ -22,13 +22,16 @@ logger = logging.getLogger(__name__)
 
 
 async def wait_for_lease(read_lease: Callable[[], Sight], times: LeaseTimes) -> Sight:
-    """Return once the owner of a journal has given it up, or has not renewed its lease for a session.
+    """Wait until the owner of a journal has given it up, or has not renewed its lease for a session.
 
     If the store does not respond, the owner may still be alive, so that the standby waits without limit.
 
     Args:
         read_lease: reads the lease; called in a thread; raises ObjectStoreError if the store does not respond.
-        times: length of a session.
+        times: length of a session, and the interval of reads.
+
+    Returns:
+        the latest reading of the lease, which the standby may claim.
     """
     watch = Watch(times.session_seconds)
     answers = was_running = True

@@ -71,7 +71,7 @@ class Timelines:
         self._was_losing = False
 
     def switch_on(self) -> None:
-        """Start a session. The previous one must have ended completely."""
+        """Start a session, unless one is on. The previous one must have ended completely."""
         if self._is_on:
             return
         assert self._rows is None, "callers wait for the end of the previous session"
@@ -122,8 +122,6 @@ class Timelines:
         }
 
     def commands(self) -> dict[str, Command]:
-        """Return the operator commands by name, for `serve_admin`."""
-
         async def on() -> Mapping[str, Any]:
             await trio.lowlevel.checkpoint()
             await self._wait_session_end()

@@ -75,7 +75,7 @@ async def compaction() -> tuple[Callable[..., Round | None], Callable[..., Clean
 
 
 class LogMaintenance:
-    """Archives, retains and compacts the logs of a serving broker.
+    """The tasks that archive, retain and compact the logs of a serving broker.
 
     One task at a time writes to the archive. The event loop shows each edit to the logs before files that it makes
     redundant are deleted.
@@ -119,7 +119,8 @@ class LogMaintenance:
         """Maintain the logs until cancelled.
 
         Raises:
-            MaintenanceFailedError: the disk failed, or another process has the archive.
+            MaintenanceFailedError: the disk failed, the data directory was removed, or (TakenOverError) another process
+                has taken over the archive. It is in an exception group.
         """
         self._sealed.begin()
         self._journal.attach_archiver(sealed_segments_max(self._archiver.segments_at_once))
@@ -210,7 +211,10 @@ class LogMaintenance:
             pass
 
     async def retain(self, topic: str | None = None) -> bool:
-        """Delete expired segments of all topics, or of one; return whether there were any."""
+        """Delete expired segments of all topics, or of one; return whether there were any.
+
+        Expired records that are still in the journal are archived first.
+        """
         now_ms = self._clock_ms()
         logs = [log for log in self._logs if topic in (None, log.topic)]
         for some in _in_turns(logs):
@@ -234,6 +238,8 @@ class LogMaintenance:
 
     async def compact(self, topic: str | None = None, *, is_forced: bool = False) -> bool:
         """Compact the logs that need it, of all topics or of one; return whether any was changed.
+
+        Nothing is compacted while `log.cleaner.enable` is false.
 
         Args:
             topic: the only topic; None for all.
@@ -290,8 +296,6 @@ class LogMaintenance:
         return bool(edit.partitions)
 
     def commands(self) -> dict[str, Command]:
-        """Return the operator commands by name, for `serve_admin`."""
-
         async def compact(topic: str | None = None) -> Mapping[str, bool]:
             self._check_topic(topic)
             return {"changed": await self._retried(functools.partial(self.compact, topic, is_forced=True))}
@@ -326,7 +330,11 @@ class LogMaintenance:
         await self._retried(delete)
 
     async def _retried(self, work: Callable[[], object]) -> bool:
-        """Do work, again and again while disk space is missing. Return whether the work had anything to do."""
+        """Do work, again and again while a failure such as a full disk lasts; return whether its result is true.
+
+        Raises:
+            MaintenanceFailedError: another failure, or (TakenOverError) another process has taken over the archive.
+        """
         is_waiting = False
         try:
             while True:

@@ -50,7 +50,7 @@ PROGRAM = "pipeline_broker.worker.child"
 
 
 class _PreemptedError(Exception):
-    """The work was stopped for other work."""
+    pass
 
 
 class _Job:
@@ -111,13 +111,12 @@ class _Child:
             self._outcomes = trio.lowlevel.FdStream(os.dup(stdout.fileno()))
 
     async def wait_ready(self) -> None:
-        """Return when the process has imported its modules, or has ended."""
+        """Return when the process has imported its modules or has ended, or after START_SECONDS_MAX."""
         with trio.move_on_after(START_SECONDS_MAX):
             await self._outcomes.receive_some(len(READY))
 
     @property
     def cpu_seconds(self) -> float:
-        """The CPU time that the process has used."""
         return time.clock_gettime(~self._process.pid << 3 | CPU_CLOCK)
 
     async def do(self, work: Work) -> Outcome:
@@ -175,7 +174,11 @@ class WorkerProcess:
         self._changed = trio.Event()
 
     async def run(self, work: Work, client: Hashable) -> Any:
-        """Do work in the process; see `Workers.run`. Raises _PreemptedError, too."""
+        """Do work in the process; see `Workers.run`.
+
+        Raises:
+            _PreemptedError: the work exceeded `preempted_after_seconds` while other work waited.
+        """
         if len(self._queue) >= WAITING_MAX:
             raise BusyError
         job = _Job(work)
@@ -278,7 +281,8 @@ class Workers:
         Raises:
             Refusal: the work raised it.
             TookTooLongError: the time limit was exceeded.
-            WorkFailedError: the work raised another exception, used too much memory, or ended the process.
+            WorkFailedError: the work raised another exception, exceeded a limit of size or memory, or ended the
+                process, or no process could be started.
             BusyError: too much work waits.
         """
         try:

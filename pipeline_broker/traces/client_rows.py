@@ -29,7 +29,12 @@ def write_client(path: Path, rows: list[ClientRow]) -> None:
 
 
 def read_client(path: Path) -> list[ClientRow]:
-    """Return the rows of a file that `write_client` wrote; raises RingFileError for any other file."""
+    """Return the rows of a file that `write_client` wrote.
+
+    Raises:
+        OSError: the file cannot be read.
+        RingFileError: the file has another format, schema or table.
+    """
     file = read(path)
     if file.table.columns != CLIENT.columns:
         raise RingFileError(f"{path} does not have the columns of the client table")

@@ -15,8 +15,8 @@ from stages.timeline import NO_STAMP, STAMPS, Timeline
 
 __all__ = ["RequestRows", "dropped_values", "ended_values"]
 
-_SOURCES = {"connection": "connection.index", "request_bytes": "size_bytes"}
 # Columns whose attribute of a request has another name.
+_SOURCES = {"connection": "connection.index", "request_bytes": "size_bytes"}
 _OUTCOMES = {Send: int(Outcome.SEND), NoOp: int(Outcome.NOOP), Close: int(Outcome.CLOSE)}
 
 
@@ -68,7 +68,7 @@ class RequestRows(Timeline):
         ring: rows of REQUESTS.
 
     Attributes:
-        pack_ended: append a request that ended; drop and count it if the ring is full.
+        pack_ended: appends a request that ended, or drops and counts it if the ring is full.
     """
 
     def __init__(self, ring: RowRing) -> None:

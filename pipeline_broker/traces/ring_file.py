@@ -76,7 +76,7 @@ class Table:
 
     @property
     def nulls(self) -> tuple[int, ...]:
-        """The null value of each column."""
+        """The null value of each column: the least value of its type, and -1 for `string`."""
         least = (-(1 << (8 * struct.calcsize(_FORMATS[kind]) - 1)) for _, kind in self.columns)
         return tuple(-1 if kind == "string" else null for (_, kind), null in zip(self.columns, least, strict=True))
 
@@ -98,7 +98,7 @@ def write(path: Path, table: Table, rows: Sequence[Sequence[int | None]]) -> Non
 
 
 class RingFileError(ValueError):
-    """The file is not a valid trace ring file. The message is one line without the file's name."""
+    """The file is not a valid trace ring file. The message is one line."""
 
 
 @attrs.frozen

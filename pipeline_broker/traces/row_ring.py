@@ -15,7 +15,7 @@ class RowRing:
 
     Attributes:
         row_bytes: the size of a row.
-        pack_into: pack a row into `buffer`, at a claimed position.
+        pack_into: packs a row into `buffer`, at a claimed position.
         dropped: the number of dropped rows.
     """
 
@@ -35,7 +35,9 @@ class RowRing:
         return self._written - self._read
 
     def claim(self) -> int:
-        """Return the byte position of the next row, or RING_FULL. The reader sees the row after `publish`.
+        """Return the byte position of the next row, or count a dropped row and return RING_FULL.
+
+        The reader sees the row after `publish`.
 
         Writers of wide rows pack into that position themselves: passing two dozen values through another call takes a
         third of the whole time.

@@ -72,7 +72,6 @@ def stage_durations(stamps: Stamps, ended_ns: int = 0) -> StageDurations:
     """Return the durations between the stamps of a request.
 
     Args:
-        stamps: the request's stamps.
         ended_ns: replaces the missing stamps of an unanswered request, so that the stages it did not reach take no
             time.
     """

@@ -24,7 +24,7 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is only reachable from this machine."""
+    """Return whether a host is `localhost` or a loopback address."""
     address = _address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 
@@ -36,7 +36,7 @@ def is_unspecified(host: str) -> bool:
 
 
 def parse_host_port(text: str) -> tuple[str, int]:
-    """Parse `PORT`, which means loopback, or `HOST:PORT`.
+    """Return the host and the port in `HOST:PORT`, or in `PORT`, which means loopback.
 
     Raises:
         ValueError: the text has another form, or the port exceeds PORT_MAX. The message is one line.
@@ -49,7 +49,10 @@ def parse_host_port(text: str) -> tuple[str, int]:
 
 
 def split_authority(authority: str) -> tuple[str, int | None]:
-    """Split an authority into its host, in lower case, and its port; None if the port is not a number."""
+    """Split an authority into its host, in lower case, and its port.
+
+    The port is HTTP_PORT if the authority has none, and None if it is not a number.
+    """
     host, colon, port = authority.rpartition(":")
     if not colon or port.endswith("]"):
         host, port = authority, str(HTTP_PORT)
@@ -57,7 +60,7 @@ def split_authority(authority: str) -> tuple[str, int | None]:
 
 
 def is_own_name(host: str, bound: str, names: Iterable[str] = (), *, any_address: bool) -> bool:
-    """Return whether the host of a request may be this server's.
+    """Return whether the host of a request names this server; a loopback host always does.
 
     Args:
         host: as returned by `split_authority`.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["HEADER_BYTES_MAX", "receive_request"]
 
 HEADER_BYTES_MAX = 16 * 1024
-"""Of an incomplete head. A complete one may be larger by one receive."""
+"""Maximum size of an incomplete head. A complete one may be larger by one receive."""
 # h11 takes 3 microseconds to parse a header line, and 16 KiB could be 4,000 lines.
 HEADER_LINES_MAX = 128
 RECEIVE_BYTES = 4096
@@ -34,7 +34,7 @@ BODY_RECEIVE_BYTES = 64 * 1024
 # that sends single bytes would cost a step for each of them.
 PIECES_MAX = 1000
 PIECE_BYTES = 256
-# For a client to send its whole request.
+# Time for a client to send its whole request.
 REQUEST_SECONDS = 5.0
 HEAD_END = b"\r\n\r\n"
 
@@ -61,10 +61,12 @@ async def receive_request(
     """Return the client's request, or the answer that refuses it; None if the client closed early.
 
     Args:
-        stream: the client's stream.
         connection: parses the head and the chunks.
         body_bytes_max: largest allowed body.
         kept: is charged for the received bytes.
+
+    Raises:
+        trio.BrokenResourceError: the connection broke.
     """
     h11 = importlib.import_module("h11")
     with trio.move_on_after(REQUEST_SECONDS) as waiting:

@@ -37,12 +37,12 @@ __all__ = ["Handler", "HttpLimits", "open_listeners", "require_h11", "serve_http
 # The default of `HttpLimits.body_bytes_max`.
 BODY_BYTES_MAX = 16 * 1024
 RECEIVE_BYTES = 4096
-# Of an answer in one send.
+# Part of an answer in one send.
 SEND_BYTES = 64 * 1024
-# For a viewer to read one event. A slower viewer is dropped.
+# Time for a viewer to read one event. A slower viewer is dropped.
 EVENT_SECONDS = 5.0
-# Of the kernel's send buffer. A larger one would fill with events for a client that does not read, and they would be
-# stale when it does.
+# Size of the kernel's send buffer. A larger one would fill with events for a client that does not read, and they would
+# be stale when it does.
 SEND_BUFFER_BYTES = 64 * 1024
 # After an early refusal the client may still be sending. A close with unread data would reset the connection and lose
 # the answer, so the server reads a bounded amount first.
@@ -60,7 +60,8 @@ class HttpLimits:
 
     Attributes:
         connections_max: open connections. A further one evicts another (see `slots`).
-        response_seconds: for a client to read its response; not for a stream of events.
+        response_seconds: time for a client to read its response, or one piece of a streamed answer. It does not apply
+            to a stream of events.
         body_bytes_max: largest body of a request.
     """
 
@@ -157,8 +158,6 @@ async def serve_connection(
     """Answer the one request of a connection and close it.
 
     Args:
-        stream: the client's stream.
-        handler: answers the request.
         kept: charges the budget of the edges for this connection.
         reached: is called with each stage of the connection after Stage.RECEIVING.
     """

@@ -33,9 +33,9 @@ __all__ = [
 ]
 
 QUERY_FIELDS_MAX = 24
-# Of one JSON answer.
+# Maximum size of one JSON answer.
 ANSWER_BYTES_MAX = 8 << 20
-# Of JSON: about 100 microseconds.
+# Pieces of JSON in one step: about 100 microseconds.
 PIECES_PER_STEP = 128
 JSON_TYPE = "application/json; charset=utf-8"
 
@@ -75,7 +75,7 @@ class HttpRequest:
         segments: the parts of the path between slashes. Each is decoded alone, so it may contain a slash.
         query: parameters by name; the last value of a repeated one.
         headers: by name in lower case; the values of a repeated one are joined by commas.
-        body: empty except for POST and PUT.
+        body: empty if the request has none.
     """
 
     method: str
@@ -108,13 +108,18 @@ class HttpRequest:
         return cls(method=method.decode("ascii"), path=decoded, query=dict(fields), headers=joined, segments=segments)
 
     def json(self) -> Any:
+        """Return the body as JSON.
+
+        Raises:
+            BadRequestError: the body is not JSON.
+        """
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
             raise BadRequestError("the body is not JSON") from None
 
     def integer(self, name: str, default: int) -> int:
-        """Return a query parameter as a number of at least 0.
+        """Return a query parameter as a number of at least 0; `default` if it is missing or empty.
 
         Raises:
             BadRequestError: the parameter is not a whole number, or has more than 19 digits.
@@ -152,7 +157,10 @@ RunEvents: TypeAlias = Callable[[SendEvent], Awaitable[None]]
 
 @attrs.frozen
 class EventStream:
-    """An endless response. `run` receives a function that sends one event, and runs until it is cancelled."""
+    """A response of events. `run` receives a function that sends one event.
+
+    It runs until it is cancelled or has no more events.
+    """
 
     run: RunEvents
 
@@ -199,8 +207,10 @@ def json_or_not_found(content: Any, what: str) -> Steps[Answer]:
     """Build a JSON answer in steps; an answer with status 404 if `content` is None.
 
     Args:
-        content: the JSON value.
         what: the kind of thing that is missing, for the error.
+
+    Raises:
+        AnswerTooLargeError: the JSON would exceed ANSWER_BYTES_MAX.
     """
     if content is None:
         return refusal(http.HTTPStatus.NOT_FOUND, f"there is no such {what}")
@@ -215,5 +225,9 @@ def event(content: Any, name: str = "message") -> bytes:
 
 
 def event_steps(content: Any, name: str) -> Steps[bytes]:
-    """Like `event`, but in steps."""
+    """Build a server-sent event like `event`, but in steps.
+
+    Raises:
+        AnswerTooLargeError: the JSON would exceed ANSWER_BYTES_MAX.
+    """
     return b"".join((f"event: {name}\ndata: ".encode(), (yield from json_steps(content)), b"\n\n"))

@@ -3,7 +3,8 @@
 A page of any site that a browser shows can send requests to this machine and its network, even to a port on loopback.
 So each request is checked by its headers:
 
-* `Host` must name the server by an address or one of its names. A name that DNS rebinding points here is refused.
+* `Host` must name the server by an address or one of its names. So a name that DNS rebinding resolves to this machine
+  is refused.
 * `Origin`, if present, must be the server's own; `null` is foreign.
 * `Sec-Fetch-Site`, if present, must be `same-origin` or `none`. Pages may be opened from any site.
 """

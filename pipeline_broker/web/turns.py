@@ -33,7 +33,10 @@ def _lock() -> trio.Lock:
 
 
 async def in_turns(steps: Steps[Result]) -> Result:
-    """Run steps to completion and return their result. They are closed if the caller is cancelled."""
+    """Run steps to completion, and return their result or raise their exception.
+
+    The steps are closed if the caller is cancelled.
+    """
     lock = _lock()
     try:
         while True:

@@ -44,7 +44,7 @@ class TookTooLongError(Exception):
 
 
 class WorkFailedError(Exception):
-    """The call raised an exception other than a Refusal, took too much memory, or ended its process."""
+    """The call raised an exception other than a Refusal, exceeded a limit of size, or ended its process."""
 
 
 class BusyError(Exception):

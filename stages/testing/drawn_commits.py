@@ -1,4 +1,4 @@
-"""Commits of several threads whose steps run in a drawn order, in virtual time."""
+"""Commits of several threads whose steps run in a random order, in virtual time."""
 
 import functools
 import itertools
@@ -103,11 +103,11 @@ class _Storage(CommitStorage):
 
 
 class DrawnCommits:
-    """A `CommitExecutor` that draws the order in which its threads run.
+    """A `CommitExecutor` that chooses the order in which its threads run at random.
 
     Like the threads of `stages.commit_threads`, a thread takes, writes and syncs a commit and hands it to the event
-    loop. Then it looks for the next one. It pauses before it takes the committer's lock, before and after each write
-    and sync, and before it looks for work. The dice decide how far the event loop and the other threads run during a
+    loop. Then it takes the next one. It pauses before it takes the committer's lock, before and after each write and
+    sync, and before it takes a commit. The dice decide how far the event loop and the other threads run during a
     pause. They also decide whether the completion of a commit takes several turns.
 
     The same seed of the dice gives the same run: one thread runs at a time while the event loop waits for it, and calls
@@ -174,7 +174,7 @@ class DrawnCommits:
             await trio.lowlevel.checkpoint()
 
     def _commit(self, thread: DrawnThread) -> None:
-        # The thread ends in the same step as its last look for work. A pause in between would lose a wake-up.
+        # The thread ends in the same step as its last check for work. A pause in between would lose a wake-up.
         committer = self._committer
         assert committer is not None
         while (commit := committer.begin_commit()) is not None:

@@ -54,7 +54,10 @@ class DrawnThread:
     # On the event loop
 
     def step(self) -> None:
-        """Run the thread until it pauses or ends; raise its exception."""
+        """Run the thread, and the calls that it requests, until it pauses or ends.
+
+        Raises the exception that ended the thread.
+        """
         self._resume()
         while self._call is not None:
             call, self._call, self._result = self._call, None, None
@@ -82,7 +85,11 @@ class DrawnThread:
     # In the thread
 
     def pause(self, seconds: float = 0.0) -> None:
-        """Let the event loop and other threads run, for at least `seconds` of virtual time."""
+        """Let the event loop and other threads run, for at least `seconds` of virtual time.
+
+        Raises:
+            StoppedError: if the thread must end.
+        """
         self.seconds = seconds
         self._paused.release()
         self._go.acquire()
@@ -90,7 +97,11 @@ class DrawnThread:
             raise StoppedError
 
     def call(self, work: Callable[[], Any]) -> Any:
-        """Run `work` on the event loop and return its result."""
+        """Run `work` on the event loop, and return its result or raise its exception.
+
+        Raises:
+            StoppedError: if the thread must end.
+        """
         self._call = work
         self._paused.release()
         self._go.acquire()

@@ -84,11 +84,12 @@ async def open_memory_server(
 ) -> AsyncIterator[MemoryServer]:
     """Run a server while the block runs, then drain and stop it.
 
+    A failed commit ends the server; `MemoryServer.failure` then has the error, and nothing is raised.
+
     Args:
-        mode: see SocketServer, also for the other arguments.
+        mode, application, limits: see `stages.socket_server.SocketServer`.
         storage: a MemoryStorage by default.
         executor: ScriptedCommits without delays by default.
-        limits: bounds.
         commits_in_flight: maximum of concurrent group commits.
         commit_pace: lets group commits start at any time by default.
         timeline: observer of the server, if any.

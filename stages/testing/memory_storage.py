@@ -9,7 +9,7 @@ __all__ = ["MemoryStorage", "StorageFaultError"]
 
 
 class StorageFaultError(OSError):
-    """The fault that a test requested."""
+    pass
 
 
 @attrs.frozen

@@ -38,7 +38,11 @@ class _Wire:
 
 
 def _sizes(sizes: Iterable[int]) -> Iterator[int] | None:
-    """Return the sizes in an endless cycle; None for "no limit"."""
+    """Return the sizes in an endless cycle; None without sizes, for no limit.
+
+    Raises:
+        ValueError: if no size is above 0.
+    """
     given = tuple(sizes)
     if not given:
         return None
@@ -149,7 +153,7 @@ class MemoryClient:
     # Sending
 
     def send(self, *payloads: bytes) -> None:
-        """Send each payload with its length, as one burst; never waits."""
+        """Send each payload with its length, as one burst; never waits. Raises like `send_bytes`."""
         self.sent += payloads
         self.send_bytes(b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads))
 
@@ -157,8 +161,8 @@ class MemoryClient:
         """Send bytes as they are, such as half a frame or a false length.
 
         Raises:
-            trio.ClosedResourceError: if this end is closed. trio.BrokenResourceError: if the server has closed the
-            connection.
+            trio.ClosedResourceError: if `half_close` or `reset` was called.
+            trio.BrokenResourceError: if the server has closed the connection.
         """
         if self._wire.is_ended:
             raise trio.ClosedResourceError
@@ -183,7 +187,6 @@ class MemoryClient:
 
     @property
     def unread_bytes(self) -> int:
-        """Number of bytes that the server has sent and this end has not received."""
         return len(self._wire.to_client)
 
     @property
@@ -192,7 +195,7 @@ class MemoryClient:
         return self._wire.is_closed
 
     async def receive_bytes(self) -> bytes:
-        """Return the available bytes, waiting for some; empty if the server has closed the connection.
+        """Return the available bytes, waiting for some; empty at the end, once the server has closed the connection.
 
         Raises:
             trio.BrokenResourceError: if this end was reset.
@@ -214,8 +217,8 @@ class MemoryClient:
         """Return the payload of the next response.
 
         Raises:
-            trio.EndOfChannel: if the server closed the connection after a whole response. trio.BrokenResourceError: if
-            it closed it within one, or this end was reset.
+            trio.EndOfChannel: if the server closed the connection after a whole response.
+            trio.BrokenResourceError: if the server closed the connection within a response, or this end was reset.
         """
         while (frame := self._reader.next_frame()) is None:
             data = await self.receive_bytes()
@@ -232,7 +235,11 @@ class MemoryClient:
         return [await self.receive() for _ in range(count)]
 
     async def receive_all(self) -> list[bytes]:
-        """Return all responses until the server closes the connection."""
+        """Return all responses until the server closes the connection.
+
+        Raises:
+            trio.BrokenResourceError: if the server closed the connection within a response, or this end was reset.
+        """
         responses = []
         try:
             while True:
@@ -250,6 +257,9 @@ def memory_connection(
         capacity_bytes: bytes of responses that the connection holds while the client does not read.
         receive_sizes: see MemoryTransportLayer; `(1,)` is byte by byte.
         send_sizes: the same for the bytes that the server sends.
+
+    Raises:
+        ValueError: if sizes are given and none of them is above 0.
     """
     wire = _Wire(capacity_bytes)
     return MemoryTransportLayer(wire, receive_sizes, send_sizes), MemoryClient(wire)

@@ -43,7 +43,7 @@ def check_response_order(expected: Sequence[bytes], received: Sequence[bytes], *
     if len(received) > len(expected):
         raise OrderViolationError(f"{len(received)} responses to {len(expected)} requests")
     if is_whole and len(received) < len(expected):
-        raise OrderViolationError(f"response {len(received)} never came; it should be {expected[len(received)]!r}")
+        raise OrderViolationError(f"response {len(received)} is missing; it should be {expected[len(received)]!r}")
 
 
 def check_key_order(items: Iterable[Any], key_of: Callable[[Any], Hashable], sequence_of: Callable[[Any], int]) -> None:

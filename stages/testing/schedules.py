@@ -1,6 +1,6 @@
 """Fingerprints of schedules: the interleavings that runs took, and the number of different ones that a test saw.
 
-A property test that draws schedules should count them, since one that always runs the same schedule proves little.
+A property test of random schedules should count them, since a test that always runs the same schedule proves little.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ DISTINCT_SHARE_MIN = 1 / 3
 
 
 class TooFewSchedulesError(AssertionError):
-    """Too many examples of a test ran the same schedule."""
+    pass
 
 
 class Schedule:
@@ -58,7 +58,11 @@ class ScheduleCount:
         self._fingerprints.add(schedule.fingerprint)
 
     def check(self) -> None:
-        """Raise TooFewSchedulesError below DISTINCT_SHARE_MIN."""
+        """Check that the schedules of the examples differ enough.
+
+        Raises:
+            TooFewSchedulesError: if the share of distinct schedules is below DISTINCT_SHARE_MIN.
+        """
         if self.distinct < DISTINCT_SHARE_MIN * self.examples:
             raise TooFewSchedulesError(str(self))
 
