@@ -31,7 +31,7 @@ class RuledBroker(Protocol):
 
 
 def describe_rule(rule: Rule, holds: int) -> dict[str, Any]:
-    """Return a rule as JSON, with the number of requests or operations that it holds."""
+    """Return a rule as JSON; `holds` is the number of requests or operations that the rule holds."""
     return {
         "number": rule.number,
         "rule": str(rule),
@@ -47,10 +47,11 @@ def carry_out(broker: RuledBroker, action: str, arguments: Mapping[str, object],
     """Carry out one of ACTIONS and return its result.
 
     Args:
+        arguments: the action's arguments by name, not validated.
         origin: the source of the command.
 
     Raises:
-        FaultError: an argument or the rule is invalid, or a rule or group does not exist.
+        FaultError: an argument or the rule is invalid, or a rule, group or member does not exist.
     """
     do, names = ACTIONS[action]
     for name in arguments:

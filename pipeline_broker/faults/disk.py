@@ -21,7 +21,7 @@ JOURNAL_WRITES = DiskCondition(disk="write")
 
 @attrs.frozen
 class _Unsynced:
-    """A write that was not synced yet, with the bytes that it replaced."""
+    """A write that was not synced yet, with the bytes that it replaced and the previous size of the file."""
 
     file: File
     position: int
@@ -56,7 +56,7 @@ class DiskFaults(ThreadRules[DiskCondition]):
             return number in self._held_commits
 
     def hold_commits(self, number: int) -> None:
-        """Hold journal writes until a rule is released."""
+        """Hold journal writes until the rule with this number is released or removed."""
         with self._lock:
             self._held_commits.add(number)
             self._update_active()
@@ -77,10 +77,14 @@ class DiskFaults(ThreadRules[DiskCondition]):
         return bool(self._rules or self._held_commits)
 
     def before(self, operation: str, path: str) -> None:
-        """Apply the rules to an operation, and return once it may start.
+        """Apply the rules to an operation, which may end the process; return once the operation may start.
+
+        Args:
+            operation: "write" or "sync".
 
         Raises:
-            OSError: a rule fails the operation; a sync fails with SyncError.
+            SyncError: a rule fails a sync.
+            OSError: a rule fails another operation.
         """
         for rule in self._strike(operation, path):
             if type(rule.effect) is DiskError:

@@ -1,4 +1,7 @@
-"""The effects of fault rules on requests, file operations and store requests."""
+"""The effects of fault rules on requests, file operations and store requests.
+
+Each constructor raises FaultError if an argument is unknown or out of range.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +113,7 @@ class Delay:
 
 @attrs.frozen
 class Drop:
-    """Handle the request and never answer it. Removing the rule closes its connection."""
+    """Handle the request and never answer it. Releasing or removing the rule closes the request's connection."""
 
     key: ClassVar[str] = "drop"
 
@@ -131,7 +134,11 @@ class Disconnect:
 
 @attrs.frozen
 class PartialWrite:
-    """Send the first bytes of the response, including its length prefix, then close the connection."""
+    """Send the first bytes of the response, including its length prefix, then close the connection.
+
+    Args:
+        size_bytes: number of bytes to send, at least 1.
+    """
 
     key: ClassVar[str] = "partial_write"
     size_bytes: int
@@ -155,7 +162,11 @@ class CorruptCrc:
 
 @attrs.frozen
 class Throttle:
-    """Report a throttle time to the client, and do not read its connection for that time (KIP-219)."""
+    """Report a throttle time to the client, and do not read its connection for that time (KIP-219).
+
+    Args:
+        throttle_ms: above 0, at most 2**31 - 1.
+    """
 
     key: ClassVar[str] = "throttle"
     throttle_ms: int
@@ -239,7 +250,11 @@ class Unsure:
 
 @attrs.frozen
 class Outage:
-    """Make all requests to the store fail for some seconds."""
+    """Fail the struck request, and all requests to the store for some seconds after it.
+
+    Args:
+        seconds: above 0, at most 3600.
+    """
 
     key: ClassVar[str] = "outage"
     seconds: float = attrs.field(converter=float)

@@ -41,20 +41,24 @@ FETCHES = frozenset({int(ApiKey.FETCH), int(ApiKey.SHARE_FETCH)})
 
 
 class GroupControls(Protocol):
-    """Operations on groups; each returns whether the group, or the member, exists."""
-
     def expire_member(self, group_id: str, member_id: str | None, now_ms: int) -> bool:
-        """End the session of a member, or of all members."""
+        """End the session of a member, or of all members if `member_id` is None.
+
+        Returns whether the group exists and has the member.
+        """
 
     def force_rebalance(self, group_id: str, now_ms: int) -> bool:
-        """Make the members of a classic group rejoin, or bump the epoch of a consumer or share group."""
+        """Make the members of a classic group rejoin, or bump the epoch of a consumer or share group.
+
+        Returns whether the group exists and has members.
+        """
 
 
 class Faults(RuleFactory):
     """All fault rules of one broker, used on its event loop.
 
-    Rules are tried in the order in which they were added, and each counts for itself. Delays add up. An effect that
-    answers or ends a request decides, and later rules affect only its response.
+    Rules are tried in the order in which they were added, and each counts its own matches. Delays add up. An effect
+    that answers or ends a request decides, and later rules affect only its response.
 
     Args:
         clock_ms: wall clock.
@@ -65,7 +69,7 @@ class Faults(RuleFactory):
 
     Attributes:
         rules: in the order in which they were added.
-        keys: APIs that a rule is about; other requests need not be judged.
+        keys: API keys of the requests that rules are about; other requests need not be judged.
         held: responses and queues that rules hold.
     """
 
@@ -95,10 +99,11 @@ class Faults(RuleFactory):
         effect: Effect,
         origin: Origin = "Python",
     ) -> Rule:
-        """Add a rule of its parts. It counts from the next request.
+        """Add and log a rule. The rule applies from the next request or operation.
 
         Raises:
-            FaultError: the effect does not apply to the condition, or the broker has too many rules.
+            FaultError: the effect does not apply to the condition, this broker does not support it, or it has too many
+                rules.
         """
         if len(self.rules) >= RULES_MAX:
             raise FaultError(f"the broker has {RULES_MAX} fault rules, its maximum; remove some")
@@ -175,7 +180,7 @@ class Faults(RuleFactory):
         self._remove([self.rule(number)])
 
     def clear(self) -> int:
-        """Remove all rules, let held requests continue, and return the number of rules."""
+        """Remove all rules, let held requests continue, and return the number of removed rules."""
         removed = list(self.rules)
         self._remove(removed)
         return len(removed)
@@ -198,7 +203,9 @@ class Faults(RuleFactory):
         self._notify(self)
 
     def release(self, number: int) -> bool:
-        """Let requests that a rule holds continue; the rule stays and holds later ones. Return whether it held any.
+        """Let requests and operations that a rule holds continue; return whether the rule held any.
+
+        The rule stays and holds later ones.
 
         Raises:
             FaultError: no rule has this number.
@@ -222,7 +229,7 @@ class Faults(RuleFactory):
         self.held.end()
 
     def next_deadline_ms(self) -> int | None:
-        """Return the time of the next delayed response, or None."""
+        """Return the time of the next delayed response; None if no response is only delayed."""
         return self.held.next_deadline_ms()
 
     def advance(self, now_ms: int) -> None:
@@ -231,7 +238,7 @@ class Faults(RuleFactory):
     # Groups
 
     def expire_member(self, group: str, member: str | None = None) -> None:
-        """End the session of a member, or of all members.
+        """End the session of a member, or of all members if `member` is None.
 
         Raises:
             FaultError: the group or the member does not exist.
@@ -255,7 +262,8 @@ class Faults(RuleFactory):
     def judge(self, subject: Subject) -> list[Rule]:
         """Count a request, and return the rules that strike it.
 
-        CorruptCrc rules are returned uncounted: whether they strike depends on the response, see `Rule.strikes`.
+        CorruptCrc rules are returned uncounted. Whether they strike depends on the response: the caller then calls
+        `Rule.strikes`.
         """
         struck = []
         for rule in self.rules:

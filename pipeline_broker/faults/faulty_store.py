@@ -18,11 +18,7 @@ _Answer = TypeVar("_Answer")
 
 
 class FaultyStore(StoreAround):
-    """A wrapper of a store that applies fault rules; without them, a request costs one flag test.
-
-    Args:
-        store: the wrapped store.
-    """
+    """A wrapper of a store that applies fault rules; without them, a request costs one flag test."""
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)

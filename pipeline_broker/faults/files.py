@@ -61,11 +61,10 @@ class FaultyFiles:
     """A wrapper of a `FileSystem` that applies fault rules; without them, a write or sync costs one flag test.
 
     Args:
-        files: the wrapped file system.
         crash: ends the process; None if the process is not the broker's own.
 
     Attributes:
-        is_active: whether a rule about files exists, or an operation is held.
+        is_active: whether a rule about files exists, or journal writes are held.
     """
 
     def __init__(self, files: FileSystem, crash: Callable[[], None] | None = None) -> None:

@@ -22,8 +22,8 @@ class HeldAnswer:
     Attributes:
         request: completed with `result` later.
         due_ms: the earliest time of the response.
-        delays: the numbers of the rules that delay it.
-        pauses: the numbers of the rules that pause it.
+        delays: the numbers of the rules that delay the response.
+        pauses: the numbers of the rules that still pause the response.
     """
 
     request: Request
@@ -36,9 +36,9 @@ class HeldAnswer:
 class Held:
     """All responses and queues that the rules of a broker hold.
 
-    Each of them continues exactly once: after its delay and the release of all its rules, when such a rule is removed,
-    or when the broker ends. Closing the connection drops a response. The order of responses is not kept here: an open
-    slot holds back the later responses of its connection.
+    Each of them continues exactly once: after its delay and the release of all its rules, or when the broker ends.
+    Removing a rule ends its pauses and delays. Closing the connection drops a response. The order of responses is not
+    kept here: an open slot holds back the later responses of its connection.
 
     Args:
         wake_timer: called when `next_deadline_ms` becomes earlier.
@@ -68,13 +68,13 @@ class Held:
     def hold_answer(
         self, request: Request, result: Final, due_ms: int, delays: Iterable[int], pauses: Iterable[int]
     ) -> None:
-        """Hold a response.
+        """Hold a response, and wake the timer if this response has the earliest deadline.
 
         Args:
             request: completed with `result` later.
             due_ms: the earliest time of the response.
-            delays: the numbers of the rules that delay it.
-            pauses: the numbers of the rules that pause it.
+            delays: the numbers of the rules that delay the response.
+            pauses: the numbers of the rules that pause the response.
         """
         earlier = self.next_deadline_ms()
         self._answers.append(HeldAnswer(request, result, due_ms, frozenset(delays), set(pauses)))
@@ -83,18 +83,21 @@ class Held:
             self._wake_timer()
 
     def hold_queue(self, number: int, resume: Callable[[], None]) -> None:
-        """Hold a queue until a rule is released, then call `resume`."""
+        """Hold a queue until the rule with this number is released or removed, then call `resume`."""
         self._queues.setdefault(number, []).append(resume)
 
     def next_deadline_ms(self) -> int | None:
-        """Return the time of the next response that no rule pauses, or None."""
+        """Return the earliest time of a response that no rule pauses; None without such a response."""
         return min((answer.due_ms for answer in self._answers if not answer.pauses), default=None)
 
     def advance(self, now_ms: int) -> None:
         self._complete([answer for answer in self._answers if not answer.pauses and answer.due_ms <= now_ms])
 
     def release(self, number: int, now_ms: int) -> bool:
-        """Release responses and queues that a rule pauses. Return whether it held any."""
+        """Release responses and queues that a rule pauses; return whether the rule held any.
+
+        Responses that are delayed, or paused by another rule, stay held.
+        """
         queues = self._queues.pop(number, [])
         released = [answer for answer in self._answers if number in answer.pauses]
         for answer in released:
@@ -108,7 +111,7 @@ class Held:
         return bool(queues or released)
 
     def rule_removed(self, number: int, now_ms: int) -> None:
-        """Release responses and queues that a rule pauses or delays."""
+        """Release responses and queues that a rule pauses or delays. Responses that other rules pause stay held."""
         for answer in self._answers:
             if number in answer.delays:
                 answer.due_ms = now_ms

@@ -41,23 +41,23 @@ _BY_NAME = {api.name: frozenset({int(api.key)}) for api in API_KEYS.values() if 
 
 
 class FaultError(ValueError):
-    """A rule is invalid, or no rule has the given number; the text is one line.
+    """A rule or command is invalid, or its rule, group or member does not exist. The text is one line.
 
     Attributes:
-        key: the key of the rule that is invalid, if one is.
+        key: the invalid key of the rule; None if the error is not about a single key.
     """
 
     key: str | None = None
 
 
 def choice(kind: str, name: str, names: Collection[str]) -> str:
-    """Return the entry of `names` that equals `name` in any case.
+    """Return the entry of `names` that equals `name`, ignoring case.
 
     Args:
         kind: describes the names in the error.
 
     Raises:
-        FaultError: no entry equals it; the text suggests near ones.
+        FaultError: no entry is equal; the text suggests similar ones.
     """
     import difflib  # noqa: PLC0415 - for wrong names only
 

@@ -69,7 +69,7 @@ class Choice:
         every: every `every`-th match.
         p: each match with this probability, above 0 and at most 1.
         times: at most this many matches.
-        seed: seed of the random generator of `p`, 0 to 2**32 - 1. Drawn at random if missing.
+        seed: seed of the random generator of `p`, 0 to 2**32 - 1; None for a random seed.
 
     Raises:
         FaultError: a value is out of range, or two contradict each other.
@@ -194,12 +194,12 @@ class Rule:
     Args:
         number: identifies the rule; a broker never reuses it.
         condition: the requests or operations that the rule is about.
-        choice: which of them it strikes.
+        choice: selects the matches that the rule strikes.
         effect: applied to a struck request or operation.
-        origin: where the rule was made.
+        origin: source of the rule.
 
     Attributes:
-        seed: seed of the generator of `p`, given or drawn. None without `p`.
+        seed: seed of the generator of `p`, given or random; None without `p`.
         matched: the number of matching requests or operations so far.
         hits: the number of struck ones.
         is_removed: whether the rule was removed.
@@ -227,7 +227,7 @@ class Rule:
         self.is_removed = False
 
     def strikes(self) -> bool:
-        """Count a match, and return whether the rule strikes it."""
+        """Count a match; return whether the rule strikes it, which counts as a hit."""
         self.matched += 1
         choice = self.choice
         # Draw for every match, so that other choices do not shift the sequence of a seed.
@@ -244,7 +244,7 @@ class Rule:
 
     @property
     def chosen(self) -> str:
-        """The choice as text, with the seed if it was drawn; empty if every match is struck."""
+        """The choice as text, with the seed if it is random; empty if every match is struck."""
         said = [f"{name}={value}" for name, value in attrs.asdict(self.choice).items() if value is not None]
         if self.seed is not None and self.choice.seed is None:
             said.append(f"seed={self.seed} (drawn)")

@@ -21,7 +21,8 @@ def read_rules(path: Path) -> list[RuleParts]:
     """Read the rules of a file.
 
     Raises:
-        FaultError: the file cannot be read, or a rule is invalid. The text begins with the path and the line.
+        FaultError: the file cannot be read, or a rule is invalid. The text names the path, and the line of an invalid
+            rule.
     """
     try:
         text = read_bounded(path, FILE_BYTES_MAX)[0].decode()

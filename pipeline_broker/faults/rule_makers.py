@@ -39,11 +39,6 @@ class RuleKeeper(Protocol):
 
 
 class _Maker:
-    """A rule without an effect. Each method adds it with one effect, and returns it.
-
-    All methods raise FaultError if the effect does not apply to the rule's condition.
-    """
-
     def __init__(self, faults: RuleKeeper, condition: Condition, choice: Choice) -> None:
         self._faults = faults
         self._condition = condition
@@ -82,7 +77,7 @@ class RuleMaker(_Maker):
         return self._with(effects.Error(code, when))
 
     def drop(self) -> Rule:
-        """Handle the request and never answer it. Removing the rule closes its connection."""
+        """Handle the request and never answer it. Releasing or removing the rule closes the request's connection."""
         return self._with(effects.Drop())
 
     def disconnect(self, when: When = effects.AFTER) -> Rule:
@@ -101,7 +96,7 @@ class RuleMaker(_Maker):
         """Report a throttle time to the client, and do not read its connection for that time (KIP-219).
 
         Args:
-            throttle_ms: milliseconds, above 0.
+            throttle_ms: above 0, at most 2**31 - 1.
         """
         return self._with(effects.Throttle(throttle_ms))
 
@@ -131,6 +126,8 @@ class DiskRuleMaker(_Maker):
     Example::
 
         rule = faults.disk_when("sync", nth=1).error("EIO")
+
+    All methods raise FaultError if an argument is invalid or the broker does not support the effect.
     """
 
     def error(self, name: str = "EIO") -> Rule:
@@ -142,7 +139,7 @@ class DiskRuleMaker(_Maker):
         return self._with(DiskError(name))
 
     def pause(self) -> Rule:
-        """Hold the operation until the rule is released."""
+        """Hold the operation until the rule is released or removed, for at most an hour."""
         return self._with(Pause(effects.COMMIT))
 
     def crash(self) -> Rule:
@@ -156,6 +153,8 @@ class StoreRuleMaker(_Maker):
     Example::
 
         rule = faults.when_store("put", nth=1).unsure("after")
+
+    All methods raise FaultError if an argument is invalid or the broker has no object store.
     """
 
     def error(self, name: str = "unavailable") -> Rule:
@@ -179,7 +178,7 @@ class StoreRuleMaker(_Maker):
         return self._with(Outage(seconds))
 
     def pause(self) -> Rule:
-        """Hold the request until the rule is released."""
+        """Hold the request until the rule is released or removed, for at most an hour."""
         return self._with(Pause(effects.COMMIT))
 
 
@@ -195,7 +194,7 @@ class RuleFactory(RuleKeeper):
                 `p` and `seed`, see Choice.
 
         Raises:
-            FaultError: the API is unknown, or a number is invalid.
+            FaultError: the API is unknown, or a choice is invalid.
             TypeError: a condition is unknown.
         """
         return RuleMaker(self, *self._begin(RequestCondition, api, conditions))
@@ -208,7 +207,7 @@ class RuleFactory(RuleKeeper):
             conditions: `path`, see DiskCondition; `nth`, `times`, `every`, `p` and `seed`, see Choice.
 
         Raises:
-            FaultError: the operation is unknown, or a number is invalid.
+            FaultError: the operation is unknown, or a choice is invalid.
             TypeError: a condition is unknown.
         """
         return DiskRuleMaker(self, *self._begin(DiskCondition, operation, conditions))
@@ -221,7 +220,7 @@ class RuleFactory(RuleKeeper):
             conditions: `name`, see StoreCondition; `nth`, `times`, `every`, `p` and `seed`, see Choice.
 
         Raises:
-            FaultError: the request is unknown, or a number is invalid.
+            FaultError: the request is unknown, or a choice is invalid.
             TypeError: a condition is unknown.
         """
         return StoreRuleMaker(self, *self._begin(StoreCondition, operation, conditions))

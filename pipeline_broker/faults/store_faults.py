@@ -34,10 +34,10 @@ class StoreFaults(ThreadRules[StoreCondition]):
         self._outages: dict[int, float] = {}  # end of the outage by rule number
 
     def ask(self, request: StoreRequest, send: Callable[[], _Answer]) -> _Answer:
-        """Send a request as the rules decide.
+        """Apply the rules to a request; send it and return the answer of the store if no rule fails it.
 
         Raises:
-            ObjectStoreError: a rule strikes the request, or the store fails.
+            ObjectStoreError: a rule strikes the request, an outage lasts, or the store fails.
         """
         if self._is_out():
             raise _no_answer(request)

@@ -36,8 +36,8 @@ class Subject:
         client_id: from the header; None if it is null.
         connection: the number of the connection, from 0.
         read: decodes the request; called at most once.
-        topic_name: returns the name for a topic id, or None.
-        session_partitions: returns the (name, id, partition) triples of a fetch session by its id.
+        topic_name: returns the name for a topic id; None for an unknown id.
+        session_partitions: returns the (name, id, partition) triples of a fetch session by the session's id.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ def groups_of(message: Any, api: int) -> Iterator[str]:
 
 
 def partitions_of(message: Any, topic_name: Callable[[bytes], str | None]) -> Iterator[tuple[str, int]]:
-    """Yield the partitions in a message, see `Subject.partitions`."""
+    """Yield the (topic, partition) pairs in a message, see `Subject.partitions`."""
     for field in attrs.fields(type(message)):
         value = getattr(message, field.name)
         if field.name in TEXT_ARRAYS:
@@ -128,5 +128,5 @@ def _partitions_of_topic(topic: Any, topic_name: Callable[[bytes], str | None]) 
 
 
 def partition_number(partition: Any) -> int:
-    """Return the number of a partition, which has a different field name in each API."""
+    """Return the number of a partition, which has a different field name in each API; -1 without such a field."""
     return next((getattr(partition, name) for name in PARTITION_NUMBERS if hasattr(partition, name)), NO_PARTITION)

@@ -60,7 +60,7 @@ class ThreadRules(Generic[Kind]):
             return self._waiting[number]
 
     def release(self, number: int) -> bool:
-        """Let operations that a rule holds continue. Return whether it held any."""
+        """Let operations that a rule holds continue; return whether the rule held any."""
         with self._lock:
             gate = self._gates.pop(number, None)
             is_held = self._waiting[number] > 0
@@ -96,7 +96,11 @@ class ThreadRules(Generic[Kind]):
     # Hooks for subclasses, called with the lock held
 
     def _followed(self, numbers: set[int]) -> None:
-        """React to a change of the rules; `numbers` are those of all rules of the broker."""
+        """React to a change of the rules.
+
+        Args:
+            numbers: the numbers of all rules of the broker, of every kind.
+        """
 
     def _released(self, number: int) -> None: ...
 

@@ -65,11 +65,11 @@ class SegmentGone(LogError):
 
 
 class DamagedIndexError(Exception):
-    """An index file that does not match its manifest entry. It is rebuilt from its segment."""
+    """An index file that does not match its manifest entry or its segment. It is rebuilt from the segment."""
 
 
 class ShortFile(Exception):
-    """A file that ends before the position at which it should be continued."""
+    """A file that ends before the position at which a write should continue it."""
 
 
 class JournalFailed(Exception):

@@ -34,6 +34,7 @@ class LogTotals:
 
     Attributes:
         messages: records, including deleted ones.
+        size_bytes, batches: became durable since startup, including replayed ones.
         duplicates: batches that a producer sent again and that were not appended.
     """
 
@@ -66,8 +67,8 @@ class LogManager:
         randomness: source of the seed for `segment.jitter.ms`; the system's randomness by default.
 
     Attributes:
-        knows_all_topics: False if recovery could not read some topic record. A partition that only the archive knows
-            may then belong to that topic, so its files are kept.
+        knows_all_topics: False if recovery could not read some topic record. A partition that only the archive has may
+            then belong to that topic, so its files are kept.
         disk_space: total and free bytes of the disk at the last check of the maintenance; None if unknown.
         batches_replayed, batches_skipped: counts of the last recovery. Skipped batches belong to deleted topics.
     """
@@ -112,7 +113,7 @@ class LogManager:
         return logs[partition] if logs is not None and 0 <= partition < len(logs) else None
 
     def find_by_key(self, key: bytes) -> PartitionLog | None:
-        """Return the log with this journal key (see `frame.entry_key`), or None."""
+        """Return the log with this journal key (see `frame.entry_key`); None for an unknown topic or partition."""
         topic_id, partition = split_key(key)
         logs = self._by_id.get(topic_id)
         return logs[partition] if logs is not None and 0 <= partition < len(logs) else None
@@ -153,7 +154,8 @@ class LogManager:
     def make(self, topic: str, topic_id: bytes, partition: int, rules: Rules, policies: LogPolicies) -> PartitionLog:
         """Return a log for a later `create`; no lookup finds it before that.
 
-        Callers prepare large topics this way, some logs per turn of the event loop.
+        Archived records of the partition are attached. Callers prepare large topics this way, some logs per turn of the
+        event loop.
         """
         log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules, policies, self._roll_seed)
         if self.archive is not None:
@@ -177,7 +179,7 @@ class LogManager:
         return bool(self._leaving)
 
     def forget_some(self, count_max: int) -> list[PartitionLog]:
-        """Release up to `count_max` deleted logs and return them.
+        """Release up to `count_max` deleted logs and return them; the totals keep their counts.
 
         Releasing the memory of very many logs in one turn would block the event loop.
         """
@@ -231,7 +233,6 @@ class LogManager:
     # The archive's view of the logs
 
     def archive_targets(self) -> dict[bytes, ArchiveTarget]:
-        """Return the settings that the archiver needs, by journal key, for every log."""
         return {
             log.entry_key: ArchiveTarget(
                 log.folder,
@@ -267,13 +268,17 @@ class LogManager:
         is_state: Callable[[PartitionLog], bool] = lambda _: False,
         knows_all_topics: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Replay archived state records, then the journal.
+        """Replay archived state records, then the journal. Sets the counts of replayed and skipped batches.
 
         Args:
             on_replayed: called for each batch. It may create and delete topics as it finds their records.
             now_ms: wall-clock time.
             is_state: returns whether the log's archived records must be replayed from its beginning.
-            knows_all_topics: returns after the replay whether it could read all records of topics.
+            knows_all_topics: returns, after the replay, whether all topic records could be read.
+
+        Raises:
+            JournalCorrupt: durable records of the journal cannot be read.
+            DamagedSegment: archived state records cannot be read.
         """
         logs = self._by_key
         replayed = skipped = 0
@@ -312,7 +317,7 @@ class LogManager:
                     on_replayed(log, header, batch)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were silent for longer than `expiration_ms`; return their number."""
+        """Forget producers without an open transaction that were silent for `expiration_ms`; return their number."""
         return sum(log.producers.expire(now_ms, expiration_ms) for log in self)
 
     @staticmethod

@@ -32,7 +32,10 @@ class ColdRead(Generic[T]):
 
 @attrs.frozen
 class ReadResult:
-    """The whole batches that were in memory, or the cold read that gets them. Both are empty at the end of the log."""
+    """The whole batches that were in memory, or the cold read that gets them.
+
+    `parts` is empty and `cold` is None at the end of the log.
+    """
 
     parts: list[Buffer] = attrs.field(factory=list)
     cold: ColdRead[list[Buffer]] | None = None

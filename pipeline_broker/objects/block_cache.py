@@ -74,12 +74,12 @@ class BlockCache:
         return _cut(blocks, start, size_bytes)
 
     def read_ahead(self, name: str, start: int, size_bytes: int) -> None:
-        """Start to read the first blocks of a range in the background. A hint: it may be dropped."""
+        """Start to read the first blocks of a range in the background, unless too many reads are pending."""
         for number in _block_numbers(start, size_bytes)[:READ_AHEAD_BLOCKS]:
             self._start_get((name, number))
 
     def fill(self, name: str, content: Buffer) -> None:
-        """Add the content of a new object, which is likely to be read next."""
+        """Add the content of a new object to the cache, because readers are likely to need it next."""
         view = memoryview(content)
         for number in range(-(-len(view) // BLOCK_BYTES)):
             # Copied: a view would keep the whole content in memory as long as one of its blocks.

@@ -1,6 +1,6 @@
 """The boundary of a fenced log: reading it, raising it, and deleting the slots before it.
 
-Any broker may call these functions at any time, a fenced owner too: a boundary never decreases, and no broker needs a
+Any broker may call these functions at any time, a fenced owner too. A boundary never decreases, and no broker needs a
 slot that another one has freed. Stores are settled (`settled_store`).
 """
 
@@ -15,10 +15,11 @@ START = Place(0, 0)
 
 
 def read_boundary(store: ObjectStore, log: str) -> Boundary:
-    """Return the boundary of a log.
+    """Return the boundary of a log; the start of the log if no boundary is stored.
 
     Raises:
-        BrokenLogError: its object is damaged.
+        BrokenLogError: the boundary object is damaged.
+        ObjectStoreError: the store does not answer.
     """
     return _read(store, log)[0]
 
@@ -28,6 +29,10 @@ def raise_boundary(store: ObjectStore, log: str, place: Place) -> Boundary:
 
     Args:
         place: all data before it is confirmed and no longer needed.
+
+    Raises:
+        BrokenLogError: the boundary object is damaged.
+        ObjectStoreError: the store does not answer.
     """
     while True:  # until no other broker raises it between the read and the write
         boundary, tag = _read(store, log)
@@ -43,13 +48,16 @@ def raise_boundary(store: ObjectStore, log: str, place: Place) -> Boundary:
 
 
 def trim(store: ObjectStore, log: str, boundary: Boundary, freed_to: Place = START) -> int:
-    """Delete the slots that a stored boundary frees, and return how many objects that were.
+    """Delete the slots that a stored boundary frees, and return the number of deleted objects.
 
     Slots that a fenced owner wrote after the fence are deleted, too.
 
     Args:
         boundary: the stored boundary. If it were not durable, a takeover after a crash would miss the deleted slots.
         freed_to: before this place only fences are left, so the listing starts here.
+
+    Raises:
+        ObjectStoreError: the store does not answer; some slots may be deleted.
     """
     freed = []
     before = slot_name(log, freed_to)[:-1]  # see `list_places`

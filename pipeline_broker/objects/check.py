@@ -25,7 +25,8 @@ def check_store(store: ObjectStore, seconds_max: float = SECONDS_MAX) -> None:
     """Try each guarantee of `store.ObjectStore` once, and return if the store kept all of them.
 
     A store that accepts a condition and ignores it works until two brokers overwrite each other's records. So the check
-    believes nothing that it has not seen. It blocks for up to `seconds_max` seconds, even if requests hang.
+    believes nothing that it has not seen. It writes objects below `check/` and deletes them. It blocks for up to
+    `seconds_max` seconds, even if requests hang.
 
     Raises:
         StoreRefused: the store broke a guarantee, or did not answer in time; the text is one line.

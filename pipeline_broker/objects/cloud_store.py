@@ -61,7 +61,7 @@ class CloudStore:
         cloud: the protocol.
 
     Raises:
-        ValueError: the environment does not say how to reach the store.
+        ValueError: the prefix is invalid, or the environment does not say how to reach the store.
     """
 
     def __init__(self, bucket: str, prefix: str, *, is_encrypted: bool, cloud: Cloud = "s3") -> None:

@@ -16,7 +16,6 @@ class DelayedStore(StoreAround):
     """A store that delays every request. Concurrent requests are delayed independently.
 
     Args:
-        store: answers the requests.
         seconds: the delay before each request.
         wait: blocks for the given number of seconds.
     """

@@ -18,7 +18,7 @@ needs one guarantee of the store: of all requests that create an object with the
 * Comparing the boundary with the fence is not enough. A late PUT of another fencer may have created a fence where data
   was deleted, in a generation that is still alive.
 * A fencer that has won may delete its own stop after its fence, because that one never counted.
-* An owner that finds another broker's object in one of its slots is fenced: that slot and all later ones were not and
+* An owner that finds another broker's object in one of its slots is fenced. That slot and all later ones were not and
   will not be acknowledged.
 * Generation 0 is empty, and its slot 0 is a fence. So the first owner takes over like any other.
 
@@ -171,7 +171,7 @@ class Writer(NamedTuple):
         return self._replace(next_slot=self.next_slot + 1)
 
     def store(self, slot: int) -> "Writer":
-        """Record that the owner's object of a slot is stored."""
+        """Record that the owner's object of a slot is stored, which may confirm this slot and later ones."""
         assert self.is_in_flight(slot), "a slot has one result"
         stored, confirmed = self.stored | {slot}, self.confirmed
         # PUTs complete in any order. A slot after a hole must not be acknowledged: a fence may still fall into the
@@ -238,7 +238,7 @@ class Fencer(NamedTuple):
 
     @property
     def wanted(self) -> Place:
-        """The place where the next fence is to be created."""
+        """The place where the fencer must create the next fence."""
         generation, slot = self.place
         return Place(generation, slot + self.distance) if self.step is Step.STOP else self.place
 
@@ -247,7 +247,6 @@ class Fencer(NamedTuple):
         return _after_fence(self.place)
 
     def read(self, boundary: Boundary) -> "Fencer":
-        """Continue with the boundary that was read."""
         if self.step is Step.READ_BOUNDARY:
             return self._replace(step=Step.LIST, boundary=boundary, place=boundary.place)
         assert self.step is Step.READ_AGAIN, "the step does not expect this result"
@@ -273,7 +272,6 @@ class Fencer(NamedTuple):
         return self._replace(step=Step.WALK if self.has_stop else Step.STOP, place=place)
 
     def find(self, found: Found) -> "Fencer":
-        """Continue with the object that is now at `wanted`."""
         return _TRANSITIONS[self.step, found](self)
 
 

@@ -47,13 +47,14 @@ def take_over(store: ObjectStore, log: str, node: int, new_nonce: Callable[[], b
 
     Args:
         store: settled.
-        log: its name.
+        log: name of the log.
         node: node id of the broker that takes over.
         new_nonce: returns 16 bytes that no other call returns, in any process.
 
     Raises:
         TakeoverError: all tries were lost.
-        BrokenLogError: the boundary of the log is damaged, or an object in it is not a slot.
+        BrokenLogError: the boundary of the log is damaged, or an object in the log is not a slot.
+        ObjectStoreError: the store does not answer.
     """
     for _ in range(TRIES_MAX):
         # A nonce per try: a fence of an earlier, lost try must count as another fencer's.
@@ -74,7 +75,7 @@ class Fencing:
 
     Args:
         store: settled.
-        log: its name.
+        log: name of the log.
         node: node id of the broker that takes over.
         nonce: 16 bytes, of this attempt alone.
 
@@ -94,7 +95,12 @@ class Fencing:
         return self.fencer
 
     def step(self) -> None:
-        """Do the next step; may be repeated if the store gave up."""
+        """Do the next step.
+
+        Raises:
+            BrokenLogError: the boundary of the log is damaged, or an object in the log is not a slot.
+            ObjectStoreError: the store does not answer; the step may be repeated.
+        """
         fencer = self.fencer
         if fencer.step in {Step.READ_BOUNDARY, Step.READ_AGAIN}:
             self.fencer = fencer.read(read_boundary(self._store, self._log))
@@ -109,7 +115,7 @@ class Fencing:
                 self._stop = fencer.wanted
 
     def remove_stop(self) -> None:
-        """Delete the fencer's own stop. It lies after the fence that won, and only the lowest one counts."""
+        """Delete the fencer's own stop, which lies after the fence that won and does not count. Errors are ignored."""
         assert self.fencer.step is Step.WON, "before that the stop may count"
         if self._stop is not None and self._stop != self.fencer.place:
             with suppress(ObjectStoreError):  # a stop that stays does no harm
@@ -136,7 +142,11 @@ class Fencing:
 
 
 def list_places(store: ObjectStore, log: str, first: Place) -> Mapping[Place, bool]:
-    """List the places of a log starting at `first`, each with True for a fence."""
+    """List the places of a log starting at `first`, each with True for a fence.
+
+    Raises:
+        ObjectStoreError: the store does not answer.
+    """
     listing: dict[Place, bool] = {}
     # Without its last digit the name sorts before the wanted one, and before at most nine earlier slots.
     before = slot_name(log, first)[:-1]

@@ -39,11 +39,7 @@ class _PendingRequest:
 
 
 class InterruptibleStore(StoreAround):
-    """A store whose waiting callers can be released. It uses as many daemon threads as there were concurrent requests.
-
-    Args:
-        store: answers the requests.
-    """
+    """A store that can release its waiting callers. It uses at most one daemon thread per concurrent request."""
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(store)

@@ -101,7 +101,7 @@ class Sight(NamedTuple):
 
     Attributes:
         content: empty if the object is missing.
-        tag: the tag for replacing it; None if it is missing.
+        tag: the tag for replacing the object; None if the object is missing.
     """
 
     content: bytes = b""
@@ -168,7 +168,10 @@ class Watch(NamedTuple):
 
     @property
     def claimable(self) -> Sight | None:
-        """The latest reading if the lease may be claimed now: it was given back, or not renewed for a whole session."""
+        """The latest reading if the lease may be claimed now, otherwise None.
+
+        The lease may be claimed if it was given back, or not renewed for a whole session.
+        """
         if self.sight is None:
             return None
         is_still = self.still_seconds - self.away_seconds >= self.session_seconds

@@ -32,7 +32,7 @@ class LeaseState(NamedTuple):
 
 
 def read_lease(store: ObjectStore, log: str) -> Sight:
-    """Read the lease of a log.
+    """Return the lease of a log; an empty Sight if the lease is missing.
 
     Raises:
         ObjectStoreError: the store does not answer.
@@ -49,7 +49,7 @@ def claim_lease(store: ObjectStore, log: str, lease: Lease, sight: Sight) -> str
 
     Args:
         store: settled.
-        log: its name.
+        log: name of the log.
         lease: the new content.
         sight: the lease as it was read.
 
@@ -64,7 +64,13 @@ def claim_lease(store: ObjectStore, log: str, lease: Lease, sight: Sight) -> str
 
 
 def take_lease(store: ObjectStore, log: str, lease: Lease) -> str | None:
-    """Claim the lease from whichever broker has it; return the new tag, or None if others are faster each time."""
+    """Claim the lease from the broker that has it; return the new tag.
+
+    Returns None if other brokers were faster in each of CLAIMS_MAX tries.
+
+    Raises:
+        ObjectStoreError: the store does not answer.
+    """
     for _ in range(CLAIMS_MAX):
         tag = claim_lease(store, log, lease, read_lease(store, log))
         if tag is not None:
@@ -76,15 +82,15 @@ class LeaseKeeper:
     """A thread that keeps a lease from construction until `close`.
 
     The thread also runs while the owner still reads the log that it took over. An owner whose lease was claimed
-    continues, because only a fence ends it. If no fence appears, it claims the lease again once that stands still, like
-    a standby. While the store does not answer, the keeper repeats its request.
+    continues, because only a fence ends its ownership. If no fence appears, the keeper claims the lease again once the
+    lease stands still, like a standby. While the store does not answer, the keeper repeats its request.
 
     Args:
         store: not settled.
-        log: its name.
+        log: name of the log.
         lease: the lease that was written last.
-        tag: its tag; None if the store refused the claim at startup. Then the keeper claims the lease from whichever
-            broker has it: the fence has already made this broker the owner.
+        tag: tag of the lease; None if the store refused the claim at startup. Then the keeper claims the lease from any
+            broker that has it: the fence has already made this broker the owner.
         times: renewal interval, and the silence after which another broker's lease may be claimed.
         asked_at: time.monotonic() when the lease was requested. The age counts from the request, not the answer: a
             suspended process may get the answer after another broker has claimed the lease.
@@ -113,10 +119,10 @@ class LeaseKeeper:
         return LeaseState(is_held, now - self._asked_at, is_current)
 
     def close(self, *, gives_back: bool) -> None:
-        """End the thread; waits for at most a second.
+        """End the thread, and wait for it for at most a second.
 
         Args:
-            gives_back: the log is no longer written, and a standby may take over at once.
+            gives_back: True if the log is no longer written, so that a standby may take over at once.
         """
         self._gives_back = gives_back
         self._stopping.set()

@@ -3,7 +3,7 @@
 The error of a write never decides. An answer may be lost after the store has applied the request, and an HTTP client or
 a store may repeat a request by itself. Then `Exists` and `Changed` are about the caller's own object. So the store
 reads the object, and compares its first `HEAD_BYTES` bytes and its size. Callers must make these bytes unique
-among all writes of the name: they put a nonce of the process and a slot or a counter there.
+among all writes of the name. They put a nonce of the process and a slot or a counter there.
 
     sent        answer                        the object then             result
     create      ok                                                        stored
@@ -67,7 +67,11 @@ def pause_until(stopping: threading.Event) -> Pause:
 
 
 def pause_briefly(seconds: float, error: ObjectStoreError) -> None:
-    """Give up after five tries, 1.5 s of pauses; for callers that can do without the answer."""
+    """Give up after six tries and about 1.5 s of pauses; for callers that can do without the answer.
+
+    Raises:
+        ObjectStoreError: the pauses are used up, or the broker is closing; the exception is `error`.
+    """
     # A closing broker sends nothing more, so after `Interrupted` another try is useless.
     if seconds > BRIEF_SECONDS_MAX or isinstance(error, Interrupted):
         raise error
@@ -81,7 +85,6 @@ class SettledStore:
     or deleted it before it could be read, counts as never written.
 
     Args:
-        store: answers the requests.
         pause: called between two tries.
     """
 

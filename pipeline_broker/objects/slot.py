@@ -82,9 +82,10 @@ class SlotHeader(NamedTuple):
     """The identity of a slot object.
 
     Attributes:
-        node: node id of the broker that wrote it.
-        generation, slot: its place in the log.
-        nonce: drawn by the process that wrote it; tells its objects from those of earlier runs.
+        node: node id of the broker that wrote the object.
+        generation, slot: the place of the object in the log.
+        nonce: 16 random bytes of the process that wrote the object; distinguishes its objects from those of earlier
+            runs.
     """
 
     kind: SlotKind
@@ -98,7 +99,7 @@ class SlotEntry(NamedTuple):
     """An entry to write.
 
     Attributes:
-        key: entries are grouped by it.
+        key: entries with the same key form a group.
         head: bytes that the index repeats.
         parts: the bytes of the entry.
         size_bytes: total size of `parts`.
@@ -114,7 +115,7 @@ class EncodedSlot(NamedTuple):
     """A slot object to store.
 
     Attributes:
-        parts: its bytes; small entries are joined.
+        parts: the bytes of the object; small entries are joined.
         size_bytes: total size of `parts`.
         positions: start of each entry in the object, in the order given to `encode_slot`.
     """
@@ -169,7 +170,7 @@ class SlotIndex(NamedTuple):
 
 
 def encode_slot(header: SlotHeader, entries: Sequence[SlotEntry]) -> EncodedSlot:
-    """Encode the object of a commit; of a fence if `entries` is empty."""
+    """Encode the object of a commit or a snapshot; of a fence if `entries` is empty."""
     # FENCE_SIZE tells fences from data, so only a fence may be empty.
     assert bool(entries) != (header.kind is SlotKind.FENCE), "a fence has no entries, every other slot has some"
     identity = _IDENTITY.pack(MAGIC, VERSION, header.kind, header.node, header.generation, header.slot, header.nonce)
@@ -217,7 +218,7 @@ def read_header(head: Buffer) -> SlotHeader:
     """Decode the header at the start of an object.
 
     Raises:
-        DamagedSlotError: it is not an intact header.
+        DamagedSlotError: the bytes are too few, damaged, or of another kind or version.
     """
     if len(head) < HEADER_SIZE:
         raise DamagedSlotError("it is shorter than the header of a slot")
@@ -243,7 +244,7 @@ def tail_size(tail: Buffer) -> int:
         tail: the last bytes of the object, at least `TRAILER_SIZE`.
 
     Raises:
-        DamagedSlotError: they are too few, or not the end of a slot.
+        DamagedSlotError: the bytes are too few, or not the end of a slot.
     """
     if len(tail) < TRAILER_SIZE or tail[-len(END_MAGIC) :] != END_MAGIC:
         raise DamagedSlotError("it does not end like a slot")
@@ -258,7 +259,7 @@ def read_index(tail: Buffer) -> SlotIndex:
         tail: the last bytes of the object, at least `tail_size`.
 
     Raises:
-        DamagedSlotError: it is not an intact index.
+        DamagedSlotError: the bytes are too few, damaged, or of another kind or version.
     """
     size = tail_size(tail)
     if size > len(tail):
@@ -282,7 +283,12 @@ def read_index(tail: Buffer) -> SlotIndex:
 
 
 def _index_of(index: bytes, size: int, group_count: int) -> tuple[list[IndexEntry], list[Group], int]:
-    """Return the entries, the groups and the end of the body; raises struct.error if the index is cut off."""
+    """Return the entries, the groups and the end of the body.
+
+    Raises:
+        DamagedSlotError: the index contradicts itself.
+        struct.error: the index is cut off.
+    """
     entries: list[IndexEntry] = []
     groups: list[Group] = []
     at, position = 0, HEADER_SIZE
@@ -319,7 +325,7 @@ def read_slot(data: Buffer) -> SlotIndex:
     """Decode a whole object and verify every byte.
 
     Raises:
-        DamagedSlotError: it is not an intact slot.
+        DamagedSlotError: the object is not an intact slot.
     """
     header, index = read_header(data), read_index(data)
     if header != index.header:

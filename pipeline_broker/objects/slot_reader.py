@@ -36,13 +36,13 @@ class ReadSlot(NamedTuple):
 
 
 class SlotReader:
-    """A reader of one log.
+    """A reader of one log. Every method may also raise an ObjectStoreError of the store.
 
     Args:
         store: settled.
         log: the name of the log.
         in_flight_max: limit of the objects that are being read, or read and not consumed yet.
-        kept: returns the whole object of a slot if it is in memory, else None.
+        kept: returns the whole object of a slot if it is in memory, otherwise None.
     """
 
     def __init__(

@@ -24,8 +24,8 @@ class SlotWriter:
 
     Args:
         store: settled.
-        log: its name.
-        node: node id of the broker that owns it.
+        log: name of the log.
+        node: node id of the broker that owns the log.
         nonce: 16 bytes, of the fence that made this broker the owner.
         writer: the state at the start of the generation.
     """
@@ -41,7 +41,9 @@ class SlotWriter:
         return self._writer
 
     def begin(self, kind: SlotKind = SlotKind.DATA) -> SlotHeader:
-        """Take the next slot, which the caller must `put`. Blocks while too many slots are not confirmed.
+        """Return the header of the next slot, which the caller must `put`.
+
+        Blocks while too many slots are not confirmed.
 
         Raises:
             FencedError: another broker owns the log.
@@ -55,7 +57,7 @@ class SlotWriter:
         return SlotHeader(kind, self._node, *place, self._nonce)
 
     def put(self, header: SlotHeader, parts: Sequence[Buffer]) -> None:
-        """Store the object of a slot that was begun, or learn that another broker's object is there.
+        """Store the object of a slot that was begun, or record that another broker's object is there.
 
         Raises:
             ObjectStoreError: the store gave up; the same object may be put again.
@@ -74,7 +76,7 @@ class SlotWriter:
         """Wait until a slot and all slots before it are stored.
 
         Raises:
-            FencedError: they never will be.
+            FencedError: another broker's object is in one of these slots, so they never will be.
             WriterStopped: `stop` was called before the result was known.
         """
         with self._changed:

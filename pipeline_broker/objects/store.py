@@ -7,7 +7,7 @@ A method sends its request once and never retries. Its error says what is known 
 
 * `Exists`, `Changed`, `Missing`: the store refused the request because of the object that it found.
 * `Unavailable`: a `create` or `replace` was not applied and never will be.
-* `Unsure`: it may have been applied, may be applied later, or never.
+* `Unsure`: a `create` or `replace` may have been applied, may be applied later, or never.
 
 An HTTP client may repeat a request without telling, and a store may answer a conflict as `Exists`. So `Exists` and
 `Changed` only prove that *some* object is there, perhaps the caller's own. A caller that must know reads the object, as
@@ -54,7 +54,10 @@ class NotAnObject(ObjectStoreError):
 
 
 class Unavailable(ObjectStoreError):
-    """The store did not apply the request and will not do so later; retrying may succeed."""
+    """The store did not answer; retrying may succeed.
+
+    A `create` or `replace` was not applied and will not be applied later.
+    """
 
 
 class Interrupted(Unavailable):
@@ -87,7 +90,10 @@ class Listed(NamedTuple):
 
 
 class ObjectStore(Protocol):
-    """Objects that are written as a whole and read in ranges."""
+    """Objects that are written as a whole and read in ranges.
+
+    A store of files may raise NotAnObject in every method.
+    """
 
     def create(self, name: str, parts: Sequence[Buffer]) -> str:
         """Write a new object from `parts`, concatenated, and return its tag. The object is durable on return.
@@ -96,19 +102,19 @@ class ObjectStore(Protocol):
 
         Raises:
             Exists: an object has this name, perhaps this call's own.
-            Unavailable: it was not written.
-            Unsure: it may have been written, or may be written later.
+            Unavailable: the object was not written.
+            Unsure: the object may have been written, or may be written later.
         """
 
     def replace(self, name: str, parts: Sequence[Buffer], tag: str) -> str:
         """Overwrite an object if its content still has the tag, durably, and return the new tag.
 
-        A tag may be a hash of the content. So a caller that relies on it never writes the same content twice.
+        A tag may be a hash of the content. So a caller that relies on tags never writes the same content twice.
 
         Raises:
             Changed: the content differs, perhaps because of this call itself, or the object is missing.
-            Unavailable: it was not written.
-            Unsure: it may have been written, or may be written later.
+            Unavailable: the object was not written.
+            Unsure: the object may have been written, or may be written later.
         """
 
     def read(self, name: str, start: int, size_bytes: int) -> Part:
@@ -144,7 +150,7 @@ class ObjectStore(Protocol):
         """Delete up to `DELETE_MAX` objects, durably; missing ones are ignored.
 
         Raises:
-            Unavailable: some may be deleted already, or may be deleted later.
+            Unavailable: some objects may be deleted already, or may be deleted later.
         """
 
     def upload(self, name: str, parts: Sequence[Buffer]) -> None:
@@ -153,7 +159,7 @@ class ObjectStore(Protocol):
         The caller chooses a name that no other content ever has, so repeating the call is safe.
 
         Raises:
-            Unavailable: it may exist, may appear later, or never; readers never see part of it.
+            Unavailable: the object may exist, may appear later, or never; readers never see part of it.
         """
 
 
@@ -179,7 +185,7 @@ def delete_all(store: ObjectStore, names: Iterable[str]) -> None:
     """Delete any number of objects, in the order of `names`.
 
     Raises:
-        Unavailable: some may be deleted already, or may be deleted later.
+        Unavailable: some objects may be deleted already, or may be deleted later.
     """
     pending = list(names)
     for start in range(0, len(pending), DELETE_MAX):
@@ -195,7 +201,7 @@ def checked_name(name: str) -> str:
     """Return the name if an object may have it.
 
     Raises:
-        ValueError: it contains other characters, or is longer than `NAME_BYTES_MAX`.
+        ValueError: the name contains other characters or parts, or is longer than `NAME_BYTES_MAX`.
     """
     if not is_object_name(name):
         raise ValueError(
@@ -208,7 +214,7 @@ def checked_prefix(prefix: str) -> str:
     """Return the prefix if it is empty, or a name with a `/` at its end.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the prefix is neither.
     """
     if prefix and not (prefix.endswith("/") and checked_name(prefix[:-1])):
         raise ValueError(f"{prefix!r} is not a prefix of names: it must end with '/'")

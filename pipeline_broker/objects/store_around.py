@@ -36,11 +36,7 @@ class StoreRequest(NamedTuple):
 
 
 class StoreAround:
-    """A store that passes each request through `ask`, the one method that subclasses override.
-
-    Args:
-        store: the wrapped store.
-    """
+    """A store that passes each request through `ask`, the one method that subclasses override."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -49,8 +45,7 @@ class StoreAround:
         """Send a request, at most once, or raise an error of `store` instead. Called in the caller's thread.
 
         Args:
-            request: describes it.
-            send: sends it to the wrapped store and returns the answer.
+            send: sends the request to the wrapped store and returns the answer.
         """
         del request
         return send()

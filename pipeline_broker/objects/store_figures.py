@@ -74,8 +74,11 @@ class StoreTotals:
 class StoreFigures:
     """Counters that only grow. Thread-safe; a request costs one short hold of a lock.
 
-    An outage begins with the first request that gets no answer. It ends with the next request that gets one, whatever
-    its operation.
+    An outage begins with the first request that gets no answer. It ends with the next request that gets one, of any
+    operation.
+
+    Args:
+        clock_ns: the machine's monotonic clock.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:

@@ -83,7 +83,6 @@ class WatchedStore(StoreAround):
     """A store that reports its requests and changes nothing.
 
     Args:
-        store: answers the requests.
         ended: called with each finished request, in the thread of its caller; must be fast and thread-safe.
     """
 

@@ -40,7 +40,7 @@ assert _CHECKED_HEAD.size == HEADER_SIZE - CHECKED_FROM
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes before the records."""
+    """The decoded header of a batch: the 61 bytes before its records. Timestamps are in milliseconds since 1970."""
 
     base_offset: int
     batch_length: int
@@ -143,7 +143,7 @@ def _header_error(buffer: Buffer, position: int, available: int) -> RecordError:
 def restamp(
     header: BatchHeader, buffer: Buffer, base_offset: int, leader_epoch: int = 0, position: int = 0
 ) -> tuple[bytes, memoryview]:
-    """Return the batch at `position` with another base offset and leader epoch: a new head, and the rest uncopied.
+    """Return the batch at `position` with another base offset and leader epoch, as a new head and an uncopied tail.
 
     The head reaches up to the max timestamp. So it also contains the corrections of `with_times`, if `header` has them.
     """
@@ -153,7 +153,10 @@ def restamp(
 
 
 def restamped(header: BatchHeader, batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
-    """Like `restamp` for a small batch, which is cheaper to copy than to send in parts."""
+    """Like `restamp`, but copy the batch at the start of `batch` into one part.
+
+    For a small batch, the copy is cheaper than sending two parts.
+    """
     _, length, _, magic, crc, attributes, last_delta, base, max_timestamp, _, _, _, _ = header
     head = _STAMPED.pack(base_offset, length, leader_epoch, magic, crc, attributes, last_delta, base, max_timestamp)
     return head + batch[_STAMPED.size : LENGTH_OVERHEAD + length]
@@ -162,7 +165,13 @@ def restamped(header: BatchHeader, batch: bytes, base_offset: int, leader_epoch:
 def with_times(
     header: BatchHeader, buffer: Buffer, max_timestamp: int, *, append_time: bool = False, position: int = 0
 ) -> BatchHeader:
-    """Return the header with another max timestamp and timestamp type, and the matching checksum."""
+    """Return the header with another max timestamp and timestamp type, and the matching checksum.
+
+    Args:
+        header: the header of the batch at `position`.
+        max_timestamp: milliseconds since 1970, or -1 for none.
+        append_time: True for append time, False for create time.
+    """
     attributes = header.attributes & ~APPEND_TIME_BIT | (APPEND_TIME_BIT if append_time else 0)
     changed = header._replace(attributes=attributes, max_timestamp=max_timestamp)
     crc = crc32c(_CHECKED_HEAD.pack(*changed[5:]))
@@ -171,10 +180,10 @@ def with_times(
 
 
 def assembled(header: BatchHeader, payload: Buffer) -> tuple[BatchHeader, bytes]:
-    """Return the batch of a header and its stored records, with length and checksum corrected in the header.
+    """Build a batch from a header and its stored records; return the corrected header and the batch.
 
     Args:
-        header: all other fields.
+        header: all fields except length and checksum, which are computed.
         payload: the records, compressed as the attributes say.
     """
     length = HEADER_SIZE - LENGTH_OVERHEAD + len(payload)
@@ -184,7 +193,11 @@ def assembled(header: BatchHeader, payload: Buffer) -> tuple[BatchHeader, bytes]
 
 
 def iterate_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield each complete batch and its header; a last batch that is cut off, as in a fetch, is skipped."""
+    """Yield the header and the bytes of each complete batch. A last batch that is cut off, as in a fetch, is skipped.
+
+    Raises:
+        RecordError: a batch header is damaged or of another magic.
+    """
     view = memoryview(buffer)
     position, size = 0, len(view)
     while size - position >= MAGIC_END:
@@ -197,12 +210,12 @@ def iterate_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 class BatchBody:
-    """The records of a batch that is built step by step, so that a very large one need not be built in one turn.
+    """The records of a batch that is built in steps, so that a very large batch does not block the event loop.
 
     Attributes:
         data: the encoded records.
-        count: their number.
-        base_timestamp, max_timestamp: the first and the largest timestamp of the records.
+        count: the number of records.
+        base_timestamp, max_timestamp: the first and the largest timestamp of the records; -1 without records.
     """
 
     __slots__ = ("base_timestamp", "count", "data", "max_timestamp")
@@ -216,7 +229,6 @@ class BatchBody:
         self.extend((record,))
 
     def extend(self, records: Iterable[NewRecord]) -> None:
-        """Encode and append records."""
         short, short_count = SHORT_VARINTS, len(SHORT_VARINTS)  # inlined: calls of `varint` would take half of the time
         parts: list[Buffer] = []
         base, latest, offset_delta = self.base_timestamp, self.max_timestamp, self.count
@@ -260,12 +272,15 @@ def build_batch(
     Args:
         records: at least one record, or a filled body.
         base_offset: offset of the first record.
-        compression: id of the codec.
+        compression: id of the codec; 0 for none.
         producer_id, producer_epoch, base_sequence: the fields of an idempotent producer; -1 for none.
         leader_epoch: the leader epoch of the partition; -1 for none.
         transactional: sets the transactional bit.
         control: sets the control bit.
         compression_level: a level of the codec, numbered like Kafka's; None for Kafka's default.
+
+    Raises:
+        UnknownCompression: no codec has this id.
     """
     if isinstance(records, BatchBody):
         body = records

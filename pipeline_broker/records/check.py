@@ -61,7 +61,7 @@ SMALL_BYTES: Final = 4096
 
 @attrs.frozen(slots=True)
 class Rules:
-    """The limits of a topic's configuration; made once per topic, not per batch."""
+    """The limits of a topic's configuration, with sizes in bytes. Made once per topic, not per batch."""
 
     size_max: int = 1048588
     segment_size_max: int = 1 << 30
@@ -82,7 +82,7 @@ class LongBatchError(Exception):
 
     Attributes:
         header: the header of the batch; everything except the records has been checked.
-        batch: its bytes, without the ones after it.
+        batch: the bytes of the batch.
     """
 
     def __init__(self, header: BatchHeader, batch: Buffer) -> None:
@@ -99,19 +99,19 @@ def check_batch(  # noqa: C901 - runs for every batch, where a call costs more t
     zstd_allowed: bool = True,
     transactions_allowed: bool = False,
 ) -> BatchHeader:
-    """Check the one batch in `buffer`; return its header with max timestamp and type as the broker stores them.
+    """Check the one batch in `buffer`; return its header with max timestamp and timestamp type as stored.
 
     If the rules ask for a codec, call `as_stored` next.
 
     Args:
-        buffer: the records that a client sent for one partition.
+        buffer: the records that a client sent for one partition; None is refused.
         now_ms: wall clock.
         zstd_allowed: False for Produce requests below version 7.
         transactions_allowed: the producer has a transaction, so the batch may be part of it.
 
     Raises:
         RecordError: the batch is refused.
-        LongBatchError: it must be checked in steps.
+        LongBatchError: the check of the records takes longer than a turn; continue with `BatchCheck`.
     """
     if buffer is None or len(buffer) < MAGIC_END:
         raise NotOneBatch("not one complete record batch")
@@ -242,14 +242,14 @@ def _is_recompressed(codec: int, rules: Rules) -> bool:
 
 
 def takes_long_to_store(header: BatchHeader, rules: Rules) -> bool:
-    """Return whether `as_stored` should run in a thread."""
+    """Return whether `as_stored` should run in a thread, because it recompresses a compressed or large batch."""
     codec = header.compression
     is_large = codec != Compression.NONE or header.size_bytes > RECOMPRESSED_BYTES_A_TURN
     return is_large and rules.compression is not None and rules.compression.codec != codec
 
 
 def as_stored(header: BatchHeader, batch: Buffer, rules: Rules) -> tuple[BatchHeader, Buffer]:
-    """Return a checked batch in the codec of the topic.
+    """Return the header and the bytes of a checked batch, recompressed if its topic requires another codec.
 
     Raises:
         RecordError: the recompressed batch is too large.
@@ -270,7 +270,8 @@ def first_header(buffer: Buffer) -> BatchHeader:
     """Decode the header of the first batch.
 
     Raises:
-        CorruptFirstHeader: it is unreadable, so Kafka refuses the whole request.
+        CorruptFirstHeader: the header is damaged, so Kafka refuses the whole request.
+        NotOneBatch: the batch is incomplete or of an older magic.
     """
     try:
         return read_header(buffer)

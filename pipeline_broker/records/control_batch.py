@@ -51,11 +51,10 @@ def marker_batch(
     """Build the batch that ends a producer's transaction.
 
     Args:
-        producer_id: the producer of the transaction.
         producer_epoch: lower epochs are fenced by this batch.
-        marker: commit or abort.
         timestamp: milliseconds since 1970.
-        base_offset: its offset in the log.
+        base_offset: offset of the batch in the log.
+        leader_epoch: leader epoch of the partition; -1 for none.
     """
     key = _KEY.pack(VERSION, COMMIT if marker.is_commit else ABORT)
     record = NewRecord(_VALUE.pack(VERSION, marker.coordinator_epoch), key, timestamp)
@@ -74,7 +73,7 @@ def control_type(header: BatchHeader, batch: Buffer) -> int | None:
     """Return the type of a control batch; None if compaction has emptied it.
 
     Raises:
-        InvalidRecord: the record has no type.
+        RecordError: the record is damaged or has no type.
     """
     record = _record(header, batch)
     return None if record is None else _type_of(record.key)
@@ -86,14 +85,18 @@ def read_marker(header: BatchHeader, batch: Buffer) -> EndMarker | None:
     Higher versions are read like version 0, as in Apache Kafka, because they only add fields.
 
     Raises:
-        InvalidRecord: the record is malformed.
+        RecordError: the record is damaged, has no type or a negative version, or lacks the coordinator epoch.
     """
     record = _record(header, batch)
     return None if record is None else parse_marker(record.key, record.value)
 
 
 def parse_marker(key: Buffer | None, value: Buffer | None) -> EndMarker | None:
-    """Like `read_marker`, for the key and value of the record."""
+    """Like `read_marker`, for the key and value of the record.
+
+    Raises:
+        InvalidRecord: the record has no type or a negative version, or lacks the coordinator epoch.
+    """
     kind = _type_of(key)
     if kind not in {ABORT, COMMIT}:
         return None

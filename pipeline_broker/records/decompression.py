@@ -38,7 +38,7 @@ def decompress(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) 
     """Return the decompressed data.
 
     Raises:
-        RecordError: the data is damaged, or larger than `size_max` bytes when decompressed.
+        RecordError: the codec is unknown, the data is damaged, or it is larger than `size_max` bytes when decompressed.
     """
     if codec == Compression.NONE:
         return bytes(data)
@@ -65,7 +65,6 @@ def decompress_stored(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZ
 
 
 def _decompress_bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, size_max: int) -> bytes:
-    """Decompress into a buffer that grows only after a smaller one was filled."""
     size = min(size_max, max(_OUTPUT_SIZE_START, len(data) * _GROWTH))
     while True:
         output = bytearray(size)
@@ -136,8 +135,7 @@ def _gzip_header_end(data: bytes, start: int) -> int:
     """Return the end of a member's header.
 
     Raises:
-        ValueError: the data is not gzip.
-        IndexError, struct.error: the header is incomplete.
+        ValueError, IndexError, struct.error: the header is not valid gzip, or is incomplete.
     """
     magic, method, flags = _GZIP_HEADER.unpack_from(data, start)
     if magic != _GZIP_MAGIC or method != _DEFLATE:
@@ -339,9 +337,13 @@ def _decompress_zstd(data: Buffer, size_max: int) -> bytes:
 
 
 def _with_small_window(data: Buffer) -> Buffer:
-    """Refuse data with a first frame that asks for a larger window than decoders promise to hold.
+    """Return the data, with a smaller window in the first frame if the declared one is too large and not needed.
 
-    A frame with little content needs no window, whatever it asks for, so its window is replaced by the largest allowed.
+    A frame with little content needs no window, so its window is replaced by the largest one that decoders promise to
+    hold.
+
+    Raises:
+        UnreadableCompression: the window is too large, and the frame needs it.
     """
     if len(data) < 6 or bytes(data[:4]) != _ZSTD_MAGIC or data[4] & 0x20 or data[5] >> 3 <= _ZSTD_WINDOW_LOG_MAX - 10:
         return data  # the decoder reports everything else that is wrong
@@ -364,7 +366,7 @@ def _zstd_header(data: memoryview, start: int) -> tuple[int, int | None]:
 
 
 def _last_zstd_frame_end(data: memoryview, size_max: int) -> int:
-    """Return the end of the last complete frame; 0 if a frame that is cut off has content."""
+    """Return the end of the last complete frame; 0 if no frame is complete, or a frame that is cut off has content."""
     last, pieces = 0, count(1)
     while True:
         end, has_content = _zstd_frame_end(data, last, pieces, size_max)
@@ -374,7 +376,10 @@ def _last_zstd_frame_end(data: memoryview, size_max: int) -> int:
 
 
 def _zstd_frame_end(data: memoryview, position: int, pieces: Iterator[int], size_max: int) -> tuple[int, bool]:
-    """Return the end of a frame, beyond the data if it is cut off, and whether some of its content is there."""
+    """Return the end of a frame, and whether some of its content is present.
+
+    The end of a frame that is cut off lies beyond the data.
+    """
     beyond, has_content = len(data) + 1, False
     if position + _SKIPPABLE_HEADER.size > len(data):
         return beyond, False

@@ -9,8 +9,8 @@ class RecordError(Exception):
 
     Attributes:
         error_name: name of the Kafka error code.
-        fault: one of the faults above, or empty.
-        record_errors: index in the batch and reason, of each single record with an error.
+        fault: CHECKSUM, MAGIC, ORDER or NO_KEY; empty for errors without a metric.
+        record_errors: pairs of index in the batch and reason, for each record with an error of its own.
     """
 
     error_name = "UNKNOWN_SERVER_ERROR"
@@ -40,13 +40,13 @@ class CorruptFirstHeader(CorruptRecord):
 
 
 class InvalidRecord(RecordError):
-    """Readable records that a client may not append."""
+    """Malformed records, or records that a client may not append."""
 
     error_name = "INVALID_RECORD"
 
 
 class RecordsOutOfOrder(InvalidRecord):
-    """Offset deltas that do not count up, or an impossible sequence number."""
+    """Offsets that do not count up from 0, a record count that does not match them, or a missing sequence number."""
 
     fault = ORDER
 

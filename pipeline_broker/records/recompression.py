@@ -17,7 +17,10 @@ _KEPT = APPEND_TIME_BIT | TRANSACTIONAL_BIT
 
 
 class Target(NamedTuple):
-    """The codec of `compression.type`, and its level. A topic that keeps the producer's codec has none."""
+    """The codec of `compression.type`, and its level; None for Kafka's default level.
+
+    A topic that keeps the producer's codec has no Target.
+    """
 
     codec: Compression
     level: int | None = None
@@ -26,19 +29,19 @@ class Target(NamedTuple):
 def recompressed(
     header: BatchHeader, batch: Buffer, target: Target, *, size_max: int, segment_size_max: int, unpacked_size_max: int
 ) -> tuple[BatchHeader, bytes]:
-    """Recompress a batch, and return it with its header.
+    """Recompress a batch; return the new header and the new batch.
 
     Args:
         header: the header from `check_batch`.
         batch: the batch that the client sent.
-        target: the codec.
-        size_max: limit of the new batch, `max.message.bytes`.
-        segment_size_max: limit of the new batch, the size of a segment.
-        unpacked_size_max: limit of the decompressed records.
+        target: the codec and level of the new batch.
+        size_max: limit of the new batch in bytes, `max.message.bytes`.
+        segment_size_max: limit of the new batch in bytes, the size of a segment.
+        unpacked_size_max: limit of the decompressed records in bytes.
 
     Raises:
-        BatchTooLarge: the new batch is larger than `size_max`.
-        RecordListTooLarge: it is larger than a segment.
+        BatchTooLarge: the new batch is larger than `size_max`, or the decompressed records than `unpacked_size_max`.
+        RecordListTooLarge: the new batch is larger than a segment.
     """
     data = decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes], unpacked_size_max)
     if target.codec == Compression.NONE:  # the size is known already: fail before the work

@@ -14,7 +14,10 @@ _SEQUENCE_MODULUS = 1 << 31
 
 
 class Record(NamedTuple):
-    """A record as a consumer sees it; `sequence` is -1 without an idempotent producer."""
+    """A record as a consumer sees it.
+
+    `timestamp` is in milliseconds since 1970, and `sequence` is -1 without an idempotent producer.
+    """
 
     offset: int
     timestamp: int
@@ -40,7 +43,7 @@ def iterate_records(
         name_errors: see `records_in`.
 
     Raises:
-        RecordError: the records are damaged.
+        RecordError: the batch is damaged, or its decompressed records are larger than `size_max`.
     """
     if header is None:
         header = read_header(batch)
@@ -48,10 +51,11 @@ def iterate_records(
 
 
 def records_in(data: bytes, header: BatchHeader, name_errors: str = "replace") -> Iterator[Record]:
-    """Yield the records of decompressed bytes.
+    """Yield the records of a batch from its decompressed bytes.
 
     Args:
-        data: the bytes.
+        data: the decompressed bytes after the batch header.
+        header: the header of the batch.
         name_errors: error handler for header names that are not UTF-8; "surrogateescape" keeps their bytes.
 
     Raises:
@@ -73,9 +77,15 @@ def records_in(data: bytes, header: BatchHeader, name_errors: str = "replace") -
 def chosen_records(
     batch: Buffer, header: BatchHeader, is_chosen: Callable[[bytes | None], bool]
 ) -> Iterator[tuple[int, Record | None]]:
-    """Yield the offset of each record of one complete batch, with the record if its key is chosen.
+    """Yield the offset of each record of one complete batch, with the record if its key is chosen, otherwise with None.
 
-    The others are decoded only up to their key, which takes a third of the time.
+    Records that are not chosen are decoded only up to their key, which takes a third of the time.
+
+    Args:
+        is_chosen: receives the key, or None for a record without one.
+
+    Raises:
+        RecordError: the records are damaged.
     """
     data = record_bytes(batch, header)
     append_time = header.max_timestamp if header.attributes & APPEND_TIME_BIT else None
@@ -94,7 +104,11 @@ def chosen_records(
 
 
 def record_bytes(batch: Buffer, header: BatchHeader, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:
-    """Return the decompressed records of a batch, without the batch header."""
+    """Return the decompressed records of a batch, without the batch header.
+
+    Raises:
+        RecordError: the records are damaged, or larger than `size_max` bytes when decompressed.
+    """
     return decompress_stored(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes], size_max)
 
 

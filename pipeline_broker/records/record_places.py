@@ -15,7 +15,10 @@ RecordPlace = tuple[int, int, int, int, int, bytes | None, bool]
 
 
 def record_places(data: bytes, position: int, stop: int) -> Iterator[RecordPlace]:
-    """Yield the places of the records in a batch's decompressed bytes, between `position` and `stop`.
+    """Yield the positions in `data` and the key of each record between `position` and `stop`.
+
+    Args:
+        data: the decompressed records of a batch.
 
     Raises:
         InvalidRecord: the records are damaged.
@@ -63,16 +66,18 @@ def record_places(data: bytes, position: int, stop: int) -> Iterator[RecordPlace
 def append_shifted(
     target: bytearray, data: bytes, position: int, stop: int, shift_ms: int, *, all_alike: bool = False
 ) -> None:
-    """Copy records with other timestamp deltas to `target`.
+    """Append copies of records with other timestamp deltas to `target`.
 
     Deltas wrap around at 64 bits, because clients add and subtract like Java.
 
     Args:
-        target: receives the records.
         data: decompressed records.
         position, stop: the range of the records in `data`.
         shift_ms: is added to each delta.
-        all_alike: each delta becomes `shift_ms` instead.
+        all_alike: set each delta to `shift_ms` instead.
+
+    Raises:
+        InvalidRecord: the records are damaged.
     """
     for _, rest, end, timestamp_delta, *_ in record_places(data, position, stop):
         head = bytearray(1)  # record attributes: none are defined

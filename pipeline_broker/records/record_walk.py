@@ -1,7 +1,7 @@
 """The structural check of a produced batch's records: one pass that can pause between turns.
 
-The loop inlines the short integers, because it runs for every produced record. It accepts only bytes: compiled, reading
-a byte of a bytes object takes a few instructions, reading one of any other buffer several calls into the interpreter.
+The loop inlines the short integers, because it runs for every produced record. It accepts only bytes. In compiled code,
+reading a byte of a bytes object takes a few instructions. Any other buffer takes several calls into the interpreter.
 """
 
 from typing import Final, TypeAlias
@@ -27,9 +27,14 @@ NOT_WALKED: Final[Walked] = (UNLIMITED, -UNLIMITED, False, 0, HEADERS_MAX, 0)
 
 
 def walk(data: bytes, count: int, before: Walked) -> Walked:  # noqa: C901, PLR0912, PLR0915 - one inlined loop
-    """Check records, starting at the state `before`, up to record number `count`, and return the new state.
+    """Check records from the state `before` until `count` of the batch are checked, and return the new state.
 
-    It stops earlier if the records have many headers, so that a turn stays short.
+    The walk stops earlier if the records have many headers, so that a turn stays short.
+
+    Raises:
+        InvalidRecord: a record is damaged.
+        RecordsOutOfOrder: the offset deltas do not count up from 0.
+        BatchTooLarge: the batch or a record has too many headers.
     """
     lowest, highest, null_key, position, left, index = before
     size = len(data)

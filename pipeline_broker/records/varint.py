@@ -45,7 +45,7 @@ def read_unsigned(buffer: Buffer, position: int, bytes_max: int = VARINT_BYTES_M
     """Return the raw number at `position`, before zig-zag decoding, and the position after it.
 
     Raises:
-        InvalidRecord: it is longer than `bytes_max` bytes, or cut off.
+        InvalidRecord: the number is longer than `bytes_max` bytes, or cut off.
     """
     raw = shift = 0
     limit = min(len(buffer), position + bytes_max)
@@ -60,12 +60,20 @@ def read_unsigned(buffer: Buffer, position: int, bytes_max: int = VARINT_BYTES_M
 
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Return the signed int32 at `position`, and the position after it."""
+    """Return the signed int32 at `position`, and the position after it.
+
+    Raises:
+        InvalidRecord: the number is longer than 5 bytes, or cut off.
+    """
     raw, position = read_unsigned(buffer, position)
     return (raw >> 1) ^ -(raw & 1), position
 
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Return the signed int64 at `position`, and the position after it."""
+    """Return the signed int64 at `position`, and the position after it.
+
+    Raises:
+        InvalidRecord: the number is longer than 10 bytes, or cut off.
+    """
     raw, position = read_unsigned(buffer, position, VARLONG_BYTES_MAX)
     return (raw >> 1) ^ -(raw & 1), position

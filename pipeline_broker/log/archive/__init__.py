@@ -1,12 +1,12 @@
 """The archive: per-partition segment files with Kafka's indexes, and the manifest that says which of them count.
 
-`local` keeps it in a directory, and `objects` in an object store. Both implement the same two interfaces,
+`local` keeps the archive in a directory, and `objects` in an object store. Both implement the same two interfaces,
 `SegmentStore` and `ManifestLog`.
 
 Rules:
 
-* Only the manifest decides what counts. A file that it does not name, and bytes after the size it gives, are leftovers
-  of an interrupted writer. So a writer may be killed at any point.
+* Only the manifest decides which bytes count. A file that it does not name, and bytes after the size that it records,
+  are leftovers of an interrupted writer. So a writer may be killed at any point.
 * One thread at a time writes: archiving, retention and deletion. Compaction writes its own new files in a second
   thread.
 * A manifest edit is committed only after the files it names are durable, and is shown to logs only after its commit.

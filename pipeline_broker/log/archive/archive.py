@@ -31,10 +31,9 @@ class DeletedSegment(NamedTuple):
 
 
 class Expiry(NamedTuple):
-    """The expired segments of one log, and its new log start.
+    """The expired segments of one log, and its new log start offset.
 
     Attributes:
-        log_start_offset: the new log start offset.
         base_offsets: base offsets of the archived segments to delete.
     """
 
@@ -49,7 +48,7 @@ class Cleaned(NamedTuple):
     Attributes:
         replaced: the segments that were compacted.
         written: the new segments with the remaining records.
-        first_dirty_offset: start of the next round.
+        first_dirty_offset: the offset at which the next round starts.
     """
 
     folder: str
@@ -62,7 +61,7 @@ class ManifestLog(Protocol):
     """Durable storage of the manifest: a file, or a log in an object store.
 
     Attributes:
-        manifest: as of the last commit.
+        manifest: the manifest as of the last commit.
         end: the end that a clean shutdown marks; None if the content may not be durable.
     """
 
@@ -73,7 +72,11 @@ class ManifestLog(Protocol):
     def end(self) -> ManifestEnd | None: ...
 
     def make_durable(self) -> None:
-        """Make the content that was read durable. Required before anything is deleted because of it."""
+        """Make the content that was read durable. Required before anything is deleted because of that content.
+
+        Raises:
+            OSError: the content may not be durable.
+        """
 
     def commit(self, edit: Edit) -> None:
         """Make an edit durable, then apply it to `manifest`.
@@ -88,12 +91,13 @@ class ManifestLog(Protocol):
 class Archive:
     """The archive of one broker. Open it before the journal is recovered.
 
-    The event loop looks up what is archived of a log. The methods of the second part write, in one thread at a time;
-    each ends with an edit of the manifest, which the event loop then shows to the logs.
+    The event loop looks up the archived part of a log. The methods under "For the writing thread" run in one thread at
+    a time. The event loop then shows the edits that they return to the logs.
 
     Args:
         store: the segment files.
         cleaning_store: the same files, for compaction, which writes in a thread of its own.
+        manifest_file: the stored manifest.
     """
 
     def __init__(self, store: SegmentStore, cleaning_store: SegmentStore, manifest_file: ManifestLog) -> None:
@@ -120,9 +124,9 @@ class Archive:
         return self._manifest_file.manifest.partitions.get(key)
 
     def archived_log(self, key: bytes) -> tuple[ArchivedLog, ProducerStates] | None:
-        """Return the archived part of a partition, or None.
+        """Return the archived part of a partition, and the producer states at the end of that part.
 
-        The producer states are those at the end of that part.
+        Returns None if the manifest does not name the partition.
         """
         manifest = self.find(key)
         if manifest is None:
@@ -131,7 +135,14 @@ class Archive:
         return ArchivedLog(self.reader, manifest), producers
 
     def batches(self, archived: ArchivedLog) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Yield the batches of an archived log, each valid until the next one is requested; blocks."""
+        """Yield the batches of an archived log that end at or above its log start. Blocks.
+
+        A batch is valid until the next one is requested.
+
+        Raises:
+            DamagedSegment: instead of the first damaged batch.
+            SegmentGone: a segment was deleted or replaced.
+        """
         manifest = archived.manifest
         for segment in manifest.segments:
             for header, batch in self.reader.batches(manifest.folder, segment):
@@ -159,6 +170,12 @@ class Archive:
     def expire(self, expiries: Mapping[bytes, Expiry]) -> tuple[Edit, list[DeletedSegment]]:
         """Remove segments from the manifest and raise log starts. The files remain; see `delete_files`.
 
+        Args:
+            expiries: by journal key.
+
+        Returns:
+            the edit, and the segments whose files can be deleted.
+
         Raises:
             OSError: the edit was not committed.
         """
@@ -180,7 +197,8 @@ class Archive:
         """Commit the result of a compaction, unless a segment that it read was deleted or replaced in the meantime.
 
         Returns:
-            the edit, which is empty if the round was in vain, and the segments whose files can be deleted.
+            the edit, and the segments whose files can be deleted. If nothing was committed, the edit is empty and these
+            are the new segments.
 
         Raises:
             OSError: the edit was not committed.
@@ -197,7 +215,13 @@ class Archive:
         return edit, [DeletedSegment(cleaned.folder, one) for one in cleaned.replaced]
 
     def delete_files(self, deleted: Iterable[DeletedSegment]) -> None:
-        """Delete the files of segments that the manifest no longer names."""
+        """Delete the files of segments that the manifest no longer names.
+
+        Reads of these segments then raise SegmentGone.
+
+        Raises:
+            OSError: the disk or the store failed.
+        """
         names: list[str] = []
         for one in deleted:
             # Before the deletion: a read that then finds no file must not report damage.
@@ -211,6 +235,9 @@ class Archive:
         Args:
             known: journal keys of the existing partitions.
             check: called between folders. An exception from it ends the work; the next startup does the rest.
+
+        Raises:
+            OSError: the disk or the store failed.
         """
         self.make_durable()  # otherwise a power cut could bring back a manifest that names the deleted files
         partitions = self._manifest_file.manifest.partitions
@@ -235,6 +262,9 @@ class Archive:
         Args:
             folders: folders of all existing logs, by journal key.
             check: called between folders. An exception from it ends the work; the next call does the rest.
+
+        Raises:
+            OSError: the disk or the store failed.
         """
         partitions = self._manifest_file.manifest.partitions
         new = {folder for key, folder in folders.items() if key not in partitions}

@@ -22,9 +22,6 @@ class ArchivedLog:
 
     Belongs to the event loop, which replaces it when an edit is durable. Nothing here waits for a disk: reads that must
     wait are returned as ColdRead. A read in progress keeps the manifest that it started with.
-
-    Args:
-        reader: reader of the archive's files.
     """
 
     __slots__ = ("_last_offsets", "_reader", "_timestamps", "end_offset", "manifest", "size_bytes")
@@ -46,7 +43,10 @@ class ArchivedLog:
         return bisect_left(self._last_offsets, offset)
 
     def bytes_from(self, offset: int) -> int:
-        """Estimate the bytes of batches from an offset. Within a segment, all records count as equally large."""
+        """Estimate the bytes of batches from an offset; 0 if nothing at or above it is archived.
+
+        Within a segment, all records count as equally large.
+        """
         segments = self.manifest.segments
         place = self._place(offset)
         if place == len(segments):
@@ -89,8 +89,8 @@ class ArchivedLog:
     def aborted_transactions(self, offset: int, end_offset: int) -> ColdRead[list[AbortedTransaction]] | None:
         """Find the aborted transactions that a read_committed consumer of these offsets must know.
 
-        They have a record below `end_offset` and their marker at or above `offset`. Returns None if the archive has
-        none.
+        They have a record below `end_offset` and their marker at or above `offset`. Returns None if no segment from
+        `offset` has aborted transactions.
         """
         segments = [each for each in self.manifest.segments[self._place(offset) :] if each.aborted_bytes]
         if not segments:
@@ -120,7 +120,6 @@ class ArchivedLog:
         return None
 
     def _scan(self, segment: SegmentInfo, start_offset: int, timestamp: int) -> TimestampedOffset | None:
-        """Search a segment that begins below `start_offset`: its time index may point below that offset."""
         if segment.max_timestamp < timestamp:
             return None
         for header, batch in self._reader.batches(self.manifest.folder, segment):

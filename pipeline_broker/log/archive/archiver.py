@@ -109,6 +109,8 @@ class Archiver:
 
         Raises:
             JournalCorrupt: a segment of the journal is damaged.
+            DamagedSegment: a segment is damaged that is needed to rebuild an index of aborted transactions.
+            FencedError: another broker has taken over the journal or the archive.
             OSError: the disk or the store failed.
         """
         number, end_lsn = segments[-1]

@@ -37,12 +37,15 @@ class DamageRecord:
         self._lock = threading.Lock()
 
     def find(self, key: SegmentKey) -> DamagedSegment | None:
-        """Return the known damage of a segment, or None. The caller may raise it."""
+        """Return the recorded damage of a segment; None without one. The caller may raise it."""
         found = self._damaged.get(key)
         return None if found is None else _copy(found)
 
     def mark(self, key: SegmentKey, damage: DamagedSegment) -> None:
-        """Record damage. Nothing from its position is served any more."""
+        """Record damage; log the first damage of each segment. Nothing from the damaged position is served any more.
+
+        Damage is ignored if the segment was deleted, or is already damaged at or before the position.
+        """
         with self._lock:
             known = self._damaged.get(key)
             # A deleted segment has no damage. Of two damages the first counts, because nothing after it is served.
@@ -56,7 +59,7 @@ class DamageRecord:
         return key in self._gone
 
     def retire(self, key: SegmentKey) -> None:
-        """Note that a segment is about to be deleted or replaced, so that later errors of its reads are no damage."""
+        """Note that a segment will be deleted or replaced, so that later errors of its reads do not count as damage."""
         with self._lock:
             self._damaged.pop(key, None)
             self._gone[key] = None

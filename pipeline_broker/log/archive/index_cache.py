@@ -55,7 +55,10 @@ class IndexCache:
     def load(self, folder: str, segment: SegmentInfo) -> SegmentIndex:
         """Return the index: from memory, from its files, or rebuilt from the segment. Blocks.
 
-        In a damaged segment it reaches up to the damage, which is recorded.
+        The index of a damaged segment ends at the damage, which is recorded.
+
+        Raises:
+            FileNotFoundError: the segment must be read, and its file is missing.
         """
         key = segment_key(folder, segment)
         # A second thread that needs the same index waits for the first, and then finds it in memory.
@@ -114,9 +117,13 @@ class IndexCache:
             self._repairs.pop(key, None)
 
     def write_repairs(self) -> int:
-        """Rewrite index files that were missing or damaged; return their number. Only for the writing thread.
+        """Rewrite index files that were missing or damaged; return the number of written files.
 
-        Growing segments are left to the archiver: `resumed_builder` checks their index files too.
+        Only for the writing thread. Growing segments are left to the archiver: `resumed_builder` checks their index
+        files too.
+
+        Raises:
+            OSError: the disk or the store failed.
         """
         with self._lock:
             repairs, self._repairs = self._repairs, {}

@@ -176,7 +176,16 @@ def check_state(state: IndexState, offset_index: Buffer, time_index: Buffer, bef
 def parse_offset_index(
     data: Buffer, offset_max: int, position_max: int, after: tuple[int, int] = (-1, -1)
 ) -> tuple["array[int]", "array[int]"]:
-    """Return relative last offsets and positions of the entries after the entry `after`. Bounds are inclusive."""
+    """Decode appended entries of an offset index; return their relative last offsets and their positions.
+
+    Args:
+        data: the entries.
+        offset_max, position_max: inclusive limits of the relative offsets and positions.
+        after: relative last offset and position of the entry before `data`.
+
+    Raises:
+        DamagedIndexError: an entry is incomplete, out of order or above a limit.
+    """
     if len(data) % OFFSET_ENTRY.size:
         raise DamagedIndexError(f"{len(data)} bytes are not whole entries of {OFFSET_ENTRY.size}")
     numbers = array(_INT32)
@@ -192,7 +201,16 @@ def parse_offset_index(
 def parse_time_index(
     data: Buffer, offset_max: int, timestamp_max: int, after: tuple[int, int] = (NO_TIMESTAMP, -1)
 ) -> tuple["array[int]", "array[int]"]:
-    """Return timestamps and relative offsets of the entries, which follow the entry `after`. Bounds are inclusive."""
+    """Decode appended entries of a time index; return their timestamps and their relative offsets.
+
+    Args:
+        data: the entries.
+        offset_max, timestamp_max: inclusive limits of the relative offsets and timestamps.
+        after: timestamp and relative offset of the entry before `data`.
+
+    Raises:
+        DamagedIndexError: an entry is incomplete, out of order or above a limit.
+    """
     if len(data) % TIME_ENTRY.size:
         raise DamagedIndexError(f"{len(data)} bytes are not whole entries of {TIME_ENTRY.size}")
     entries: Iterator[tuple[int, int]] = TIME_ENTRY.iter_unpack(data)

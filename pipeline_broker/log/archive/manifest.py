@@ -64,7 +64,7 @@ class PartitionManifest:
 
     Attributes:
         log_start_offset: records below it are not visible.
-        end_offset: after the last archived record, whether or not that record still exists.
+        end_offset: the offset after the last archived record, whether or not that record still exists.
         segments: in offset order. Only the last one may be unsealed.
         producers: idempotent producers at `end_offset`; see `producer_snapshot`.
         first_dirty_offset: start of the next compaction.

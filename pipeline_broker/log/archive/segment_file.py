@@ -53,7 +53,7 @@ class SegmentInfo:
         generation: distinguishes contents that had the same name at different times (after compaction, or if a topic
             was deleted and created again). Never reused for a name.
         modified_ms: time of the last write; replaces `max_timestamp` if the records have no timestamps.
-        cleanings: how often this part of the log was compacted. Each compaction writes new files with this number in
+        cleanings: number of compactions of this part of the log. Each compaction writes new files with this number in
             their names, so that the manifest alone decides which files count.
         aborted_bytes: size of the index of aborted transactions; 0 for most segments.
         aborted_crc: CRC-32C of that index.
@@ -167,8 +167,8 @@ def verified_batches(
 
     An incomplete last batch is omitted.
 
-    Beyond the checksum, it verifies the fields that the checksum does not cover. Base offsets must be contiguous or
-    named by the index, and the leader epoch must be the broker's.
+    Fields that the checksum does not cover are verified too. Base offsets must be contiguous or named by the index, and
+    the leader epoch must be the broker's.
 
     Args:
         view: the piece.
@@ -217,10 +217,15 @@ def verified_batches(
 def read_batches(
     store: SegmentStore, folder: str, segment: SegmentInfo, position: int = 0, index: SegmentIndex | None = None
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield all batches from the one at `position`. Blocks.
+    """Yield all batches, with their headers, from the one at `position`. Blocks.
+
+    Args:
+        position: start of a batch in the log file.
+        index: see `verified_batches`.
 
     Raises:
         DamagedSegment: instead of the first damaged batch.
+        FileNotFoundError: the log file is missing.
     """
     name = log_name(folder, segment.base_offset, segment.cleanings)
     # In the middle of a segment, the base offset of the next batch is unknown.
@@ -246,7 +251,7 @@ def fetched(fetch: Fetch, name: str, size_bytes: int, position: int) -> memoryvi
     """Return the bytes, fewer if the file is too short.
 
     Raises:
-        NotInMemory: they cannot be read without waiting.
+        NotInMemory: the bytes cannot be read without waiting.
     """
     data = fetch(name, size_bytes, position)
     if data is None:
@@ -265,7 +270,10 @@ def _is_large(view: memoryview, size_max: int) -> bool:
 
 
 def _read_large_batch(store: SegmentStore, name: str, view: memoryview, position: int) -> memoryview:
-    """Return the whole batch that begins with `view`. Memory is allocated only after its checksum matched."""
+    """Return the whole batch that begins with `view`; `view` itself if the checksum is wrong.
+
+    Memory is allocated only after the checksum matched.
+    """
     header = _NEW(BatchHeader, HEADER.unpack_from(view))
     crc, end = crc32c(view[CHECKED_FROM:]), position + header.size_bytes
     for start in range(position + len(view), end, WINDOW_BYTES):
@@ -292,6 +300,7 @@ def resumed_builder(store: SegmentStore, folder: str, segment: SegmentInfo) -> I
 
     Raises:
         DamagedSegment: the log file is damaged.
+        FileNotFoundError: the log file is missing.
     """
     assert not segment.is_sealed, "nothing is added to a sealed segment"
     try:
@@ -337,7 +346,7 @@ class IndexRebuild:
         builder.add(header.base_offset, header.last_offset, size_bytes, header.max_timestamp)
 
     def finish(self, damage: DamagedSegment | None) -> DamagedSegment | None:
-        """Return the damage of the whole segment, or None.
+        """Complete the index of a sealed segment, and return the damage of the segment; None if it is intact.
 
         Args:
             damage: found after the last added batch; None if the end of the segment was reached.
@@ -353,12 +362,16 @@ class IndexRebuild:
             first_skip = None
         if first_skip is None:
             return damage
-        reason = "offsets are missing that were there" if damage is None else damage.reason
+        reason = "recorded offsets are missing" if damage is None else damage.reason
         return DamagedSegment(log_name(self._folder, segment.base_offset, segment.cleanings), *first_skip, reason)
 
 
 def rebuilt_index(store: SegmentStore, folder: str, segment: SegmentInfo) -> tuple[IndexBuilder, DamagedSegment | None]:
-    """Rebuild the indexes from the readable batches; also return the damage, or None."""
+    """Rebuild the indexes from the readable batches; also return the damage of the segment, or None if it is intact.
+
+    Raises:
+        FileNotFoundError: the log file is missing.
+    """
     rebuild, damage = IndexRebuild(folder, segment), None
     try:
         for header, batch in read_batches(store, folder, segment):

@@ -109,12 +109,15 @@ class SegmentIndex:
         return self.positions[number] if number < len(self.positions) else self.size_bytes
 
     def names(self, position: int) -> Iterator[tuple[int, int]]:
-        """Yield position and last offset of each indexed batch from a position."""
+        """Yield position and last offset of each indexed batch at or after a position."""
         for number in range(bisect_left(self.positions, position), len(self.positions)):
             yield self.positions[number], self.base_offset + self.offsets[number]
 
     def boundary(self, position: int, bytes_max: int) -> int:
-        """Return the last known batch boundary within `bytes_max` of `position`; without one, the next known."""
+        """Return the last indexed batch boundary within `bytes_max` of `position`; without one, the next.
+
+        The end of the indexed part is such a boundary, too.
+        """
         if self.size_bytes <= position + bytes_max:
             return self.size_bytes
         number = bisect_right(self.positions, position + bytes_max)

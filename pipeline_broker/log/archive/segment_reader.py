@@ -198,7 +198,7 @@ class SegmentReader:
 
         Returns:
             the batches, or a ColdRead. The ColdRead raises DamagedSegment if the first batch is unreadable, and
-            SegmentGone.
+            SegmentGone if the segment was deleted or replaced. Empty above the last offset of the segment.
         """
         if offset > segment.last_offset:
             return ReadResult()
@@ -214,7 +214,7 @@ class SegmentReader:
         return ReadResult(cold=ColdRead(lambda: self._read_cold(wanted), size_bytes))
 
     def _read_now(self, wanted: _Wanted, index: SegmentIndex) -> list[Buffer] | None:
-        """Return None if bytes are not in memory, or look damaged."""
+        """Return the batches; None if bytes are not in memory, or look damaged."""
         try:
             return self._read_batches(wanted, index, self._store.read_cached)
         except (DamagedSegment, NotInMemory):
@@ -326,7 +326,12 @@ class SegmentReader:
 
     @contextlib.contextmanager
     def _judged(self, folder: str, segment: SegmentInfo) -> Iterator[None]:
-        """Record damage found in the body, unless the segment was deleted or replaced in the meantime."""
+        """Record damage found in the body.
+
+        Raises:
+            SegmentGone: the segment was deleted or replaced in the meantime.
+            DamagedSegment: the segment is damaged, or its file is missing.
+        """
         try:
             yield
         except FileNotFoundError:
@@ -337,20 +342,27 @@ class SegmentReader:
         else:
             return
         key = segment_key(folder, segment)
-        # The deletion came first, so the missing file is no damage.
+        # The deletion came first, so the missing file is not damage.
         if self._damage.is_gone(key):
             raise SegmentGone(f"{damage.name} was deleted or replaced")
         self._damage.mark(key, damage)
         raise damage
 
     def forget(self, folder: str, segment: SegmentInfo) -> None:
-        """Prepare for the deletion or replacement of the segment's files. No later read may start."""
+        """Drop the segment's index, and let later errors of its reads raise SegmentGone.
+
+        Call it before the files are deleted or replaced, when no further read can start.
+        """
         key = segment_key(folder, segment)
         self._damage.retire(key)
         self._indexes.forget(key)
 
     def write_repairs(self) -> int:
-        """Write rebuilt index files; return their number. Only for the writing thread."""
+        """Write rebuilt index files; return the number of written files. Only for the writing thread.
+
+        Raises:
+            OSError: the disk or the store failed.
+        """
         return self._indexes.write_repairs()
 
 

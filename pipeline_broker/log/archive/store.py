@@ -34,7 +34,7 @@ class SegmentStore(Protocol):
     def sync(self, names: Iterable[str]) -> None:
         """Make all writes to these files durable, and the names of files and folders.
 
-        After an OSError nothing new may be considered durable. Write it again; a repeated sync proves nothing.
+        After an OSError nothing new may be considered durable. Write the bytes again; a repeated sync proves nothing.
         """
 
     def read(self, name: str, size_bytes: int, position: int) -> Buffer:
@@ -61,7 +61,7 @@ class SegmentStore(Protocol):
     def delete_folder(self, folder: str, names: Iterable[str]) -> None:
         """Delete these files of a folder, and the folder if it is then empty; durable on return.
 
-        Missing ones are ignored.
+        Missing files and folders are ignored.
         """
 
     def free_bytes(self) -> int: ...

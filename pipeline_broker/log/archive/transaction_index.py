@@ -54,7 +54,7 @@ class TransactionIndex:
     def write(self, store: SegmentStore, name: str) -> bool:
         """Write the whole index, which is small, if entries were added.
 
-        Returns whether it was written and needs a sync.
+        Returns whether the index was written and needs a sync.
         """
         if self._content is None or len(self._content) == self._written_bytes:
             return False
@@ -72,10 +72,11 @@ class TransactionIndex:
 
 
 def aborted_in(reader: SegmentReader, manifest: PartitionManifest, segment: SegmentInfo) -> list[AbortedTransaction]:
-    """Return the entries of a segment, from its file or rebuilt. Blocks.
+    """Return the aborted transactions of a segment, from its index file or rebuilt. Blocks.
 
     Raises:
         DamagedSegment: a segment needed for the rebuild is damaged.
+        SegmentGone: a segment needed for the rebuild was deleted or replaced.
     """
     if not segment.aborted_bytes:
         return []
@@ -90,7 +91,12 @@ def aborted_in(reader: SegmentReader, manifest: PartitionManifest, segment: Segm
 def rebuilt_entries(
     reader: SegmentReader, manifest: PartitionManifest, segment: SegmentInfo
 ) -> list[AbortedTransaction]:
-    """Return the entries of a segment from its batches and those of all earlier segments. Blocks."""
+    """Return the aborted transactions of a segment from its batches and those of all earlier segments. Blocks.
+
+    Raises:
+        DamagedSegment: one of these segments is damaged.
+        SegmentGone: one of these segments was deleted or replaced.
+    """
     opened, entries = OpenTransactions(), []
     for each in manifest.segments:
         if each.base_offset > segment.base_offset:

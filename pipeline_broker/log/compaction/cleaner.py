@@ -49,7 +49,7 @@ class RoundParameters:
 
     Attributes:
         upper_bound_offset: the first uncleanable offset of the plan.
-        last_records: by producer id; expired producers are missing.
+        last_records: last writes by producer id; expired producers are missing.
     """
 
     now_ms: int
@@ -74,7 +74,15 @@ class DirtyPart:
         return max(self._map.latest_offset + 1, self._first_offset)
 
     def add_segment(self, batches: Iterable[Batch], next_base_offset: int) -> bool:
-        """Map the keys of a segment, which ends at `next_base_offset`; return False if the map is full."""
+        """Map the keys of a segment; return False if the map is full.
+
+        Args:
+            batches: the batches of the segment.
+            next_base_offset: end of the segment; offsets up to it count as mapped.
+
+        Raises:
+            RecordError: a batch is damaged.
+        """
         for header, batch in batches:
             if header.last_offset < self._first_offset:
                 continue
@@ -97,7 +105,7 @@ class DirtyPart:
 
 
 class CleaningRound:
-    """The new form of every batch of a log. Call `clean` for each group of segments, in order."""
+    """The rewriting of all batches of a log in one round. Call `clean` for each group of segments, in order."""
 
     def __init__(
         self, offset_map: OffsetMap, parameters: RoundParameters, aborted: Iterable[AbortedTransaction] = ()
@@ -111,7 +119,7 @@ class CleaningRound:
         """Yield the batches of the segment that replaces this group.
 
         Raises:
-            WrongChecksum: a batch is damaged.
+            RecordError: a batch is damaged.
         """
         for header, batch in batches:
             # Rebuilding would give a damaged batch a valid checksum, and a damaged key would remove another key's
@@ -122,7 +130,7 @@ class CleaningRound:
                 yield cleaned
 
     def take_aborted(self) -> list[AbortedTransaction]:
-        """Return the index entries for the group that was cleaned last."""
+        """Return and forget the aborted transactions for the index of the group that was cleaned last."""
         taken, self._transactions.retained = self._transactions.retained, []
         return taken
 

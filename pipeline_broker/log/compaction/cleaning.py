@@ -49,6 +49,7 @@ def clean(
 
     Raises:
         DamagedSegment, RecordError: a segment is damaged, or its records cannot be decoded.
+        SegmentGone: a segment was deleted or replaced during the round.
         OSError: the disk or the store failed.
     """
     if not plan.dirty_segments:

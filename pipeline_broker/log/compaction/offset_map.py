@@ -1,8 +1,8 @@
 """A memory-bounded hash table from record keys to their latest offsets, like Kafka's SkimpyOffsetMap.
 
-It stores 16 bytes for a key. A key of up to 15 bytes is stored itself, padded, with its length as the last byte. A
-longer key is stored as a 15-byte BLAKE2b digest with a last byte that is no such length. Two keys that were confused
-would cost a record, so a weaker hash will not do.
+The table stores 16 bytes for a key. A key of up to 15 bytes is stored itself, padded, with its length as the last byte.
+A longer key is stored as a 15-byte BLAKE2b digest with 255 as the last byte. Two keys with the same digest would cost a
+record, so a weaker hash is not enough.
 
 The table consists of buckets of 64 slots. A key is in the bucket that its hash names or, if that is full, in the next
 one with a free slot. One `bytearray.find` searches the used part of a bucket, which is faster than comparing even two

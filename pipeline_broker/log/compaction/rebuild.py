@@ -69,13 +69,13 @@ class KeptRecords:
 def rebuilt_batch(
     header: BatchHeader, data: bytes, kept: KeptRecords, new_horizon_ms: int | None
 ) -> tuple[BatchHeader, bytes]:
-    """Return the batch with only the kept records.
+    """Return the header and the bytes of the batch with only the kept records.
 
     Args:
         header: header of the old batch.
-        data: its decompressed records.
+        data: decompressed records of the old batch.
         kept: the records to keep.
-        new_horizon_ms: delete horizon to set; None keeps the old one, if any.
+        new_horizon_ms: delete horizon to set, in milliseconds since 1970; None keeps the old one, if any.
     """
     append_time = bool(header.attributes & APPEND_TIME_BIT)
     old_base, attributes = header.base_timestamp, header.attributes
@@ -100,7 +100,7 @@ def rebuilt_batch(
 
 
 def empty_batch(header: BatchHeader) -> tuple[BatchHeader, bytes]:
-    """Return the batch without records. It still has the offsets and the producer's last sequence."""
+    """Return the header and the bytes of the batch without records. Offsets and the producer's last sequence stay."""
     changed = header._replace(
         attributes=header.attributes & _KEPT_WHEN_EMPTY, base_timestamp=NO_TIMESTAMP, record_count=0
     )
@@ -112,7 +112,6 @@ def _runs(kept: KeptRecords) -> Iterable[tuple[int, int]]:
 
 
 def _with_shifted_times(data: bytes, kept: KeptRecords, shift_ms: int, *, all_alike: bool = False) -> bytes:
-    """Copy the records; add `shift_ms` to their timestamp deltas, or replace them by it if `all_alike`."""
     target = bytearray()
     for run_start, run_end in _runs(kept):
         append_shifted(target, data, run_start, run_end, shift_ms, all_alike=all_alike)

@@ -83,7 +83,7 @@ class CleaningPlan:
         tombstone or the newer value that hid it.
 
         Args:
-            end_offset: where the offset map ends; less than the whole range if the map was full.
+            end_offset: end of the mapped range; below `first_uncleanable_offset` if the map was full.
         """
         assert end_offset <= self.first_uncleanable_offset, "only the cleanable range may be rewritten"
         return group_segments(segments_below(self.log.segments, end_offset), self.log.rules.segment_bytes)
@@ -152,7 +152,7 @@ def _size_bytes(segments: tuple[LogSegment, ...]) -> int:
 
 
 def group_segments(segments: tuple[LogSegment, ...], segment_bytes: int) -> list[tuple[LogSegment, ...]]:
-    """Group neighbouring segments that fit into one segment together. A larger one stays alone."""
+    """Group neighbouring segments that fit into `segment_bytes` bytes together. A larger one stays alone."""
     groups: list[list[LogSegment]] = []
     size_bytes = 0
     for segment in segments:

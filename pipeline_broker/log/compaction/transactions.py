@@ -32,14 +32,20 @@ class TransactionsRead:
         self.retained: list[AbortedTransaction] = []
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Record a data batch; return whether its transaction was aborted."""
+        """Record a transactional data batch; return whether its transaction was aborted. False for other batches."""
         if not header.is_transactional:
             return False
         self._with_data.add(header.producer_id)
         return self._aborted_at(header.producer_id, header.last_offset) is not None
 
     def is_spent(self, header: BatchHeader, batch: Buffer) -> bool:
-        """Record a control batch with its record; return whether nothing in the log needs it any longer."""
+        """Record a control batch; return whether it is a marker whose transaction has no batches left.
+
+        An aborted transaction that has some is added to `retained`.
+
+        Raises:
+            RecordError: the record of the batch is damaged.
+        """
         if control_type(header, batch) not in {ABORT, COMMIT}:
             return False
         producer_id = header.producer_id

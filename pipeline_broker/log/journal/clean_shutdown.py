@@ -26,7 +26,7 @@ _REST = struct.Struct("<QQQQQI")
 
 
 class ManifestEnd(NamedTuple):
-    """The length and the checksum of the whole manifest. Zero bytes means no claim."""
+    """The length and the checksum of the whole manifest. A length of 0 makes no claim."""
 
     size_bytes: int = 0
     crc: int = 0
@@ -36,8 +36,8 @@ class CleanShutdown(NamedTuple):
     """The content of a mark.
 
     Attributes:
-        number, identity: of the journal's last segment.
-        position, next_lsn: after its last frame.
+        number, identity: number and identity of the journal's last segment.
+        position, next_lsn: position and LSN after the last frame of that segment.
         manifest: the end of the archive's manifest.
     """
 
@@ -69,7 +69,11 @@ def read_mark(files: FileSystem, data_directory: Path) -> CleanShutdown | None:
 
 
 def write_mark(files: FileSystem, data_directory: Path, mark: CleanShutdown) -> None:
-    """Write the mark. Everything it covers must be durable already."""
+    """Write the mark durably. Everything that the mark covers must be durable already.
+
+    Raises:
+        OSError: the mark may or may not exist.
+    """
     journal = (mark.number, mark.identity, mark.position, mark.next_lsn)
     rest = _REST.pack(*journal, mark.manifest.size_bytes, mark.manifest.crc)
     if WRITING_NAME in files.list_directory(data_directory):

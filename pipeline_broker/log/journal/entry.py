@@ -15,7 +15,7 @@ class IndexedLog(Protocol):
     Attributes:
         policies: file settings of the topic.
         entry_key: topic id and partition as a journal entry stores them.
-        index: journal positions of its batches.
+        index: journal positions of the log's batches.
         tail: entries in memory, by base offset.
     """
 
@@ -71,8 +71,8 @@ class Appended(NamedTuple):
     """The result of an append.
 
     A duplicate has no entry: the producer receives the offsets of the original batch. While the original is in flight,
-    the answer must wait for its commit. Commits complete in order, so a commit without entries, submitted now,
-    completes after it.
+    the response must wait for the original's commit. Commits complete in order, so a commit without entries, submitted
+    now, completes after the original.
 
     Attributes:
         log_append_time_ms: -1 unless the topic sets timestamps on append. For a duplicate, the original's timestamp, as

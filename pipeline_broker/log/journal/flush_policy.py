@@ -22,8 +22,8 @@ class FlushPolicy:
     """The rules for syncing: which commits of a journal must be durable before their acknowledgement.
 
     The rules are those of Kafka's `UnifiedLog.append` and `LogManager.flushDirtyLogs`. But all partitions share one
-    journal, so a sync for one partition makes the unsynced records of all partitions durable. The journal calls it with
-    its write lock held.
+    journal, so a sync for one partition makes the unsynced records of all partitions durable. The journal calls the
+    policy with its write lock held.
 
     Args:
         flush: default for logs without rules.
@@ -45,7 +45,7 @@ class FlushPolicy:
         self.weaker: dict[str, FlushRules] = {}
 
     def topic_changed(self, topic: str, rules: FlushRules | None) -> None:
-        """Update the rules of a topic; None if it was deleted or has no rules."""
+        """Update the rules of a topic; `rules` is None if the topic was deleted or has none."""
         self.weaker.pop(topic, None)
         if rules is None:
             return
@@ -55,7 +55,7 @@ class FlushPolicy:
             self.weaker[topic] = rules
 
     def must_sync(self, entries: Sequence[JournalEntry]) -> bool:
-        """Return whether a commit must be synced before its acknowledgement. Call `written` for it next."""
+        """Return whether a commit must be synced before its acknowledgement. Call `written` for the commit next."""
         # The usual case with flush=os, on the hot path.
         if not self.may_sync:
             return False
@@ -76,7 +76,11 @@ class FlushPolicy:
         return counts[key]
 
     def written(self, entries: Sequence[JournalEntry], *, is_synced: bool) -> None:
-        """Record that a commit was written, and whether its sync follows."""
+        """Record that a commit was written. If no sync follows, this may shorten `sync_within_ms` and call `notify`.
+
+        Args:
+            is_synced: a sync of the commit follows.
+        """
         if is_synced:
             self.all_synced()
             return
@@ -95,6 +99,6 @@ class FlushPolicy:
             self._notify()
 
     def all_synced(self) -> None:
-        """Reset the counts, because a sync of all written commits begins."""
+        """Reset the counts and the deadline, because a sync of all written commits begins."""
         self._unsynced.clear()
         self.sync_within_ms = None

@@ -77,6 +77,7 @@ def encode_frame(
 
     Args:
         entries: entries of the commit; may be empty.
+        identity: identity of the segment.
         first_lsn: LSN of the first entry.
         durable_lsn: all entries below it are synced.
         position: global position of the frame.
@@ -204,7 +205,8 @@ def read_run(buffer: Buffer, position: int, identity: int, lsn: int, from_lsn: i
 
     Args:
         buffer: bytes of a segment.
-        position: in the buffer.
+        position: start of the first frame in the buffer.
+        identity: identity of the segment.
         lsn: expected first LSN.
         from_lsn: entries of frames below it are skipped.
         place: global position of the start of the buffer.

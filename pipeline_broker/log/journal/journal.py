@@ -59,10 +59,10 @@ class JournalPorts:
 
     Attributes:
         manifest_end: called by `close`; returns the end of the archive's manifest, or None if it cannot be trusted.
-        segment_sealed: a segment is complete.
-        prepare_wanted: the active segment is half full and no spare is ready.
-        sync_wanted: `FlushPolicy.sync_within_ms` was set or became shorter.
-        archiver_detached: called by `detach_archiver`, to interrupt what the archiver waits for.
+        segment_sealed: called when a segment is complete.
+        prepare_wanted: called when the active segment is half full and no spare is ready.
+        sync_wanted: called when `FlushPolicy.sync_within_ms` was set or became shorter.
+        archiver_detached: called by `detach_archiver`, to end the archiver's waiting.
     """
 
     manifest_end: Callable[[], ManifestEnd | None] = ManifestEnd
@@ -84,15 +84,14 @@ class Journal:
 
     The first failed write or sync fails the journal permanently. The kernel reports a failed write-back once and then
     treats the lost pages as clean, so a later sync that succeeds proves nothing. The exception is a write that the
-    system refused for lack of space or descriptors: with an archiver attached, the writer waits and tries again at the
-    same position.
+    system refused for lack of space or descriptors. With an archiver attached, the writer then waits and tries again at
+    the same position.
 
     Args:
         taken: the locked directory; `close` releases it.
         flush: default for logs without a flush setting: a commit is durable once synced ("always") or once written
             ("os").
         segment_bytes: size of a segment file.
-        ports: callbacks.
     """
 
     def __init__(
@@ -204,7 +203,11 @@ class Journal:
         return self._spare_identity is not None
 
     def write(self, entries: Sequence[JournalEntry]) -> Ticket:
-        """Append one commit and set the positions of its entries. It is durable only after `sync`."""
+        """Append one commit and set the positions of its entries. The commit is durable only after `sync`.
+
+        Raises:
+            JournalFailed: the write failed, or the journal has failed or is closed.
+        """
         with self._write_lock:
             if self._failure is not None or self._closed:
                 self._refuse()
@@ -289,7 +292,10 @@ class Journal:
         return Ticket(first_lsn, len(entries), size, segment, file, tuple(self._unsynced.segments))
 
     def _place(self, entries: Sequence[JournalEntry]) -> tuple[list[Buffer], int, Segment]:
-        """Encode a commit for the segment that it fits in; wait while no further segment is allowed."""
+        """Encode a commit for the segment that it fits in; wait while no further segment is allowed.
+
+        Returns the parts of the frame, its size in bytes, and the segment.
+        """
         while True:
             segment = self._active
             if self._closed or self._failure is not None:
@@ -367,7 +373,6 @@ class Journal:
         return segment
 
     def sync(self, ticket: Ticket) -> None:
-        """Wait until the commit is as durable as the flush policy requires; raise JournalFailed if it is not."""
         try:
             if ticket.file is not None:
                 self._sync_files(ticket.segments, ticket.file)
@@ -418,7 +423,10 @@ class Journal:
     def prepare_ahead(self) -> None:
         """Zero-fill a spare segment; return at once if one is ready. Blocks: call it in a thread.
 
-        An OSError, such as a full disk, leaves the journal unchanged. It continues with segments that grow.
+        Without a spare, the journal continues with segments that grow.
+
+        Raises:
+            OSError: the spare cannot be written, for example on a full disk. The journal is unchanged.
         """
         with self._prepare_lock:
             if self.has_spare or self._closed:
@@ -453,10 +461,6 @@ class Journal:
         self._sealed_max = sealed_max
 
     def detach_archiver(self) -> None:
-        """End all waiting for `recycle`.
-
-        Waiting writers continue in further segments. A writer that waits for space fails.
-        """
         with self._write_lock:
             self._sealed_max = None
             self.room.notify()
@@ -466,11 +470,6 @@ class Journal:
         return sealed_entries(self._files, self.directory, number, end_lsn, from_lsn)
 
     def recycle(self, number: int) -> None:
-        """Reuse the space of a complete segment and of all older ones, whose records the archive holds durably.
-
-        Waits for readers of these segments. Later reads of their positions raise RecycledError. Callers may repeat it
-        after an OSError.
-        """
         # Oldest first: a crash in between must not leave a gap in the numbers, which recovery takes for damage.
         for each in [each for each in self._sealed_ends if each <= number]:
             self._recycle_one(each)
@@ -493,7 +492,10 @@ class Journal:
                 self.room.notify()
 
     def close(self) -> None:
-        """Release the data directory and, if all went well, leave the mark of a clean shutdown."""
+        """Mark a clean shutdown and release the data directory. A failure to write the mark is logged.
+
+        The mark is omitted if the journal has failed, or a commit was written and not synced yet.
+        """
         self._closed = True
         with self._write_lock:
             self.room.notify()

@@ -26,7 +26,7 @@ class JournalFiles:
         directory: the journal's directory.
 
     Attributes:
-        first_number: the oldest readable segment.
+        first_number: number of the oldest readable segment.
     """
 
     def __init__(self, files: FileSystem, directory: Path) -> None:
@@ -39,7 +39,7 @@ class JournalFiles:
         self._unread = threading.Condition(self._lock)
 
     def find(self, number: int) -> File:
-        """Return the file of a segment. Use it before the next `retire`; `reading` protects longer reads."""
+        """Return the file of a segment. Use the file before the next `retire`; `reading` protects longer reads."""
         with self._lock:
             file = self._open.get(number)
             if file is None:
@@ -53,7 +53,11 @@ class JournalFiles:
 
     @contextmanager
     def reading(self, number: int) -> Iterator[File]:
-        """Protect a segment from `retire` while the body runs; raise RecycledError if it was retired before."""
+        """Protect a segment from `retire` while the body runs, and yield its file.
+
+        Raises:
+            RecycledError: the segment was retired before.
+        """
         with self._lock:
             # Check and count are one step under the lock, so that `retire` cannot come in between.
             if number < self.first_number:

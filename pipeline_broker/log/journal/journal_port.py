@@ -20,8 +20,8 @@ class Room(Protocol):
     """The obstacle to writes of a journal, if any.
 
     Attributes:
-        obstacle: the reason why writes wait, or None. While it is set, new requests should be refused. Any thread may
-            read it.
+        obstacle: the reason why writes wait; None if writes are possible. While an obstacle is set, new requests should
+            be refused. Any thread may read it.
     """
 
     @property
@@ -42,7 +42,7 @@ class JournalBytes(Protocol):
         """
 
     def read_cached(self, place: int, size_bytes: int) -> Buffer | None:
-        """Like `read`, without waiting. Return None if that is impossible."""
+        """Like `read`, without waiting. Returns None if the bytes are not in memory."""
 
     def name_of(self, place: int) -> tuple[str, int]:
         """Return the file or object at a global position, and the position in it, for messages about damage."""
@@ -77,22 +77,31 @@ class JournalPort(JournalBytes, Protocol):
         """The LSN of the next entry."""
 
     def is_in_place(self) -> bool:
-        """Return whether the locked data directory still has its path."""
+        """Return whether the locked data directory still has its path.
+
+        Raises:
+            FencedError: another broker has taken over a journal in an object store.
+        """
 
     def is_owned(self) -> bool:
         """Return whether this broker surely still owns the journal.
 
-        If another one may have taken over, reads may be stale.
+        If another broker may have taken over, reads may be stale.
         """
 
     def disk_space(self) -> tuple[int, int]:
-        """Return the total and the free bytes of the disk; raise OSError if they are unknown."""
+        """Return the total and the free bytes of the disk.
+
+        Raises:
+            OSError: the numbers are unknown.
+        """
 
     def recover(self, archived_lsn: int = 0) -> Iterator[StoredEntry]:
         """Yield all entries from `archived_lsn`, in LSN order.
 
         Raises:
             JournalCorrupt: durable records cannot be read.
+            OSError: the disk or the store failed.
         """
 
     def write(self, entries: Sequence[JournalEntry]) -> Any:
@@ -105,21 +114,32 @@ class JournalPort(JournalBytes, Protocol):
     def write_nowait(self, entries: Sequence[JournalEntry]) -> Any | None:
         """Write without waiting, for the event loop.
 
-        Returns None, with nothing written, if it might wait.
+        Returns None, with nothing written, if the write might wait.
+
+        Raises:
+            JournalFailed: the journal has failed or is closed.
         """
 
     def sync(self, ticket: Any) -> None:
-        """Wait until the commit and all commits before it are durable; raise JournalFailed if they are not."""
+        """Wait until the commit and all commits before it are as durable as the flush policy requires.
+
+        Raises:
+            JournalFailed: the journal has failed, so the commit may not be durable.
+        """
 
     def sync_written(self) -> None:
-        """Sync all written commits that are not synced yet. Blocks.
+        """Sync all written commits that are not synced yet. Blocks. Does nothing after a failure or `close`.
 
         Raises:
             JournalFailed: the sync failed.
         """
 
     def prepare_ahead(self) -> None:
-        """Prepare space, off the request path. Raise OSError if that is impossible now."""
+        """Prepare space, off the request path.
+
+        Raises:
+            OSError: the space cannot be prepared now; the journal is intact.
+        """
 
     # Archiving and recycling of complete segments
 
@@ -127,7 +147,7 @@ class JournalPort(JournalBytes, Protocol):
         """Complete the current segment, so that everything written so far can be archived.
 
         Raises:
-            OSError: the disk cannot complete it now; the journal is intact.
+            OSError: the segment cannot be completed now; the journal is intact.
             JournalFailed: the journal has failed.
         """
 
@@ -139,13 +159,17 @@ class JournalPort(JournalBytes, Protocol):
 
         Raises:
             JournalCorrupt: the segment is damaged.
-            OSError: it cannot be read now.
+            FencedError: a successor has recycled the segment.
+            OSError: the segment cannot be read now.
         """
 
     def recycle(self, number: int) -> None:
         """Release the space of a complete segment and of all older ones, whose records the archive holds durably.
 
-        Later reads of their positions raise RecycledError. Callers may repeat it after an OSError.
+        Later reads of their positions raise RecycledError.
+
+        Raises:
+            OSError: the disk or the store failed; callers may repeat the call.
         """
 
     def archive_waits(self, obstacle: OSError | None) -> None:

@@ -56,7 +56,10 @@ class OffsetIndex:
         return bisect_right(self.bases, offset) - 1
 
     def run_end(self, first: int, bytes_max: int, *, at_least_one: bool) -> int:
-        """Return the end (exclusive) of the batches from `first` that fit in `bytes_max` bytes together."""
+        """Return the end (exclusive) of the batches from `first` that fit in `bytes_max` bytes together.
+
+        The result contains the first batch in any case if `at_least_one`.
+        """
         end = bisect_right(self.totals, self.totals[first] + bytes_max, first) - 1
         return first + 1 if at_least_one and end == first else end
 

@@ -35,7 +35,7 @@ class JournalEnd(NamedTuple):
     """The end of the recovered journal, where writing continues.
 
     Attributes:
-        segment, position, next_lsn: of the next frame.
+        segment, position, next_lsn: segment, position and LSN of the next frame.
         segment_lsn: the LSN of the first frame in `segment`.
         spare_identity: identity of the spare segment; None without one.
         sealed_ends: end LSN (exclusive) of each complete segment by number, oldest first.
@@ -68,7 +68,6 @@ class Recovery:
     * After a crash at any point of a recovery, the next recovery gives the same result.
 
     Args:
-        files: the file system.
         must_sync: called at the end of `batches`; returns whether the kept frames must be durable.
         archived_lsn: the archive holds all entries below it. Always a boundary between segments.
         clean: the mark of a clean shutdown; None after a crash.
@@ -104,7 +103,8 @@ class Recovery:
         """Yield all entries in LSN order, then cut the tail. A batch is valid until the next one is requested.
 
         Raises:
-            JournalCorrupt: durable entries are damaged. The files are unchanged.
+            JournalCorrupt: durable entries are damaged or missing. The files are unchanged.
+            OSError: the disk failed.
         """
         numbers = self._segment_numbers()
         last: tuple[int, int, int] | None = None  # number, identity and end of the last segment with a valid header
@@ -137,7 +137,7 @@ class Recovery:
         self.end = self._cut(numbers[kept:], last)
 
     def _ends_as_marked(self, last: tuple[int, int, int] | None, rejected_count: int) -> bool:
-        """Return whether the journal ends at the mark of a clean shutdown; then all of it is durable."""
+        """Return whether the journal ends at the mark of a clean shutdown, so that all of it is durable."""
         clean = self._clean
         # A clean shutdown leaves no segments after the marked one.
         if clean is None or rejected_count:
@@ -179,13 +179,13 @@ class Recovery:
         self._next_lsn = header.first_lsn
 
     def _identity(self, window: SegmentWindow, number: int) -> int | None:
-        """Return the identity; None for a segment whose creation was interrupted, which has no frames yet."""
+        """Return the identity of a segment; None if its creation was interrupted, so that it has no frames yet."""
         if window.identity is None and window.size_bytes > HEADER_SPACE:
             raise JournalCorrupt(f"the header of {segment_path(self._directory, number)} is damaged")
         return window.identity
 
     def _note_archived(self, numbers: list[int]) -> int:
-        """Return how many of the oldest segments to skip, because the archive holds all of their entries.
+        """Return the number of oldest segments to skip, because the archive holds all of their entries.
 
         They are the segments before the last one that begins at or below the archive's end. Damage in them is harmless.
         """
@@ -294,7 +294,11 @@ class Recovery:
         self._files.sync_directory(self._directory)
 
     def _refuse_damage(self, numbers: list[int], last: tuple[int, int, int] | None) -> None:
-        """Raise JournalCorrupt if a frame after the cut declares a missing entry durable."""
+        """Refuse a frame after the cut that declares a missing entry durable.
+
+        Raises:
+            JournalCorrupt: such a frame exists, a segment header is damaged, or the search would take very long.
+        """
         for number in numbers:
             window = self._window(number)
             self._identity(window, number)
@@ -350,8 +354,7 @@ def sealed_entries(
     """Yield the entries of a complete segment. Blocks. A batch is valid until the next one is requested.
 
     Args:
-        files: the file system.
-        end_lsn: the LSN after its last entry.
+        end_lsn: the LSN after the segment's last entry.
         from_lsn: entries below it are skipped. A segment may begin with archived entries: after a power cut, the
             journal can continue in an archived segment whose successor was lost.
 

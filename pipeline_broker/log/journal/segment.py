@@ -116,7 +116,11 @@ class Segment:
         self.zero_filled = zero_filled
 
     def take_file(self) -> File:
-        """Return a file for the exclusive use of one commit, until `give_back`."""
+        """Return a file for the exclusive use of one commit, until `give_back`.
+
+        Raises:
+            OSError: no file can be opened.
+        """
         return self._descriptors.pop() if self._descriptors else self._files.open(self.path)
 
     def fill_up(self, size_bytes: int) -> None:
@@ -134,7 +138,8 @@ class Segment:
 def create_segment(files: FileSystem, directory: Path, number: int) -> Segment:
     """Create a durable segment that grows with its frames: faster to create than a spare, but slower to sync.
 
-    If it raises OSError, no file is left.
+    Raises:
+        OSError: the disk failed. No file is left.
     """
     identity = secrets.randbits(64)
     path = segment_path(directory, number)
@@ -156,8 +161,10 @@ def prepare_spare(files: FileSystem, directory: Path, size_bytes: int, is_stoppe
     """Write a zero-filled spare, so that later syncs have no metadata to write; return its identity.
 
     That saves 35-60 % of the time of a sync. posix_fallocate does not help: the first write to an unwritten extent
-    costs as much as growing the file. Returns None if `is_stopped` returned True. If it raises OSError, no file is
-    left.
+    costs as much as growing the file. Returns None if `is_stopped` returned True.
+
+    Raises:
+        OSError: the disk failed, or has less space than SPARES_FREE_MIN spares need. No file is left.
     """
     identity = secrets.randbits(64)
     path = directory / PREPARING_NAME

@@ -48,7 +48,7 @@ class SegmentWindow(Window):
         return read_frame_header(self.data, place, self.size_bytes - position)
 
     def is_intact(self, header: FrameHeader, position: int) -> bool:
-        """Return whether the frame with this header matches its checksum. An intact one then lies in the window."""
+        """Return whether the frame with this header matches its checksum. An intact frame then lies in the window."""
         size_bytes = FRAME_HEADER_SIZE + header.body_size
         is_long = self.is_long(size_bytes)
         # A long body is verified in pieces, before memory is allocated for all of it.
@@ -60,12 +60,12 @@ class SegmentWindow(Window):
         return is_long or is_intact(header, self.data, place)
 
     def frame_at(self, position: int, lsn: int | None = None) -> FrameHeader | None:
-        """Return the header of the intact frame of this segment at a position, or None.
+        """Return the header of the intact frame of this segment at a position; None without one.
 
         The frame then lies in the window.
 
         Args:
-            position: in the file.
+            position: start of the frame in the file.
             lsn: the required first LSN; None accepts any.
         """
         header = self.header_at(position)

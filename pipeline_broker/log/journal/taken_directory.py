@@ -21,8 +21,8 @@ class TakenDirectory:
 
     Attributes:
         path: the data directory.
-        lock: on the directory.
-        clean_shutdown: the mark of the previous broker; None if it was killed.
+        lock: the lock of the directory.
+        clean_shutdown: the mark of the previous broker; None if it did not shut down cleanly.
     """
 
     files: FileSystem

@@ -6,11 +6,11 @@ __all__ = ["UnsyncedWrites"]
 
 
 class UnsyncedWrites:
-    """The written and unsynced commits of a journal. The journal calls it with its write lock held.
+    """The written and unsynced commits of a journal. The journal calls its methods with the write lock held.
 
     Some commits are synced before their acknowledgement; relaxed ones are acknowledged first (see `FlushPolicy`).
-    Recovery keeps a contiguous prefix, so a sync has to cover all commits before its own: those in its segment, and
-    relaxed commits in complete segments.
+    Recovery keeps a contiguous prefix, so a sync has to cover all earlier commits: those in its segment, and relaxed
+    commits in complete segments.
 
     Attributes:
         segments: numbers of complete segments that the next sync must cover too, oldest first.
@@ -37,20 +37,29 @@ class UnsyncedWrites:
         self.segments = dict.fromkeys(complete)
 
     def written(self, lsn: int, *, is_synced: bool) -> None:
-        """Add a commit. `is_synced` promises a later call of `synced` for it."""
+        """Add a commit.
+
+        Args:
+            lsn: first LSN of the commit.
+            is_synced: a call of `synced` for this commit follows.
+        """
         if is_synced:
             self._commits[lsn] = None
         else:
             self._relaxed = (lsn if self._relaxed is None else self._relaxed[0]), lsn
 
     def completed(self, number: int, first_lsn: int) -> None:
-        """Note that a segment is complete. `first_lsn` is the LSN of its first entry."""
+        """Record that a segment is complete. The next sync must cover it if it has relaxed commits.
+
+        Args:
+            first_lsn: the LSN of the segment's first entry.
+        """
         # Commits with a sync of their own keep their file. Only relaxed ones would be left without a sync.
         if self._relaxed is not None and self._relaxed[1] >= first_lsn:
             self.segments[number] = None
 
     def recycled(self, number: int) -> None:
-        """Drop a segment whose records the archive holds durably."""
+        """Drop a recycled segment: the archive holds its records durably, so no sync must cover it."""
         self.segments.pop(number, None)
 
     def synced(self, end_lsn: int, segments: tuple[int, ...], lsn: int | None = None) -> None:

@@ -22,7 +22,8 @@ class WriterRoom:
         lock: the journal's write lock.
 
     Attributes:
-        obstacle: the reason why writes wait, or None. While it is set, new requests should be refused.
+        obstacle: the reason why writes wait; None if writes are possible. While an obstacle is set, new requests should
+            be refused.
         retry_seconds: see RETRY_SECONDS.
     """
 
@@ -33,7 +34,7 @@ class WriterRoom:
         self._changed = threading.Condition(lock)
 
     def wait(self, obstacle: OSError) -> None:
-        """Wait after a refused write, for `retry_seconds` or until `notify`."""
+        """Set and log the obstacle of a refused write, then wait for `retry_seconds` or until `notify`."""
         self._note(obstacle)
         self._changed.wait(self.retry_seconds)
 
@@ -55,7 +56,7 @@ class WriterRoom:
         return True
 
     def archive_waits(self, obstacle: OSError | None) -> None:
-        """Set the reason why nothing can be archived now; None clears it."""
+        """Set the reason why nothing can be archived now, and wake the waiting writers; None clears the reason."""
         self._archive_obstacle = obstacle
         self.notify()
 

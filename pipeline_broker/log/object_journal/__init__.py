@@ -5,5 +5,5 @@ Rules:
 * A commit is acknowledged once its object and those of all commits before it are stored.
 * Ownership is decided in `objects/fenced_log`. When another broker has taken over, the journal fails permanently.
 * The package starts no threads. `write` reserves a slot, and `sync` stores the object in the caller's thread.
-* An unavailable store is waited for without limit. After about two seconds new writes are refused.
+* Commits under way wait for an unavailable store without limit. After about two seconds new writes are refused.
 """

@@ -16,8 +16,8 @@ class JournalState(NamedTuple):
 
     Attributes:
         generation: number of this owner of the log.
-        slots, size_bytes: not archived yet.
-        in_flight: slots that were started and are not confirmed.
+        slots, size_bytes: number and total size of the slots that are not archived yet.
+        in_flight: number of slots that were started and are not confirmed.
         is_fenced: whether another broker has taken over.
         lease: the owner's lease; None without one.
     """

@@ -94,13 +94,13 @@ class ObjectJournal:
         store: the object store; must not retry by itself.
         log: name of the log in the store.
         node: id of this broker.
-        ownership: won by `fencing.take_over`.
+        ownership: the result of `fencing.take_over`.
         taken: the data directory, released by `close`. Nothing durable is kept in it.
         segment_sealed: called in a writing thread when a segment is complete and durable.
         segment_bytes: approximate size of a segment.
         given_up: called by `close`, when nothing will be written any more.
         lease: returns the state of the owner's lease; None without one.
-        interrupt: called by `detach_archiver`, to end all waiting for the store.
+        interrupt: called by `detach_archiver` to end all waiting for the store.
         cache_bytes_max: bytes of slots that are kept in memory for readers.
     """
 
@@ -185,7 +185,7 @@ class ObjectJournal:
         return self._ownership.first.generation
 
     def state(self) -> JournalState:
-        """Return the status. Any thread may call it."""
+        """Return the status of the journal. Any thread may call it."""
         runs, writer = (*tuple(self._complete.values()), self._run), self._slots.writer
         return JournalState(
             generation=self.generation,

@@ -26,24 +26,28 @@ class StoreRoom:
         self._stopping = threading.Event()
 
     def pause(self, seconds: float, error: ObjectStoreError) -> None:
-        """Wait before the next attempt of a write; see `settled_store.Pause`. Raise `error` once `stop` was called."""
+        """Wait before the next attempt of a write; see `settled_store.Pause`. A long pause sets the obstacle.
+
+        Raises:
+            ObjectStoreError: `stop` was called; the exception is `error`.
+        """
         if seconds >= REFUSE_FROM_SECONDS:
             self.close(Obstacle(f"the object store does not answer: {error}"))
         if self._stopping.wait(seconds):
             raise error
 
     def close(self, obstacle: OSError) -> None:
-        """Set the obstacle, so that new requests are refused."""
+        """Set the obstacle, so that new requests are refused. The first obstacle is logged."""
         if self.obstacle is None:
             logger.warning("the journal cannot be written, and the broker refuses writes: %s", obstacle)
         self.obstacle = obstacle
 
     def open(self) -> None:
-        """Clear the obstacle, because writes are possible again."""
+        """Clear the obstacle, because writes are possible again. This is logged if an obstacle was set."""
         if self.obstacle is not None:
             self.obstacle = None
             logger.warning("the journal accepts writes again")
 
     def stop(self) -> None:
-        """End all waiting: the current and later pauses raise."""
+        """End all waiting: the current and later pauses raise their error."""
         self._stopping.set()

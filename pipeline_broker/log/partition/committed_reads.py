@@ -49,7 +49,7 @@ def _cut(parts: Sequence[Buffer], end_offset: int) -> list[Buffer]:
 
 
 def cut_at(result: ReadResult, end_offset: int) -> ReadResult:
-    """Return the same read without batches that begin at or above an offset."""
+    """Return the same read without batches that begin at or above `end_offset`."""
     cold = result.cold
     if cold is None:
         return ReadResult(_cut(result.parts, end_offset))
@@ -62,14 +62,17 @@ class AbortedView:
 
     Args:
         archived: the archived part of the log.
-        recent: those whose marker is in the journal only.
+        recent: aborted transactions with a marker that is in the journal only.
     """
 
     _archived: ArchivedLog | None
     _recent: Sequence[AbortedTransaction]
 
     def find(self, offset: int, end_offset: int) -> list[AbortedTransaction] | ColdRead[list[AbortedTransaction]]:
-        """Return those with a record below `end_offset` and their marker at or above `offset`, in marker order."""
+        """Return the transactions with a record below `end_offset` and their marker at or above `offset`.
+
+        They are in marker order. If the archive may have some of them, the result is the ColdRead that reads them.
+        """
         recent = [it for it in self._recent if it.first_offset < end_offset and it.last_offset >= offset]
         archived = None if self._archived is None else self._archived.aborted_transactions(offset, end_offset)
         if archived is None:

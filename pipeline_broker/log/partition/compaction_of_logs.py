@@ -25,9 +25,9 @@ class Round:
 
     Attributes:
         key: journal key of the log.
-        manifest: manifest of its archived part.
+        manifest: manifest of the archived part.
         plan: the range to clean.
-        last_records: last records of its live producers.
+        last_records: last records of the log's producers, by producer id.
     """
 
     key: bytes

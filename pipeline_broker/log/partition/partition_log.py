@@ -114,7 +114,7 @@ class PartitionLog:
 
     @property
     def folder(self) -> str:
-        """The name of its folder in the archive, like Kafka's partition directory."""
+        """The name of the log's folder in the archive, like Kafka's partition directory."""
         return f"{self.topic}-{self.partition}"
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ class PartitionLog:
 
         Raises:
             RecordError, LogError: the batch is refused; both have an `error_name`.
-            LongBatchError: checking takes long. `BatchCheck` does it in steps, followed by `append_checked`.
+            LongBatchError: the check takes longer than a turn. Use `BatchCheck`, then `append_checked`.
         """
         rules = self.rules
         try:
@@ -163,11 +163,11 @@ class PartitionLog:
 
         Args:
             header: from `check_batch`, or from `read_header` for a batch of the broker itself.
-            batch: its bytes.
+            batch: the bytes of the batch.
             now_ms: wall-clock time.
 
         Raises:
-            LogError: the batch is refused.
+            LogError: the producer's epoch or sequence is wrong, or its transaction forbids the batch.
         """
         _, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
         base_offset = self.log_end_offset
@@ -215,17 +215,16 @@ class PartitionLog:
         As in Apache Kafka, a marker is appended whether or not a transaction is open.
 
         Args:
-            producer_id: id of the producer of the transaction.
             producer_epoch: the producer's new epoch.
-            committed: commit or abort.
+            committed: True to commit, False to abort.
             coordinator_epoch: epoch of the transaction coordinator's partition.
             now_ms: wall-clock time.
             version: version of transactions. From 2 the marker has a higher epoch than the data; before, the same or a
                 higher one.
 
         Raises:
-            InvalidProducerEpoch: the producer has a newer epoch.
-            TransactionCoordinatorFenced: a newer coordinator has written.
+            InvalidProducerEpoch: the epoch is too low for the producer, see `ProducerStates.check_marker`.
+            TransactionCoordinatorFenced: a coordinator with a higher epoch has written a marker.
         """
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, version)
         offset = self.log_end_offset
@@ -282,7 +281,15 @@ class PartitionLog:
         self._cache.add(entry)
 
     def replay(self, header: BatchHeader, place: int, now_ms: int, batch: Buffer) -> None:
-        """Apply a batch found in the journal during recovery."""
+        """Apply a batch found in the journal during recovery.
+
+        Args:
+            place: journal position of the batch.
+
+        Raises:
+            JournalCorrupt: the batch begins below the end of the log.
+            InvalidRecord: the batch has a marker that cannot be decoded.
+        """
         base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
         if base_offset < self.log_end_offset:
             raise JournalCorrupt(f"{self.topic}-{self.partition}: offset {base_offset} is in the journal twice")
@@ -341,7 +348,10 @@ class PartitionLog:
         return self._dropped_batches + len(self.index)
 
     def bytes_available(self, offset: int, *, committed: bool = False) -> int:
-        """Return the bytes that an unlimited read at the offset would return; an estimate for archived ones."""
+        """Return the bytes that an unlimited read at the offset would return; 0 outside the readable log.
+
+        The number is an estimate for archived batches.
+        """
         end_offset = self.last_stable_offset if committed else self.high_watermark
         if not self.log_start_offset <= offset < end_offset:
             return 0
@@ -397,9 +407,9 @@ class PartitionLog:
     def or_from_archive(
         self, cold: ColdRead[list[Buffer]], offset: int, bytes_max: int, end_offset: int
     ) -> ColdRead[list[Buffer]]:
-        """Return a cold read that falls back to the archive.
+        """Return a cold read that falls back to the archive if the journal position is recycled before the read runs.
 
-        It does so if the journal position is recycled before the read runs.
+        The fallback returns no batches if they were deleted in the meantime.
         """
 
         def work() -> list[Buffer]:
@@ -418,9 +428,9 @@ class PartitionLog:
     def aborted_transactions(
         self, first_offset: int, end_offset: int
     ) -> list[AbortedTransaction] | ColdRead[list[AbortedTransaction]]:
-        """Return those with a record below `end_offset` and their marker at or above `first_offset`.
+        """Return the transactions with a record below `end_offset` and their marker at or above `first_offset`.
 
-        They are in marker order. If the archive has some of them, the result is the ColdRead that reads them.
+        They are in marker order. If the archive may have some of them, the result is the ColdRead that reads them.
         """
         return self.aborted_view(first_offset).find(first_offset, end_offset)
 

@@ -26,12 +26,10 @@ assert _BATCH_HEAD.size == CHECKED_FROM
 
 
 class BatchSource(Protocol):
-    """A source of batches: memory or the journal."""
-
     def read(self, log: IndexedLog, first: int, end: int) -> ReadResult | None:
         """Return the batches from `first` up to, excluding, `end` of the log's index.
 
-        May return fewer, but at least one; None if the source lacks `first`.
+        The result may have fewer batches, but at least one. Returns None if the source lacks `first`.
         """
 
 
@@ -53,7 +51,7 @@ class _Span(NamedTuple):
     batches: list[tuple[int, int, int]]  # start within the span, size, base offset
 
     def intact_count(self, data: Buffer, entry_key: bytes) -> int:
-        """Return how many batches are intact and of the partition, up to the first that is not."""
+        """Return the number of batches before the first one that is damaged or of another partition."""
         view, unpack = memoryview(data), _BATCH_HEAD.unpack_from
         for number, (start, size, offset) in enumerate(self.batches):
             base_offset, length, leader_epoch, magic, crc = unpack(data, start)
@@ -110,14 +108,11 @@ class JournalSource:
             if count < len(span.batches):
                 start, _, offset = span.batches[count]
                 name, position = self._journal.name_of(span.place + start)
-                return parts, DamagedSegment(name, position, offset, "the batch is not what was written there")
+                return parts, DamagedSegment(name, position, offset, "the batch differs from the one that was written")
         return parts, None
 
     def _spans(self, log: IndexedLog, first: int, end: int) -> list[_Span]:
-        """Group the batches into system calls.
-
-        Global positions in different segments are further apart than any gap.
-        """
+        """Group the batches into system calls. Positions in different segments are further apart than any gap."""
         index = log.index
         end = min(end, first + BATCHES_PER_READ, index.run_end(first, BYTES_PER_READ, at_least_one=True))
         spans: list[_Span] = []

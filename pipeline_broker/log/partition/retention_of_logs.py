@@ -47,7 +47,7 @@ def segments_of(log: PartitionLog) -> tuple[LogSegment, ...]:
 
 
 def waits_for_archive(log: PartitionLog, now_ms: int) -> bool:
-    """Return whether the journal must be archived first, because a segment should have ended within its records.
+    """Return whether the journal must be archived now, because the active segment should have ended within its records.
 
     Otherwise segments would not end where those of Kafka do.
     """
@@ -67,13 +67,16 @@ def waits_for_archive(log: PartitionLog, now_ms: int) -> bool:
 
 
 def _created_ms(log: PartitionLog) -> int:
-    """Return when the active segment began, for a first batch without a timestamp."""
+    """Return the time at which the active segment began, for a first batch without a timestamp."""
     segments = () if log.archived is None else log.archived.manifest.segments
     return segments[-1].modified_ms if segments and not segments[-1].is_sealed else log.untimed_since_ms
 
 
 def expiries(logs: Iterable[PartitionLog], now_ms: int) -> dict[bytes, Expiry]:
-    """Return the segments to delete and the new log starts, by journal key."""
+    """Return the archived segments to delete and the new log starts, by journal key.
+
+    Logs without a change are left out.
+    """
     found: dict[bytes, Expiry] = {}
     for log in logs:
         plan = retention_plan(

@@ -66,8 +66,8 @@ class TimeSearch:
     def max_timestamp(self) -> Found:
         """Find the first record with the largest timestamp; None in an empty log.
 
-        As in Kafka, it searches all stored records, so after DeleteRecords it may lie below the log start. Records that
-        retention deleted do not count, although the journal may still have them.
+        All stored records are searched, as in Kafka. So after DeleteRecords the result may lie below the log start.
+        Records that retention deleted do not count, although the journal may still have them.
         """
         latest = self._index.latest(self._stored_from)
         archived = self._archived if self._archived is not None and self._archived.manifest.segments else None

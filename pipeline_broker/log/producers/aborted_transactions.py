@@ -23,10 +23,10 @@ class AbortedTransaction(NamedTuple):
     """One entry of the index.
 
     Attributes:
-        producer_id: whose records were aborted.
+        producer_id: the producer of the transaction.
         first_offset: offset of the transaction's first batch.
-        last_offset: offset of its marker.
-        last_stable_offset: every transaction with records below it had ended when this one did.
+        last_offset: offset of the transaction's marker.
+        last_stable_offset: every transaction with records below this offset had ended when this one did.
     """
 
     producer_id: int
@@ -49,7 +49,13 @@ class OpenTransactions:
         return tuple(self._first_offsets.items())
 
     def add(self, header: BatchHeader, batch: Buffer) -> AbortedTransaction | None:
-        """Apply the next batch; return the transaction that it aborts, unless that had no data."""
+        """Apply the next batch; return the transaction that it aborts.
+
+        Returns None if it aborts none, or one without data.
+
+        Raises:
+            RecordError: a control batch is damaged.
+        """
         producer_id = header.producer_id
         if producer_id < 0:  # as in Apache Kafka, a transactional batch without a producer belongs to no transaction
             return None
@@ -74,7 +80,11 @@ def encode_entries(entries: Iterable[AbortedTransaction]) -> bytes:
 
 
 def parse_entries(data: Buffer) -> list[AbortedTransaction]:
-    """Decode entries; raise DamagedIndexError if the bytes are invalid."""
+    """Decode entries.
+
+    Raises:
+        DamagedIndexError: an entry is cut off or has an unknown version.
+    """
     if len(data) % ENTRY.size:
         raise DamagedIndexError(f"{len(data)} bytes are not whole entries of {ENTRY.size}")
     entries = []

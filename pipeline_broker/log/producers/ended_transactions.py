@@ -32,7 +32,7 @@ class EndedTransactions:
         self._aborted.append(transaction)
 
     def durable(self, high_watermark: int) -> None:
-        """Note that all markers below the high watermark are durable."""
+        """Record that all markers below the high watermark are durable."""
         undurable = self._undurable
         while undurable and undurable[0][0] < high_watermark:
             undurable.popleft()
@@ -43,13 +43,13 @@ class EndedTransactions:
         return min((first for _, first in self._undurable), default=None)
 
     def archived(self, end_offset: int) -> None:
-        """Drop entries whose marker lies below the archive's end offset."""
+        """Drop aborted transactions with a marker below the archive's end offset."""
         del self._aborted[: bisect_left(self._aborted, end_offset, key=_last_offset)]
 
     def aborted(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions that readers of these offsets must know, in marker order.
+        """Return the aborted transactions with a record below `end_offset` and their marker at or above `offset`.
 
-        They have a record below `end_offset` and their marker at or above `offset`.
+        They are in marker order.
         """
         first = bisect_left(self._aborted, offset, key=_last_offset)
         return [it for it in self._aborted[first:] if it.first_offset < end_offset]

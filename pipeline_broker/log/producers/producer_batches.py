@@ -46,7 +46,7 @@ def replay_transactional(producers: ProducerStates, header: BatchHeader, batch: 
     """Apply a durable batch of a transaction, or a marker. A marker batch that compaction has emptied changes nothing.
 
     Raises:
-        InvalidRecord: a marker cannot be decoded.
+        RecordError: a marker cannot be decoded.
     """
     producer_id, epoch = header.producer_id, header.producer_epoch
     if header.is_control:

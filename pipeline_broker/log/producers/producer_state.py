@@ -156,6 +156,9 @@ class ProducerStates:
         Args:
             snapshot: from `snapshot`.
             open_transactions: pairs of producer id and first offset.
+
+        Raises:
+            struct.error: the snapshot is truncated.
         """
         states = cls()
         for it in decode_producers(snapshot):
@@ -188,9 +191,9 @@ class ProducerStates:
             )
 
     def open_transaction(self, producer_id: int) -> OpenTransaction | None:
-        """Return the producer's open transaction, or None.
+        """Return the producer's open transaction; None without one.
 
-        Its epoch is that of the producer's last batch.
+        The epoch is that of the producer's last batch; -1 for an unknown producer.
         """
         first_offset = self.open.get(producer_id)
         if first_offset is None:
@@ -202,8 +205,9 @@ class ProducerStates:
         """Return the original batch of a duplicate; None if the batch may be appended.
 
         Raises:
-            InvalidProducerEpoch: the producer is fenced.
-            OutOfOrderSequence: an earlier batch is missing.
+            InvalidProducerEpoch: the epoch is below the producer's, or below -1 for an unknown producer.
+            OutOfOrderSequence: the sequence does not follow the producer's last batch, or does not begin a new epoch at
+                0. For an unknown producer: an earlier batch was refused and has not arrived again.
         """
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -236,10 +240,10 @@ class ProducerStates:
             )
 
     def check_start(self, producer_id: int, epoch: int, first_sequence: int) -> None:
-        """Check that a producer without known batches starts at sequence 0, as KIP-890 requires.
+        """Check that a producer without remembered batches starts at sequence 0, as KIP-890 requires.
 
         Raises:
-            OutOfOrderSequence: it starts at another sequence.
+            OutOfOrderSequence: the producer starts at another sequence.
         """
         producer = self._producers.get(producer_id)
         if producer is not None and (producer.batches or epoch < producer.epoch):
@@ -251,7 +255,7 @@ class ProducerStates:
         """Check the epoch of a batch that a coordinator writes for a producer.
 
         Raises:
-            InvalidProducerEpoch: the producer is fenced.
+            InvalidProducerEpoch: the epoch is below the producer's.
         """
         producer = self._producers.get(producer_id)
         if producer is not None and epoch < producer.epoch:
@@ -270,13 +274,13 @@ class ProducerStates:
         """Check the epochs of a marker.
 
         Args:
-            producer_id: id of the producer of the transaction.
             coordinator_epoch: epoch of the transaction coordinator.
             version: version of transactions; see `PartitionLog.append_marker`.
 
         Raises:
-            InvalidProducerEpoch: the producer has a newer epoch.
-            TransactionCoordinatorFenced: a newer coordinator has written.
+            InvalidProducerEpoch: the epoch is below the producer's; from version 2, also if it is the same while a
+                transaction is open.
+            TransactionCoordinatorFenced: a coordinator with a higher epoch has written a marker.
         """
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -352,9 +356,10 @@ class ProducerStates:
         return min(first_open, first_ended)
 
     def refused(self, producer_id: int, epoch: int, first_sequence: int) -> None:
-        """Note that a batch was refused for its content.
+        """Record that a batch was refused for its content.
 
-        Later batches of an unknown producer must not overtake it.
+        Later batches of an unknown producer must not overtake it. The oldest of more than GAPS_REMEMBERED records is
+        dropped.
         """
         if producer_id in self._producers:
             return  # of a known producer, batches after the refused one are out of order anyway

@@ -68,7 +68,7 @@ class LogPolicies:
         compaction: None if the topic is not compacted.
         file_delete_delay_ms: time between the deletion of a segment and of its files.
         producer_expiration_ms: time after which a silent producer is forgotten.
-        flush: None for the journal's default.
+        flush: None for the journal's default flush rules.
     """
 
     roll: RollRules = attrs.field(factory=RollRules)

@@ -67,7 +67,7 @@ def retention_plan(
     high_watermark: int,
     log_end_offset: int,
 ) -> RetentionPlan:
-    """Return which segments to delete now.
+    """Return the segments to delete now, and the new log start offset.
 
     Args:
         segments: oldest first; the last one may be active.
@@ -166,7 +166,7 @@ class RollRules:
         return self.segment_ms
 
     def jitter_ms(self, seed: bytes, base_offset: int) -> int:
-        """Return how many milliseconds earlier the segment with this base rolls (`segment.jitter.ms`).
+        """Return the milliseconds by which the segment with this base rolls earlier (`segment.jitter.ms`).
 
         The value is a function of seed and base, so every caller gets the same one. It spreads the rolls of logs that
         were created together. Each broker run has another seed, as Kafka draws another value after a restart.
@@ -189,14 +189,11 @@ def should_roll(
     created_ms: int,
     jitter_ms: int = 0,
 ) -> bool:
-    """Return whether a batch must go to a new segment instead of this active one.
+    """Return whether a batch must be written to a new segment instead of this active one.
 
     Args:
         segment: the active segment.
         now_ms: wall-clock time.
-        batch_size_bytes: size of the batch to append.
-        batch_last_offset: last offset of the batch.
-        batch_max_timestamp: largest timestamp of the batch.
         created_ms: creation time of the segment; counts only if its first batch has no timestamp.
         jitter_ms: see `RollRules.jitter_ms`.
     """

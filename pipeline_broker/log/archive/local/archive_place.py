@@ -63,14 +63,15 @@ def read_archive_place(files: FileSystem, data: Path) -> ArchivePlace | None:
 
 
 def keep_archive_place(files: FileSystem, data: Path, place: ArchivePlace | None) -> None:
-    """Check that the archive is where this data directory has had it, and record a new location.
+    """Compare the location of the archive with the recorded one, or record the first one durably.
 
     Args:
         data: the data directory.
         place: the location from the options; None for the data directory.
 
     Raises:
-        ManifestDamaged: the archive is somewhere else.
+        ManifestDamaged: the archive or the journal is somewhere else, the archive was in memory and has ended, or the
+            record is invalid.
         OSError: the disk failed.
     """
     before = read_archive_place(files, data)

@@ -23,7 +23,6 @@ def open_local_archive(data_directory: Path, files: FileSystem, clean: ManifestE
     """Open the archive of a data directory; create an empty one if it is missing.
 
     Args:
-        files: the file system.
         clean: the end of the manifest from the mark of a clean shutdown; see `ManifestFile`.
 
     Raises:

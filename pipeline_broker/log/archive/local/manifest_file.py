@@ -83,7 +83,8 @@ def is_edit_after(window: Window, position: int) -> bool:
     """Return whether an intact edit follows broken bytes. Then these are damage and not a torn end.
 
     Raises:
-        ManifestDamaged: more than DOUBTFUL_BYTES_MAX bytes of broken edits; searching on could take very long.
+        ManifestDamaged: the broken edits have more than DOUBTFUL_BYTES_MAX bytes, so a search could take very long; or
+            the checksum of an edit matches, but its content is invalid.
     """
     doubtful_bytes = 0
     while (position := window.find(MAGIC_BYTES, position + 1)) >= 0:
@@ -96,7 +97,6 @@ def is_edit_after(window: Window, position: int) -> bool:
 
 
 def file_end(window: Window) -> ManifestEnd:
-    """Return the length and the checksum of the whole file."""
     return ManifestEnd(window.size_bytes, crc32c_of(window.pieces(0, window.size_bytes)))
 
 
@@ -154,7 +154,7 @@ class ManifestFile:
             if clean != self._end:
                 raise ManifestDamaged(
                     f"{directory / MANIFEST_NAME} has changed since the broker shut down in order. Restore "
-                    f"the directory from a backup, or delete the file {MARK_NAME} to start with what is left"
+                    f"the directory from a backup, or delete the file {MARK_NAME} to start with the present manifest"
                 )
             self._file, self._size = files.open(directory / MANIFEST_NAME), clean.size_bytes
         else:
@@ -171,7 +171,6 @@ class ManifestFile:
 
     @property
     def end(self) -> ManifestEnd | None:
-        """The end of the manifest; None if the file may not be durable, for example after an error."""
         return self._end
 
     def _load(self, file: File, clean: ManifestEnd | None) -> None:

@@ -49,7 +49,7 @@ class ArchiveState:
         """Apply one slot, in slot order.
 
         Raises:
-            ManifestDamaged: the slot has unknown content.
+            ManifestDamaged: the content of the slot is unknown or damaged.
         """
         if slot.contents.header.kind is SlotKind.SNAPSHOT:
             # A snapshot replaces everything before it.
@@ -74,15 +74,16 @@ class ArchiveState:
 
 
 def read_state(store: ObjectStore, node: int) -> tuple[ArchiveState, list[ReadSlot]]:
-    """Read the slots of a node's log and the state that they add up to. Its owner may write at the same time.
+    """Return the state of a node's log, and the slots that it is the sum of. Its owner may write at the same time.
 
     Args:
         store: a settled store.
         node: id of the broker that owns the archive.
 
     Raises:
-        BrokenLogError: a slot is missing or damaged, perhaps because the owner has just replaced it by a snapshot.
-        ManifestDamaged: a slot has unknown content.
+        BrokenLogError: the boundary is damaged, or a slot is missing or damaged, perhaps because the owner has just
+            replaced it by a snapshot.
+        ManifestDamaged: the content of a slot is unknown or damaged.
         ObjectStoreError: the store does not answer.
     """
     name = log_name(node)
@@ -102,7 +103,7 @@ def _state_before(store: ObjectStore, name: str, fence: Place) -> ArchiveState:
 
     Raises:
         BrokenLogError: a slot is missing or damaged.
-        ManifestDamaged: a slot has unknown content.
+        ManifestDamaged: the content of a slot is unknown or damaged.
     """
     boundary = read_boundary(store, name)
     while True:
@@ -148,6 +149,8 @@ class ArchiveLog:
     ) -> "ArchiveLog":
         """Fence any other owner of the log, also a running one, and read the log.
 
+        Writes a snapshot and deletes the slots that it replaces.
+
         Args:
             opening: a settled store for startup, which gives up soon.
             store: a settled store for later commits.
@@ -156,6 +159,7 @@ class ArchiveLog:
 
         Raises:
             TakeoverError: other processes kept taking over.
+            FencedError: another process took over before the snapshot was stored.
             ManifestDamaged: the log cannot be read.
             ObjectStoreError: the store does not answer.
         """
@@ -183,7 +187,7 @@ class ArchiveLog:
 
     @property
     def end(self) -> ManifestEnd:
-        """An end without a claim: slots are durable and whole, however their writer ended."""
+        """The empty end: slots are durable and whole, however their writer ended."""
         return ManifestEnd()
 
     @property

@@ -68,7 +68,6 @@ class FileMap:
         """Apply changes; return the objects that no file uses any more.
 
         Args:
-            changes: in order.
             object_sizes: sizes in bytes of the objects that the changes name.
         """
         self.object_sizes.update(object_sizes)
@@ -131,7 +130,6 @@ def encode_changes(changes: Sequence[Change], object_sizes: Mapping[str, int]) -
     """Encode changes.
 
     Args:
-        changes: in order.
         object_sizes: sizes in bytes, at least of the objects that the changes name.
     """
     numbers: dict[str, int] = {}

@@ -26,15 +26,16 @@ def is_bulk_name(name: str, node: int) -> bool:
 
 
 def open_object_archive(store: ObjectStore, node: int, pause: Pause) -> Archive:
-    """Take over the archive of a node; create an empty one if it is missing.
+    """Take over the archive of a node, and delete leftover bulk objects; create an empty archive if it is missing.
 
     Args:
-        store: not settled.
+        store: must not be settled.
         node: id of the broker.
         pause: waits between attempts of a commit; an exception from it ends the commit.
 
     Raises:
         TakeoverError: other processes kept taking over.
+        FencedError: another process took over during the opening.
         ManifestDamaged: the archive cannot be read.
         ObjectStoreError: the store does not answer.
     """

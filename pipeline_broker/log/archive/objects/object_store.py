@@ -114,7 +114,7 @@ class ObjectSegmentStore:
         self.show(log.files)
 
     def show(self, files: FileMap) -> None:
-        """Replace all files by those of a file map, and forget uncommitted writes."""
+        """Replace all files by those of a file map, and discard uncommitted writes."""
         folders: dict[str, dict[str, None]] = {}
         for name in files.files:
             folders.setdefault(split_name(name)[0], {})[name] = None
