@@ -54,8 +54,6 @@ _NO_ARGUMENTS: type[Exception] | tuple[()] = getattr(click.exceptions, "NoArgsIs
 
 
 class Refused(click.ClickException):
-    """A mistake of the user: one line, and exit code 2."""
-
     exit_code = 2
 
 
@@ -73,8 +71,6 @@ def _file_error(error: BaseException) -> click.ClickException | None:
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command on its first use."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the commands, in the order in which a newcomer needs them."""
         return list(COMMANDS)

@@ -341,7 +341,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-    """Add the broker's view of a failed test to its report."""
+    """Add the broker's view of a failed test to its report, and note whether the test passed.
+
+    The traceback of an error of this package ends at the line of the test.
+    """
     if call.excinfo is not None and not item.config.getoption("fulltrace"):
         _end_at_the_test(call.excinfo.value)
     report: pytest.TestReport = yield
@@ -374,7 +377,10 @@ def _end_at_the_test(error: BaseException) -> None:
 
 
 def _uses(item: pytest.Item, broker: EmbeddedBroker) -> bool:
-    """Return whether a test requested the session's broker as a fixture, or by `getfixturevalue`."""
+    """Return whether a test names `kafka_broker` as a fixture, or its island has requests or topics.
+
+    False if the broker has ended.
+    """
     from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - not before a fixture is used
 
     try:

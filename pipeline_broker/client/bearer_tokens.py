@@ -49,7 +49,7 @@ class TokenSource(Protocol):
         """Return a token that is valid now, as far as the client can know. May block, so call it in a thread.
 
         Raises:
-            ClientError: no token can be had.
+            ClientError: the source has no valid token, or cannot be read.
         """
 
 
@@ -150,7 +150,10 @@ class Bearer:
     extensions: tuple[tuple[str, str], ...] = ()
 
     def converse(self) -> Generator[bytes, bytes, None]:
-        """Return the client's side of the exchange. The first step may block to fetch a token."""
+        """Return the client's side of the exchange. The first step may block to fetch a token.
+
+        A step raises ClientError if no valid token is available, or the broker rejects the token.
+        """
         pairs = "".join(f"{name}={value}\x01" for name, value in self.extensions)
         refusal = yield f"n,,\x01auth=Bearer {self.source.token()}\x01{pairs}\x01".encode()
         if refusal:
@@ -163,7 +166,8 @@ def read_bearer(properties: Mapping[str, str]) -> Bearer:
     """Read the token properties of librdkafka.
 
     Raises:
-        ClientError: a property is missing, malformed or unsupported, or two contradict each other.
+        ClientError: a property is missing, malformed or unsupported, two contradict each other, or the file of
+            certificate authorities cannot be read.
     """
     method = properties.get(_METHOD, "oidc").lower()
     if method != "oidc":

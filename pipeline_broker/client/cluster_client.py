@@ -1,7 +1,7 @@
 """Connections to the brokers of a cluster, and the routing of requests to leaders, coordinators and the controller.
 
 A broken connection is reopened for the next request. Retriable errors are retried with growing pauses until the
-cluster's timeout. Only the first connection is tried once, so a mistyped address fails at once.
+cluster's timeout. The first connection is attempted only once, so a mistyped address fails at once.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class ClusterClient:
             node: the id of the broker; None: any broker.
 
         Raises:
-            ConnectionLost: the broker cannot be reached.
-            ClientError: the id is unknown, or the broker rejects the client.
+            ConnectionLost: the broker cannot be reached, rejects the client, or does not answer within the timeout.
+            ClientError: the id is unknown.
         """
         place = self._place(node)
         # Tasks that need the same broker share one attempt to connect.
@@ -179,15 +179,14 @@ class ClusterClient:
         """Send a request once, and return its response.
 
         Args:
-            request: a request of any API.
-            response_type: the class of its response.
             node: the id of the broker; None: any broker.
             versions: the versions that the client may use; None: all that are declared.
             wait_s: seconds that the broker may take on purpose, in addition to the timeout.
 
         Raises:
             ConnectionLost: the broker cannot be reached, or the connection broke.
-            ClientError: the response is late or malformed.
+            ClientError: the id is unknown, no common version exists, the request cannot be encoded, or the response is
+                late or malformed.
         """
         link = await self.link(node)
         return await self.answer(link, request, link.send(request, response_type, versions), node=node, wait_s=wait_s)
@@ -201,7 +200,22 @@ class ClusterClient:
         node: int | None = None,
         wait_s: float = 0.0,
     ) -> Response:
-        """Wait for the response to a request that `Link.send` has sent; arguments and errors are those of `ask`."""
+        """Wait for the response to a request, and return it.
+
+        If the response is late, a small request to the same broker finds the reason. It takes up to PROBE_S_MAX
+        seconds.
+
+        Args:
+            link: the connection that carries the request.
+            request: the request, for messages.
+            answer: the function that `Link.send` returned.
+            node: the id of the broker to probe; None: any broker.
+            wait_s: seconds that the broker may take on purpose, in addition to the timeout.
+
+        Raises:
+            ConnectionLost: the connection broke.
+            ClientError: the response is late or malformed.
+        """
         with trio.move_on_after(self.timeout_s + wait_s):
             return await answer()
         silence = f"{link.address} did not answer {type(request).__name__} within {self.timeout_s + wait_s:g} s"
@@ -242,11 +256,14 @@ class ClusterClient:
             pause_s = min(2 * pause_s, RETRY_S_MAX)
 
     async def refresh(self, topics: Sequence[str] | None, *, creates: bool = False) -> Topology:
-        """Fetch the metadata of the cluster.
+        """Fetch the metadata of the cluster, keep it for routing, and return it.
 
         Args:
             topics: the topics to describe; None: all.
             creates: let the broker create missing topics, where it allows that.
+
+        Raises:
+            ClientError: no broker has answered within the cluster's timeout.
         """
         wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         # Version 4 is the first with allow_auto_topic_creation.
@@ -263,8 +280,9 @@ class ClusterClient:
             is_new: the topics were just created, so brokers may not know them yet.
 
         Raises:
-            NoSuchTopic: a topic is missing, also after CREATION_S_MAX if it may still appear.
-            BrokerRefused: the client may not describe a topic.
+            NoSuchTopic: a topic is missing. A topic that may still appear has CREATION_S_MAX seconds to do so.
+            BrokerRefused: the client may not describe a topic, or a topic has no leader yet.
+            ClientError: no broker has answered within the cluster's timeout.
         """
         deadline = trio.current_time() + min(self.timeout_s, CREATION_S_MAX)
         while True:
@@ -311,14 +329,19 @@ class ClusterClient:
     async def ask_controller(
         self, request: Any, response_type: type[Response], versions: range | None = None
     ) -> Response:
-        """Send a request to the last known controller. A former controller answers NOT_CONTROLLER."""
+        """Send a request to the last known controller. A former controller answers NOT_CONTROLLER.
+
+        Raises:
+            ConnectionLost: the controller cannot be reached, or the connection broke.
+            ClientError: as for `ask`.
+        """
         topology = self._topology or await self.refresh(())
         # Without a known controller ask any broker; one that is not the controller answers NOT_CONTROLLER.
         node = topology.controller_id if topology.controller_id in topology.brokers else None
         return await self.ask(request, response_type, node=node, versions=versions)
 
     async def coordinator(self, key: str, key_type: int = _GROUP) -> int:
-        """Return the id of the broker that coordinates a group or a transactional id, from a cache.
+        """Return the id of the broker that coordinates a group or a transactional id, from a cache if possible.
 
         Args:
             key: the group or transactional id.
@@ -326,6 +349,7 @@ class ClusterClient:
 
         Raises:
             BrokerRefused: no coordinator is available, or the client may not ask for it.
+            ClientError: no broker can be reached.
         """
         if (key_type, key) not in self._coordinators:
             request = FindCoordinatorRequest(key=key, key_type=key_type)
@@ -346,6 +370,9 @@ class ClusterClient:
             key: the group or transactional id.
             attempt: receives the id of the broker; raises BrokerRefused for an error code in its response.
             key_type: 0: a group; 1: a transactional id.
+
+        Raises:
+            ClientError: the error of the last attempt.
         """
 
         async def once() -> Result:

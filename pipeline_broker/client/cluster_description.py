@@ -21,7 +21,7 @@ UNKNOWN = -1
 async def describe_cluster(cluster: ClusterClient) -> dict[str, Any]:
     """Describe a cluster: `cluster_id`, `controller`, and `brokers` with `broker`, `host`, `port`, `rack` and `leads`.
 
-    `leads` is the number of partitions that the broker leads.
+    `leads` is the number of partitions that the broker leads. `controller` is None while it is unknown.
 
     Raises:
         ClientError: no broker can be reached.
@@ -51,12 +51,15 @@ async def log_dirs_of(
 ) -> list[dict[str, Any]]:
     """Describe log directories: `broker`, `directory`, `total_bytes`, `usable_bytes` and `partitions`.
 
+    Each of the `partitions` has `topic`, `partition` and `bytes`.
+
     Args:
         brokers: ids of brokers; empty: all.
         topics: list only partitions of these topics; empty: all.
 
     Raises:
-        ClientError: a broker is unknown or cannot be reached.
+        NoSuchTopic: a topic is unknown.
+        ClientError: a broker is unknown, cannot be reached, or reports an error.
     """
     topology = await cluster.refresh(())
     wanted = None

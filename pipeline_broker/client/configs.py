@@ -79,7 +79,7 @@ async def settings_of(cluster: ClusterClient, subject: Subject, names: Sequence[
     """Return the settings of a subject, sorted by name.
 
     Args:
-        names: the wanted settings; empty: all.
+        names: the wanted settings; empty: all. Quotas that are not set are omitted.
 
     Raises:
         ClientError: the subject or a setting is unknown, or the client may not describe it.

@@ -1,7 +1,7 @@
 """A non-blocking TCP connection to a broker, on a raw socket.
 
-A send is one system call if the kernel takes all bytes. A separate task sends the rest, so reading never waits for
-writing.
+A send is one system call if the kernel takes all bytes. A separate task sends the remaining bytes, so reading never
+waits for writing.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class Connection:
         self._has_unsent = trio.Event()
 
     def send_nowait(self, data: Buffer) -> None:
-        """Send as many bytes as the kernel takes now, and leave the rest to `run_writer`.
+        """Send as many bytes as the kernel takes now, and leave the remaining ones to `run_writer`.
 
         Raises:
             ClientError: the connection is broken.
@@ -50,7 +50,7 @@ class Connection:
         self._has_unsent.set()
 
     async def run_writer(self) -> None:
-        """Send what `send_nowait` could not, until cancelled.
+        """Send the remaining bytes of all `send_nowait`, until cancelled.
 
         Raises:
             ClientError: the connection is broken.
@@ -88,7 +88,6 @@ class Connection:
 
     @property
     def raw_socket(self) -> socket.socket:
-        """The socket, for a TLS connection on top of it."""
         return self._socket
 
     def close(self) -> None:

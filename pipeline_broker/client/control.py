@@ -1,4 +1,4 @@
-"""Control requests of the load client: everything that it asks a broker before it sends records.
+"""Control requests of the load client, which precede its records.
 
 They use a connection of their own, so the measured connections carry only the measured requests. Callers bound the
 waits.
@@ -74,7 +74,11 @@ class Target:
 
 @contextlib.asynccontextmanager
 async def open_control(host: str, port: int, security: ClientSecurity = PLAINTEXT) -> AsyncIterator["Control"]:
-    """Connect to a broker, negotiate versions, and close the connection at the end of the block."""
+    """Connect to a broker, negotiate versions, and close the connection at the end of the block.
+
+    Raises:
+        ClientError: the broker cannot be reached, or rejects the client.
+    """
     async with connect_securely(host, port, security) as connection, trio.open_nursery() as nursery:
         nursery.start_soon(connection.run_writer)
         control = Control(connection)
@@ -84,7 +88,14 @@ async def open_control(host: str, port: int, security: ClientSecurity = PLAINTEX
 
 
 async def prepare(host: str, port: int, topic: str, partitions: int, security: ClientSecurity = PLAINTEXT) -> Target:
-    """Negotiate versions, create the topic if it is missing, and wait until its partitions have leaders."""
+    """Create a topic if it is missing, wait until its partitions have leaders, and return it.
+
+    Args:
+        partitions: the number of partitions of a new topic, and the most to use of an existing one.
+
+    Raises:
+        ClientError: the broker cannot be reached or rejects a request, or has no version of Produce in common.
+    """
     async with open_control(host, port, security) as control:
         await control.create_topic(topic, partitions)
         leaders = await control.wait_until_led(topic)
@@ -135,6 +146,9 @@ class Control:
         """Create a topic unless it exists.
 
         Does nothing if the broker has no CreateTopics; then a Metadata request with the name creates it.
+
+        Raises:
+            ClientError: the broker rejects the topic.
         """
         if CreateTopicsRequest.SCHEMA.key not in self._ranges:
             return
@@ -146,7 +160,11 @@ class Control:
                 refuse(result.error_code, f"creating topic {topic}")
 
     async def wait_until_led(self, topic: str) -> dict[int, tuple[str, int]]:
-        """Wait until every partition has a leader, and return the address of each leader by partition."""
+        """Wait until every partition has a leader, and return the host and port of each leader by partition.
+
+        Raises:
+            ClientError: the connection broke, or no common version of Metadata exists.
+        """
         request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
         while True:
             response = await self._ask_newest(request, MetadataResponse)
@@ -162,7 +180,13 @@ class Control:
             await trio.sleep(_METADATA_POLL_S)
 
     async def new_producer(self, transactional_id: str | None = None) -> tuple[int, int]:
-        """Return the id and epoch of a new producer: transactional with a `transactional_id`, idempotent without."""
+        """Return the id and epoch of a new producer: transactional with a `transactional_id`, idempotent without.
+
+        Waits while the coordinator is loading.
+
+        Raises:
+            ClientError: the broker rejects the producer, or no common version of InitProducerId exists.
+        """
         version = self.version(InitProducerIdRequest.SCHEMA.key or 0, _INIT_PRODUCER_ID_VERSIONS)
         timeout_ms = 0 if transactional_id is None else TRANSACTION_TIMEOUT_MS
         request = InitProducerIdRequest(transactional_id, timeout_ms)

@@ -40,7 +40,11 @@ class Dialogue:
             raise ClientError(f"the broker's answer to {type(request).__name__} cannot be read: {error}") from None
 
     async def ask_framed(self, frame: bytes) -> bytes:
-        """Send a framed request, and return its response without the length prefix."""
+        """Send a framed request, and return its response without the length prefix.
+
+        Raises:
+            ClientError: the connection is broken, or the response is empty or larger than RESPONSE_SIZE_MAX bytes.
+        """
         self._connection.send_nowait(frame)
         while True:
             if len(self._received) >= _LENGTH.size:
@@ -62,9 +66,8 @@ def refuse(error_code: int, what: str, remedy: str = "") -> None:
     """Raise ClientError if an error code of the broker is not 0.
 
     Args:
-        error_code: Kafka's error code.
         what: the subject of the message.
-        remedy: advice for the user.
+        remedy: advice for the user; "" stands for the advice about a missing permission, if one is missing.
     """
     if error_code:
         remedy = remedy or missing_right(error_code)

@@ -80,6 +80,7 @@ class NoSuchPartition(ClientError):
 
     Args:
         partition: the unknown partition.
+        count: the number of partitions of the topic.
     """
 
     def __init__(self, topic: str, partition: int, count: int) -> None:
@@ -112,11 +113,11 @@ def check(code: int, what: str, message: str | None = None) -> None:
 
 
 def describe_error(code: int, message: str | None = None) -> str:
-    """Return an error code as words, followed by its name.
+    """Return an error code as words, followed by its name. Without words for the code, return only the name.
 
     Args:
         code: the error code of a response.
-        message: the broker's own message, if the response has one.
+        message: the broker's own message, if the response has one. It is unused if a permission is missing.
     """
     name, words = error_name(code), " ".join((missing_right(code) or message or _words(code)).split())
     return f"{words} ({name})" if words else name
@@ -135,7 +136,10 @@ def check_topic(code: int, name: str | None, what: str, message: str | None = No
 
 
 def with_hint(error: str) -> str:
-    """Append the most likely cause to the message of a failed first connection."""
+    """Append the most likely cause or remedy to the message of a failed first connection.
+
+    Returns the message unchanged if no cause is known.
+    """
     if error.endswith("closed the connection"):
         return f"{error}: is security.protocol right?"
     if "issuer certificate" in error or "self-signed" in error:

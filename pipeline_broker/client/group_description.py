@@ -63,7 +63,7 @@ async def group_state(cluster: ClusterClient, group: str) -> dict[str, Any]:
 
     Raises:
         NoSuchGroup: the coordinator does not know the group.
-        ClientError: the coordinator cannot be reached.
+        ClientError: the coordinator cannot be reached, or reports another error.
     """
 
     async def attempt(node: int) -> dict[str, Any]:
@@ -88,11 +88,13 @@ async def group_state(cluster: ClusterClient, group: str) -> dict[str, Any]:
 
 
 async def describe_group(cluster: ClusterClient, group: str) -> dict[str, Any]:
-    """Describe a group with its `lag` and `offsets`, which has a row for each committed or assigned partition.
+    """Describe a group like `group_state`, with its total `lag` and its `offsets`.
+
+    `offsets` has a row for each committed or assigned partition. `lag` is None if no lag is known.
 
     Raises:
         NoSuchGroup: the coordinator does not know the group.
-        ClientError: a broker cannot be reached.
+        ClientError: a broker cannot be reached, or reports another error.
     """
     shown = await group_state(cluster, group)
     if shown["type"] == _SHARE:
@@ -113,9 +115,9 @@ async def describe_group(cluster: ClusterClient, group: str) -> dict[str, Any]:
 
 
 async def describe_groups(cluster: ClusterClient, groups: Sequence[ListedGroup]) -> list[dict[str, Any]]:
-    """Add `members` (a number) and `lag` to listed groups. Both are None for groups that the client may not describe.
+    """Return a row for each listed group, with `members` (a number) and `lag`.
 
-    Omits groups that no longer exist.
+    Both are None for groups that the client may not describe. Groups that no longer exist are omitted.
 
     Raises:
         ClientError: a broker cannot be reached.

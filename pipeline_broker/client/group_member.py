@@ -56,7 +56,7 @@ class GroupMember:
 
     Attributes:
         member: the member id; "" before the first join.
-        generation: the last known generation of the group.
+        generation: the last known generation of the group; -1 before the first join.
     """
 
     def __init__(self, cluster: ClusterClient, group: str, topics: Sequence[str]) -> None:
@@ -71,7 +71,8 @@ class GroupMember:
         """Join or rejoin the group, and return the assigned partitions.
 
         Raises:
-            ClientError: the coordinator rejects the member.
+            ClientError: the coordinator rejects the member or cannot be reached, or an assignment or subscription is
+                malformed.
         """
         while True:
             try:
@@ -156,7 +157,7 @@ class GroupMember:
         A leader also checks for added partitions, and rejoins to assign them, like Kafka's consumers.
 
         Raises:
-            ClientError: the coordinator reports another error.
+            ClientError: the coordinator reports another error, or cannot be reached.
         """
 
         async def attempt(node: int) -> None:
@@ -186,7 +187,7 @@ class GroupMember:
         """Commit offsets. Return False if the group has moved on, and another member may own the partitions.
 
         Raises:
-            ClientError: the coordinator reports another error.
+            ClientError: the coordinator reports another error, or cannot be reached.
         """
         try:
             await commit(self._cluster, self._group, offsets, generation=self.generation, member=self.member)
@@ -197,7 +198,13 @@ class GroupMember:
         return True
 
     async def leave(self) -> None:
-        """Leave the group, so that it reassigns the partitions at once instead of after the session timeout."""
+        """Leave the group, so that it reassigns the partitions at once instead of after the session timeout.
+
+        Does nothing before the first join.
+
+        Raises:
+            ClientError: the coordinator cannot be reached.
+        """
         if not self.member:
             return
         request = LeaveGroupRequest(self._group, members=[LeaveGroupRequest.MemberIdentity(self.member)])

@@ -75,7 +75,7 @@ class GroupReading:
             self._reader.stop()
 
     async def run(self) -> None:
-        """Read until all assigned partitions are at their end, or `stop` is called.
+        """Join the group, and read until all assigned partitions are at their end, or `stop` is called. Then leave.
 
         Raises:
             ClientError: the group or a partition cannot be read.
@@ -92,7 +92,6 @@ class GroupReading:
                 await self._member.leave()
 
     async def _read_generation(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Read the assigned partitions until the group rebalances. Return whether reading is complete."""
         positions = await self._positions(partitions)
         self._committed = {partition: position.offset for partition, position in positions.items()}
         reader = self._reader = Reader(

@@ -26,6 +26,8 @@ async def plan_reset(
 ) -> list[dict[str, Any]]:
     """Plan a reset: a row for each partition with `topic`, `partition`, `from` and `to`.
 
+    `from` is the committed offset, or None. `to` is limited to the offsets of the partition.
+
     Args:
         group: the group id; the commit creates an unknown group.
         topics: partitions by topic, where an empty list means all; None: all that the group has committed.
@@ -33,7 +35,9 @@ async def plan_reset(
         shift: a number of offsets, negative to go back.
 
     Raises:
-        ClientError: the group has no committed offset to reset, or a broker cannot be reached.
+        NoSuchTopic: a topic is unknown.
+        NoSuchPartition: a topic has fewer partitions.
+        ClientError: the group has no committed offset to reset or to shift, or a broker cannot be reached.
     """
     try:
         committed = await committed_offsets(cluster, group, is_stable=False)
@@ -82,7 +86,8 @@ async def commit_plan(cluster: ClusterClient, group: str, plan: Sequence[Mapping
     """Commit the offsets of a plan.
 
     Raises:
-        ClientError: the group has members, or is a share group, which commits no offsets.
+        ClientError: the group has members, is a share group, which commits no offsets, or its coordinator cannot be
+            reached.
     """
     try:
         shown = await group_state(cluster, group)

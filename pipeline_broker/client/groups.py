@@ -48,7 +48,7 @@ async def list_groups(cluster: ClusterClient) -> list[ListedGroup]:
     """Return all groups of a cluster, sorted by id. Every broker lists the groups that it coordinates.
 
     Raises:
-        ClientError: a broker cannot be reached.
+        ClientError: a broker cannot be reached, or reports an error.
     """
     topology = await cluster.refresh(())
     found: dict[str, ListedGroup] = {}
@@ -119,7 +119,8 @@ async def commit(
         member: the id of the member; "" for a group without members.
 
     Raises:
-        BrokerRefused: the generation or member is unknown, or the group has members and the commit names none.
+        BrokerRefused: the coordinator rejects the commit. Either the generation or member is unknown, or the group has
+            members and the commit names none.
         ClientError: the coordinator cannot be reached.
     """
     topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
@@ -149,7 +150,8 @@ async def delete_groups(cluster: ClusterClient, groups: Sequence[str]) -> None:
     """Delete groups without members, one after the other.
 
     Raises:
-        ClientError: a group is unknown or has members; the groups before it are deleted.
+        ClientError: a group is unknown or has members, or its coordinator cannot be reached. The groups before it are
+            deleted.
     """
     for group in groups:
 
@@ -166,7 +168,10 @@ async def delete_groups(cluster: ClusterClient, groups: Sequence[str]) -> None:
 async def lags_of(
     cluster: ClusterClient, committed: Mapping[TopicPartition, Committed], also: Iterable[TopicPartition] = ()
 ) -> list[dict[str, Any]]:
-    """Return a row for each partition with its committed offset, end offset and lag.
+    """Return a row for each partition: `topic`, `partition`, `committed`, `end`, `lag` and `metadata`.
+
+    `committed` and `metadata` are None without a committed offset, and `end` is None for an unknown partition. `lag` is
+    None if one of the two offsets is None.
 
     Args:
         committed: the committed offsets of a group.

@@ -51,7 +51,7 @@ class Link:
 
     Attributes:
         broken: set when the link is unusable.
-        why: the reason.
+        why: the reason; "" until the link is broken.
     """
 
     def __init__(self, connection: Connection, address: str) -> None:
@@ -68,7 +68,13 @@ class Link:
         return self.broken.is_set()
 
     async def negotiate(self) -> None:
-        """Fetch the versions of the broker. Call it before any other request."""
+        """Fetch the versions of the broker. Call it before any other request.
+
+        Raises:
+            BrokerRefused: the broker rejects ApiVersions.
+            ConnectionLost: the connection broke before the response.
+            ClientError: the response is malformed.
+        """
         answer = await self._send(HELLO, ApiVersionsResponse, _API_VERSIONS_VERSION)()
         check(answer.error_code, f"{self.address} rejects ApiVersions")
         self._ranges = {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
@@ -100,8 +106,6 @@ class Link:
         """Send a request, and return its response.
 
         Args:
-            request: a request of any API.
-            response_type: the class of its response.
             versions: the versions that the client may use; None: all that are declared.
 
         Raises:
@@ -111,10 +115,10 @@ class Link:
         return await self.send(request, response_type, versions)()
 
     def send_oneway(self, request: Any, versions: range | None = None) -> None:
-        """Send a request without a response: Produce with acks=0.
+        """Send a request without a response: Produce with acks=0. Any error breaks the link.
 
         Raises:
-            ConnectionLost: the connection is broken.
+            ConnectionLost: the connection is broken, the request cannot be encoded, or no common version exists.
         """
         if self.is_broken:
             raise ConnectionLost(self.why)

@@ -125,6 +125,9 @@ async def bounds_of(
 ) -> dict[TopicPartition, Bounds]:
     """Return the start and end offset of each partition.
 
+    Args:
+        isolation: with READ_COMMITTED the end is the last stable offset.
+
     Raises:
         ClientError: an error of `list_offsets`, or a negative offset.
     """
@@ -143,7 +146,7 @@ async def bounds_of(
 async def offsets_at(
     cluster: ClusterClient, place: Place, bounds: Mapping[TopicPartition, Bounds], *, is_exact: bool = True
 ) -> dict[TopicPartition, int]:
-    """Return the offset of a place in every partition.
+    """Return the offset of a place in every partition. A time after the last record means the end.
 
     Args:
         bounds: the partitions, with their start and end offsets.

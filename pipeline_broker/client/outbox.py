@@ -153,7 +153,7 @@ class Outbox:
         return [partition for partition, queue in self._queues.items() if queue.is_ready(self._in_flight_max)]
 
     def is_ready(self, partition: int, leader: int) -> bool:
-        """Return whether a batch may be sent to a leader.
+        """Return whether a batch of a partition may be sent to a leader now.
 
         False while an earlier batch of the partition is in flight to another broker.
         """
@@ -188,7 +188,10 @@ class Outbox:
         insort(queue.retries, batch, key=_BY_AGE)
 
     def split(self, batch: Batch) -> bool:
-        """Replace a batch that is too large by two halves to send. Return False if it has a single record."""
+        """Replace a batch in flight that is too large by two halves to send.
+
+        Return False, and change nothing, if the batch has a single record.
+        """
         if batch.body.count == 1:
             return False
         queue = self._queues[batch.partition]

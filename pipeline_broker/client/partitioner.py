@@ -22,7 +22,8 @@ class Partitioner:
 
     Args:
         partitions: the number of partitions.
-        choose: draws the first partition for records without keys from a range.
+        choose: returns a random number from 0 up to, but not including, its argument. It selects the first partition
+            for records without keys.
     """
 
     def __init__(self, partitions: int, choose: Callable[[int], int] = random.randrange) -> None:

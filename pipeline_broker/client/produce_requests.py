@@ -28,7 +28,7 @@ class ProducerOptions:
     """The options of a producer.
 
     Attributes:
-        acks: -1, 0 or 1.
+        acks: acknowledgements to wait for: -1 (all in-sync replicas), 0 (none) or 1 (the leader).
         compression: the codec of batches.
         is_idempotent: store each record once, also after retries.
         in_flight_max: most unacknowledged requests to a leader, 1 to 5. Without idempotence a partition has one batch
@@ -54,7 +54,7 @@ def send_batches(
 
     Args:
         node: the id of the broker.
-        link: a connection to it.
+        link: a connection to the broker.
         encoded: an encoded batch by partition.
         acks: -1, 0 or 1.
         transactional_id: the id of an open transaction with all these partitions; None: no transaction.

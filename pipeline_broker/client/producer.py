@@ -126,7 +126,11 @@ class Producer:
         self._changed = trio.Event()
 
     async def init_producer_id(self) -> None:
-        """Fetch a producer id if the options or a transaction need one."""
+        """Set the producer id: that of the transaction, or a new one for an idempotent producer.
+
+        Raises:
+            ClientError: the broker rejects an idempotent producer, or cannot be reached.
+        """
         if self._transaction is not None:
             self._producer = (self._transaction.identity.producer_id, self._transaction.identity.epoch)
         if self._transaction is not None or not self._options.is_idempotent:

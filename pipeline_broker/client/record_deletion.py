@@ -18,11 +18,11 @@ __all__ = ["delete_planned", "plan_deletion"]
 async def plan_deletion(
     cluster: ClusterClient, topics: Mapping[str, Collection[int]], before: Place
 ) -> list[dict[str, Any]]:
-    """Plan a deletion: a row for each partition with `start`, the new start `to`, and `end`.
+    """Plan a deletion: a row for each partition with `topic`, `partition`, `start`, the new start `to`, and `end`.
 
     Args:
         topics: partitions by topic; empty: all of the topic.
-        before: the place of the new log start offset, limited to the offsets of the partition.
+        before: the position of the new log start, limited to the offsets of the partition.
 
     Raises:
         NoSuchTopic: a topic is unknown.
@@ -50,7 +50,7 @@ async def plan_deletion(
 
 
 async def delete_planned(cluster: ClusterClient, plan: Sequence[Mapping[str, Any]]) -> None:
-    """Delete the records of a plan.
+    """Delete the records of a plan. Rows with nothing to delete cause no request.
 
     Raises:
         BrokerRefused: the leader of a partition rejects the deletion. Records of other partitions may be deleted

@@ -40,7 +40,7 @@ def format_printer(text: str, null: bytes = b"", show: Show = bytes) -> Printer:
     """Return a printer for a format string.
 
     Args:
-        null: printed for a null key or value.
+        null: printed for a null key, value or header value.
         show: applied to keys, values and headers, such as `escape_for_terminal`.
 
     Raises:

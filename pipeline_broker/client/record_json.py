@@ -1,4 +1,4 @@
-"""Records as JSON lines, lossless: `produce --json` accepts what `consume --json` prints.
+"""Records as JSON lines, lossless: `produce --json` accepts the output of `consume --json`.
 
 Bytes that are not UTF-8 are in `key_base64`, `value_base64` and, in a header, `name_base64`, instead of `key`, `value`
 and `name`.
@@ -27,7 +27,7 @@ PARTITIONS = range(2**31)
 
 
 class RecordFormError(ValueError):
-    """Input that is not a record. The message names the mistake."""
+    pass
 
 
 @attrs.frozen(slots=True)

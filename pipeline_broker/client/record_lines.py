@@ -65,7 +65,7 @@ class LineSplitter:
         """Add input, and return the records that end in it.
 
         Raises:
-            RecordFormError: LINE_BYTES_MAX bytes have no delimiter.
+            RecordFormError: more than LINE_BYTES_MAX bytes have no delimiter.
         """
         pieces: list[bytes] = []
         if self._delimiter is None:
@@ -80,7 +80,10 @@ class LineSplitter:
         return pieces
 
     def finish(self) -> list[bytes]:
-        """Return the input after the last delimiter as a record; none if it is empty."""
+        """Return the input after the last delimiter as a list of one record.
+
+        The list is empty if that input is, unless the splitter has no delimiter.
+        """
         piece, self._rest = bytes(self._rest), bytearray()
         return [piece] if piece or self._delimiter is None else []
 
@@ -94,7 +97,7 @@ class LineForm:
         key_delimiter: the bytes between key and value; None: the input has no keys.
         key: the key of records without their own.
         headers: headers of all records, before their own.
-        has_tombstones: an empty value becomes a null value.
+        has_tombstones: an empty value becomes a null value, except in JSON.
     """
 
     is_json: bool = False

@@ -40,7 +40,7 @@ class UserCredential:
 
 
 async def list_users(cluster: ClusterClient, users: Sequence[str] = ()) -> list[UserCredential]:
-    """Return the credentials of the named users, or of all users without names.
+    """Return the credentials of the given users, sorted; without any, those of all users.
 
     Raises:
         BrokerRefused: the client may not describe users.
@@ -72,10 +72,9 @@ async def list_users(cluster: ClusterClient, users: Sequence[str] = ()) -> list[
 async def set_password(
     cluster: ClusterClient, user: str, password: str, mechanisms: Sequence[ScramMechanism], iterations: int
 ) -> None:
-    """Set the password of a user for some mechanisms; creates the user if necessary.
+    """Set the password of a user for each mechanism, one after the other. Creates the user if necessary.
 
     Args:
-        user: the name of the user.
         password: a password that is not empty.
         mechanisms: the mechanisms; if a request fails, the earlier ones are set.
         iterations: the number of hash iterations, which the broker restricts to a range.
@@ -95,7 +94,7 @@ async def set_password(
 
 
 async def delete_credentials(cluster: ClusterClient, user: str, mechanisms: Sequence[ScramMechanism]) -> None:
-    """Delete the passwords of a user for some mechanisms, one after the other.
+    """Delete the password of a user for each mechanism, one after the other.
 
     Raises:
         ClientError: the user has no password for a mechanism, the client may not delete it, or no broker can be

@@ -36,7 +36,7 @@ class TlsConnection(Connection):
         """Perform the TLS handshake.
 
         Raises:
-            ClientError: the handshake failed, or the certificate is not valid for the broker.
+            ClientError: the handshake failed, the certificate is not valid for the broker, or the connection broke.
         """
         while True:
             try:

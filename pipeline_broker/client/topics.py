@@ -27,7 +27,10 @@ async def list_topics(cluster: ClusterClient) -> list[Topic]:
 
 
 async def describe_topic(cluster: ClusterClient, name: str) -> dict[str, Any]:
-    """Describe a topic: its partitions with leader, replicas and offsets.
+    """Describe a topic: `topic`, `id`, `internal`, `replication_factor` and `partitions`.
+
+    Each of the `partitions` has its replicas, its leader, and its `start` and `end` offset. The last three are None
+    while the partition has no leader.
 
     Raises:
         NoSuchTopic: the topic is unknown.
@@ -76,6 +79,7 @@ async def create_topic(
 
     Raises:
         BrokerRefused: the topic exists, or the broker rejects it.
+        ClientError: the controller cannot be reached.
     """
     topic = CreateTopicsRequest.CreatableTopic(
         name=name,
@@ -99,6 +103,7 @@ async def delete_topic(cluster: ClusterClient, name: str) -> None:
     Raises:
         NoSuchTopic: the topic is unknown.
         BrokerRefused: the client may not delete the topic.
+        ClientError: the controller cannot be reached.
     """
     request = DeleteTopicsRequest(topic_names=[name], timeout_ms=round(cluster.timeout_s * 1000))
 
@@ -117,7 +122,9 @@ async def add_partitions(cluster: ClusterClient, name: str, count: int) -> None:
         count: the new total.
 
     Raises:
-        ClientError: the topic is unknown, or has `count` partitions or more.
+        NoSuchTopic: the topic is unknown.
+        BrokerRefused: the topic has `count` partitions or more, or the broker rejects the change.
+        ClientError: the controller cannot be reached.
     """
     topic = CreatePartitionsRequest.CreatePartitionsTopic(name, count, None)
     request = CreatePartitionsRequest([topic], timeout_ms=round(cluster.timeout_s * 1000))

@@ -92,11 +92,12 @@ class Topology:
         return found
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Return the id of a partition's leader, or None while it has none.
+        """Return the id of a partition's leader, or None if it has no leader among the known brokers.
 
         Raises:
             NoSuchTopic: the topic is unknown.
             NoSuchPartition: the topic has fewer partitions.
+            BrokerRefused: the broker could not describe the topic.
         """
         leader = self.topic(topic).partition(partition).leader
         return leader if leader in self.brokers else None
@@ -107,7 +108,13 @@ class Topology:
         return [(topic.name, it.index) for topic in there if not topic.error_code for it in topic.partitions]
 
     def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """Group partitions by leader. Omits partitions without a leader."""
+        """Group partitions by leader. Omits partitions without a leader.
+
+        Raises:
+            NoSuchTopic: a topic is unknown.
+            NoSuchPartition: a topic has fewer partitions.
+            BrokerRefused: the broker could not describe a topic.
+        """
         grouped: dict[int, list[TopicPartition]] = {}
         for topic, partition in partitions:
             leader = self.leader(topic, partition)

@@ -30,10 +30,6 @@ _ADD_VERSIONS = range(4)  # later versions are for brokers
 class Transaction:
     """An open transaction.
 
-    Args:
-        cluster: the cluster of the coordinator and the partitions.
-        identity: the producer.
-
     Attributes:
         is_empty: true until the first partition is added; an empty transaction needs no end.
     """
@@ -96,7 +92,7 @@ async def begin_transaction(cluster: ClusterClient, transactional_id: str, timeo
         timeout_ms: the time after which the coordinator aborts the transaction.
 
     Raises:
-        ClientError: the coordinator rejects the request.
+        ClientError: the coordinator rejects the request, or cannot be reached.
     """
     request = InitProducerIdRequest(transactional_id, timeout_ms)
 
@@ -112,7 +108,8 @@ async def end_transaction(cluster: ClusterClient, identity: ProducerIdentity, *,
     """Commit or abort a transaction. Repeating the same end is harmless.
 
     Raises:
-        ClientError: the transaction has the other outcome, or a later one of its transactional id has begun.
+        ClientError: the transaction has the other outcome, a later one of its transactional id has begun, or the
+            coordinator cannot be reached.
     """
     request = EndTxnRequest(identity.transactional_id, identity.producer_id, identity.epoch, is_committed)
     what = f"{'committing' if is_committed else 'aborting'} transaction {identity.transactional_id}"

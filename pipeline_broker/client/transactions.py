@@ -128,7 +128,7 @@ async def describe_transaction(cluster: ClusterClient, transactional_id: str) ->
 
     Raises:
         NoSuchTransaction: the coordinator does not know the transactional id.
-        ClientError: the coordinator cannot be reached.
+        ClientError: the coordinator cannot be reached, or reports another error.
     """
 
     async def attempt(node: int) -> TransactionDescription:
@@ -159,7 +159,6 @@ async def producers_of(cluster: ClusterClient, topic: str, partitions: Collectio
     """Return the producers that the leaders of a topic's partitions remember, sorted by partition.
 
     Args:
-        topic: the name of the topic.
         partitions: partition numbers; empty: all.
 
     Raises:
@@ -213,10 +212,12 @@ async def find_hanging(
 
     Args:
         topics: topics; empty: all.
-        partitions: partition numbers; empty: all.
+        partitions: partition numbers; empty: all. Without `topics`, topics with fewer partitions are skipped.
         before_ms: ignore producers whose last batch is not older than this timestamp, milliseconds since 1970.
 
     Raises:
+        NoSuchTopic: a topic is unknown.
+        NoSuchPartition: one of `topics` has fewer partitions.
         ClientError: a broker cannot be reached.
     """
     topology: Topology = await cluster.refresh(list(topics) or None)
@@ -252,7 +253,9 @@ async def abort_transaction(cluster: ClusterClient, topic: str, partition: int, 
     """Abort the transaction that began at an offset of a partition, by writing a marker. Return its producer.
 
     Raises:
-        ClientError: no open transaction began at the offset, or the leader rejects the marker.
+        NoSuchTopic: the topic is unknown.
+        NoSuchPartition: the topic has fewer partitions.
+        ClientError: no open transaction or more than one began at the offset, or the leader rejects the marker.
     """
     found = [it for it in await producers_of(cluster, topic, [partition]) if it.started_at == start_offset]
     if not found:

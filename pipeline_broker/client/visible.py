@@ -1,7 +1,7 @@
 """The records of a Fetch response that an application may see.
 
-Hides control records, and under READ_COMMITTED records of aborted transactions, like Kafka's CompletedFetch: the
-response lists producers with the first offset of their aborted transactions, and an abort marker ends each.
+Control records are hidden, and under READ_COMMITTED also records of aborted transactions, as in Kafka's CompletedFetch.
+The response lists producers with the first offset of their aborted transactions, and an abort marker ends each.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def visible_batches(
     Args:
         data: the fetched bytes.
         offset: the fetch offset; the first batch may begin before it.
-        stop: the offset at which visible records end; None: none.
+        stop: the offset at which visible records end; None: no limit.
         aborted: producer ids and first offsets of aborted transactions; None: READ_UNCOMMITTED.
 
     Raises:

@@ -38,7 +38,12 @@ __all__ = ["compare", "report"]
 
 
 class CommaSeparated(click.ParamType[Any]):
-    """An option of values separated by commas. Removes duplicates, and keeps the order."""
+    """An option of values separated by commas. Removes duplicates, and keeps the order.
+
+    Args:
+        name: the name of the type in `--help`.
+        read: parses a value; raises ValueError if it is malformed.
+    """
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name = name

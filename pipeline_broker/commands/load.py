@@ -164,7 +164,6 @@ def _options(address: tuple[str, int], given: dict[str, Any]) -> "LoadOptions":
 
 
 def _security(config: Path | None, properties: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Return the TLS and SASL properties in librdkafka's form; `--set` overrides the file."""
     if config is None and not properties:
         return ()
 
@@ -179,7 +178,7 @@ def _security(config: Path | None, properties: tuple[tuple[str, str], ...]) -> t
 
 
 def _write(path: Path, found: "Measurement") -> None:
-    """Write the cumulative histograms by kind: pairs of latency (us) and share of requests up to it."""
+    """Write a JSON object: by kind of request, pairs of a latency in us and the share of requests up to it, 0 to 1."""
     curves = {KINDS[kind]: list(histogram.cumulative()) for kind, histogram in sorted(found.histograms.items())}
     try:
         path.write_text(json.dumps(curves) + "\n")

@@ -29,7 +29,10 @@ class Address(click.ParamType[Any]):
 def address_of(
     text: str, param: click.Parameter | None, ctx: click.Context | None, port_default: int | None = None
 ) -> tuple[str, int]:
-    """Parse HOST:PORT. `port_default` allows a host alone.
+    """Parse HOST:PORT into host and port.
+
+    Args:
+        port_default: the port of a host alone; None: a port is required.
 
     Raises:
         click.BadParameter: the text is not an address.
@@ -62,10 +65,10 @@ class Setting(click.ParamType[Any]):
 
 
 class Duration(click.ParamType[Any]):
-    """An option of a duration, in seconds as a float.
+    """An option of a duration such as 10ms, converted to seconds.
 
     Args:
-        bare: the unit of a number without one: seconds for waits of a person, milliseconds for times of a broker.
+        bare: the unit of a number without one: "s" for waits of a person, "ms" for times of a broker.
     """
 
     name = "time"

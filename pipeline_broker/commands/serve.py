@@ -61,7 +61,10 @@ class EndSignals:
         print(line, flush=True)  # noqa: T201 - the ready line is the interface
 
     def close(self) -> None:
-        """Ignore the signals until the process ends, if the broker has served."""
+        """Ignore the signals until the process ends, if the broker has served.
+
+        Otherwise restore the previous handlers.
+        """
         # The interpreter removes Python handlers while it exits; SIG_IGN stays.
         for number, before in self._before.items():
             signal.signal(number, signal.SIG_IGN if self._has_served else before)

@@ -50,7 +50,7 @@ def settings_options(command: Command) -> Command:
 
 
 def load_config(files: tuple[Path, ...], settings: tuple[str, ...]) -> BrokerConfig:
-    """Read the settings of these options, and print a warning for each setting without effect.
+    """Read the settings of `--config` and `--set`, and print a warning for each setting without effect.
 
     Raises:
         ConfigError: a setting is invalid.

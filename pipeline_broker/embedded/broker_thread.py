@@ -53,7 +53,7 @@ class BrokerThread:
     def start(self) -> None:
         """Start the thread, and return once `main` has started.
 
-        Raises any exception of `main` before that, and TimeoutError after START_SECONDS_MAX.
+        Raises any exception of `main` before that, and TimeoutError after START_SECONDS_MAX seconds.
         """
         self._thread.start()
         self._begun.result(START_SECONDS_MAX)
@@ -67,7 +67,7 @@ class BrokerThread:
         return self._has_ended.is_set()
 
     def call(self, function: Callable[[], Awaitable[Result]], own_seconds: float = 0) -> Result:
-        """Run an async function on the event loop and return its result.
+        """Run an async function on the event loop, and return its result or raise its exception.
 
         Args:
             own_seconds: the time that the function may wait by itself, in addition to CALL_SECONDS_MAX.

@@ -22,5 +22,4 @@ class AdvancedClock:
         self.ahead_ms += step_ms
 
     def return_to(self, ahead_ms: int) -> None:
-        """Set the offset of an earlier moment."""
         self.ahead_ms = ahead_ms

@@ -52,7 +52,7 @@ class Core:
         clock: the broker's wall clock.
         requests: the last requests of clients.
         topics_asked: the topics that this process created, wrote or read during the island, the newest last.
-        turn: held during each call, so that no call sees the broker between two runs.
+        turn: the lock that each call holds, so that no call sees the broker between two runs.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Core:
         """The parts of the running broker.
 
         Raises:
-            EmbeddedBrokerError: the broker is closing.
+            EmbeddedBrokerError: the broker is closing or has ended.
         """
         if self._closing.is_set():
             raise EmbeddedBrokerError("the broker has ended; start another one")
@@ -160,7 +160,8 @@ class Core:
         """Restart the broker from a snapshot; connections are closed.
 
         Raises:
-            EmbeddedBrokerError: the broker cannot start from the snapshot, and has ended.
+            EmbeddedBrokerError: the files are not in memory; or the broker cannot start from the snapshot, and has
+                ended.
         """
         self._kept("restore")
         self._remember()
@@ -199,7 +200,7 @@ class Core:
         """Serve the schema registry, and return its URL, which stays the same in all runs.
 
         Raises:
-            EmbeddedBrokerError: a package of the extra `schema-registry` is missing.
+            EmbeddedBrokerError: a package of the extra `schema-registry` is missing, or the port cannot be bound.
         """
         if self._registry is None:
             from pipeline_broker.embedded.registry import EmbeddedRegistry  # noqa: PLC0415 - needs an extra
@@ -286,7 +287,9 @@ class Core:
     async def wait_until(
         self, check: Callable[[], Awaitable[Found | None]], timeout_seconds: float, missing: Callable[[], str]
     ) -> Found:
-        """Call `check` after every change until it finds something.
+        """Call `check` after every change until it finds something, and return that.
+
+        Not every change is noticed, so `check` is also called every POLL_SECONDS_MAX seconds.
 
         Args:
             check: returns None if the condition does not hold yet.

@@ -1,7 +1,7 @@
-"""A bounded report of what an embedded broker saw, as text for a failed test or as a self-contained HTML page.
+"""A bounded report about an embedded broker, as text for a failed test or as a self-contained HTML page.
 
-It has the latest requests in order of arrival, and the groups and topics that they name. It also has the topics that
-the test used, with their latest records.
+The report has the latest requests in order of arrival, and the groups and topics that they name. It also has the topics
+that the test used, with their latest records.
 """
 
 from __future__ import annotations
@@ -147,7 +147,6 @@ def _request_rows(requests: Sequence[AnsweredRequest]) -> Iterable[Row]:
 
 
 def _about(names: RequestNames) -> str:
-    """Return the groups and partitions of a request, such as `group billing orders[0,1]`."""
     numbers: dict[str, list[int]] = {}
     for topic, partition in names.partitions:
         numbers.setdefault(topic, []).extend([] if partition == WHOLE_TOPIC else [partition])

@@ -37,7 +37,8 @@ class EmbeddedBroker(ObservedBroker):
             broker.produce("greetings", "hello", key="k")
             (record,) = broker.records("greetings")
 
-    Methods can be called from any thread of this process.
+    Methods can be called from any thread of this process. Methods that need a running broker raise EmbeddedBrokerError
+    if the broker has not started or has ended.
 
     Args:
         mode: the request path, "pipelined" or "classic".
@@ -134,7 +135,7 @@ class EmbeddedBroker(ObservedBroker):
         """Return the records of a topic without a consumer, ordered by partition and offset.
 
         Args:
-            partition: read only this partition.
+            partition: read only this partition; None: all.
             committed: leave out records of open and aborted transactions.
 
         Raises:
@@ -174,6 +175,7 @@ class EmbeddedBroker(ObservedBroker):
 
         Raises:
             WaitTimeoutError: the topic had fewer records after `timeout` seconds.
+            EmbeddedBrokerError: an event loop runs in this thread; await `wait_records_async` there.
         """
         work = functools.partial(self._of_core.wait_records, topic, count, partition, timeout, is_committed=committed)
         return list(decoded(topic, self._wait("wait_records", work, timeout)))
@@ -201,6 +203,7 @@ class EmbeddedBroker(ObservedBroker):
 
         Raises:
             WaitTimeoutError: no consumer waited for more in some partition after `timeout` seconds.
+            EmbeddedBrokerError: an event loop runs in this thread; await `wait_fetching_async` there.
         """
         self._wait("wait_fetching", functools.partial(self._of_core.wait_fetching, topic, timeout), timeout)
 
@@ -234,7 +237,8 @@ class EmbeddedBroker(ObservedBroker):
 
         Raises:
             AssertionError: the records differ; the message lists the differences.
-            EmbeddedBrokerError: `expected` mixes values and pairs, or has an item that is not text, bytes or None.
+            EmbeddedBrokerError: `expected` mixes values and pairs, or has an item that is not text, bytes or None. Also
+                raised if an event loop runs in this thread; await `assert_records_async` there.
         """
         wanted = list(expected)
         difference((), wanted, any_order=any_order)  # reject an invalid `expected` before waiting
@@ -280,6 +284,7 @@ class EmbeddedBroker(ObservedBroker):
 
         Raises:
             WaitTimeoutError: the group was not stable with that many members after `timeout` seconds.
+            EmbeddedBrokerError: an event loop runs in this thread; await `wait_assigned_async` there.
         """
         work = functools.partial(self._of_core.wait_assigned, group, members, timeout)
         return self._wait("wait_assigned", work, timeout)
@@ -311,6 +316,7 @@ class EmbeddedBroker(ObservedBroker):
 
         Raises:
             WaitTimeoutError: the group had committed less after `timeout` seconds.
+            EmbeddedBrokerError: an event loop runs in this thread; await `wait_committed_async` there.
         """
         work = functools.partial(self._of_core.wait_committed, group, offsets, timeout)
         return self._wait("wait_committed", work, timeout)
@@ -344,7 +350,9 @@ class EmbeddedBroker(ObservedBroker):
             member_id: None selects the only member.
 
         Raises:
-            EmbeddedBrokerError: the group has no such member, or `member_id` is None and it has not exactly one.
+            EmbeddedBrokerError: the group has no member of this id, or `member_id` is None and the group has not
+                exactly one member.
+            RefusedError: the broker refuses to remove the member.
         """
         return self._ask(lambda: groups.expire_member(self._running, group, member_id, self._now_ms))
 
@@ -399,12 +407,14 @@ class EmbeddedBroker(ObservedBroker):
         timeout.
 
         Raises:
-            EmbeddedBrokerError: the broker has `data` or `store`, or cannot start from the snapshot. It has then ended.
+            EmbeddedBrokerError: the broker has `data` or `store`; or it cannot start from the snapshot, and has ended.
         """
         self._ask(functools.partial(self._of_core.restore, snapshot))
 
     def reset(self) -> None:
-        """Delete all topics, groups and remembered requests. Connections are closed and the address stays.
+        """Delete all topics, groups and remembered requests, and undo `advance`.
+
+        Connections are closed and the address stays.
 
         Raises:
             EmbeddedBrokerError: the broker has `data` or `store`.

@@ -81,7 +81,7 @@ class EmbeddedFaults(RuleFactory):
         return condition, choice
 
     def add(self, condition: Condition, choice: Choice, effect: Effect) -> Rule:
-        """Add a rule of its parts.
+        """Make a rule of its parts, add it, and return it.
 
         Raises:
             FaultError: the effect does not apply to the condition, or the broker has too many rules.
@@ -97,7 +97,7 @@ class EmbeddedFaults(RuleFactory):
 
     @property
     def rules(self) -> list[Rule]:
-        """The current rules with their counts."""
+        """The current rules, each with the number of requests or operations that it matched and struck."""
         return self._ask(lambda faults: list(faults.rules))
 
     def remove(self, number: int) -> None:
@@ -120,7 +120,7 @@ class EmbeddedFaults(RuleFactory):
             self._ask(remove)
 
     def clear(self) -> int:
-        """Remove all rules, let held requests continue, and return the number of rules."""
+        """Remove all rules, let held requests continue, and return the number of removed rules."""
         return self._ask(Faults.clear)
 
     def release(self, number: int) -> bool:

@@ -26,7 +26,7 @@ LEAVE_EPOCH = -1  # KIP-848: the epoch of a heartbeat that leaves the group
 
 
 def describe_groups(running: Running, wanted: str | None = None) -> list[Group]:
-    """Return all groups by name, or only `wanted` if it exists."""
+    """Return all groups, ordered by name. With `wanted`, return only that group, or nothing if it does not exist."""
     broker = running.broker
     names = [group.group_id for group in list_groups(broker)] if wanted is None else [wanted]
     return [_group(*found) for name in names if (found := find_group(broker, name)) is not None]
@@ -57,6 +57,7 @@ async def expire_member(running: Running, group_id: str, member_id: str | None, 
 
     Raises:
         EmbeddedBrokerError: the member does not exist, or `member_id` is None and the group has not exactly one.
+        RefusedError: the broker refuses to remove the member.
     """
     found = {group.group_id: group for group in describe_groups(running, group_id)}
     members = {each.member_id: each for each in found[group_id].members} if found else {}

@@ -105,7 +105,7 @@ class BrokerRun:
         """Serve until `end`.
 
         Raises:
-            StartError: see `open_broker` and `BrokerListeners`.
+            StartError: an address cannot be bound, or the data cannot be opened.
             CommitFailedError, MaintenanceFailedError: the disk failed.
         """
         try:
@@ -168,7 +168,10 @@ class BrokerRun:
             await done.wait()
 
     async def advance(self, seconds: float) -> None:
-        """Move the clock forward and run expired timers, up to DEADLINES_MAX of them one by one."""
+        """Move the clock forward and run expired timers, then run retention and compaction.
+
+        Up to DEADLINES_MAX timers run one by one, each at its time.
+        """
         clock, broker = self._clock, self.running.broker
         remaining_ms = round(seconds * 1000)
         for _ in range(DEADLINES_MAX):

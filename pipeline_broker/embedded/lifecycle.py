@@ -80,6 +80,7 @@ class Lifecycle:
 
         Raises:
             EmbeddedBrokerError: the broker was started before, or cannot start.
+            TimeoutError: the broker did not start within `broker_thread.START_SECONDS_MAX` seconds.
         """
         if self._thread is not None:
             raise EmbeddedBrokerError("this broker was already started, and a broker starts only once; create another")
@@ -124,7 +125,7 @@ class Lifecycle:
         """Stop the broker: answer requests in flight, then close all connections. Further calls do nothing.
 
         Raises:
-            EmbeddedBrokerError: it is called from a function of `on_loop`.
+            EmbeddedBrokerError: a function of `on_loop` calls this method.
         """
         # A fork has a copy of this object, but not the thread, and must not end the parent's broker.
         if self._thread is None or self._core is None or self._is_closed or self._process_id != os.getpid():
@@ -174,15 +175,15 @@ class Lifecycle:
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
-        """The host and port of each listener, by listener name."""
+        """The host and port of each listener, by listener name; empty before the start."""
         return dict(self._addresses)
 
     @property
     def schema_registry_url(self) -> str:
-        """The URL of the broker's schema registry. Reading it starts the registry.
+        """The URL of the broker's schema registry. The first read starts the registry.
 
         Raises:
-            EmbeddedBrokerError: a package of the extra `schema-registry` is missing.
+            EmbeddedBrokerError: a package of the extra `schema-registry` is missing, or the broker is not running.
         """
         return self._ask(self._of_core.serve_schema_registry)
 
@@ -190,10 +191,13 @@ class Lifecycle:
         """Call a function with the parts of the running broker, on its event loop, and return its result.
 
         Use it for everything that has no method here. The function must not block, and its caller must not keep parts
-        of the broker: a `restore` replaces them.
+        of the broker: a `restore` replaces them. Exceptions of the function are raised here.
 
         Args:
             function: receives a `Running` with `broker`, `server`, `dispatcher`, `maintenance` and `listeners`.
+
+        Raises:
+            EmbeddedBrokerError: the broker is not running.
         """
 
         async def call() -> Result:

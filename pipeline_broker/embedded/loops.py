@@ -32,7 +32,11 @@ def running_loop() -> str | None:
 
 
 async def await_future(future: Future[Result]) -> Result:
-    """Await a future; cancelling the caller cancels the future."""
+    """Await a future; cancelling the caller cancels the future.
+
+    Raises:
+        EmbeddedBrokerError: neither asyncio nor Trio runs in this thread.
+    """
     if _loop_in_use() == "Trio":
         try:
             return await trio.to_thread.run_sync(future.result, abandon_on_cancel=True)
@@ -44,7 +48,11 @@ async def await_future(future: Future[Result]) -> Result:
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
-    """Run a short blocking function in a thread. The wait cannot be cancelled under Trio."""
+    """Run a short blocking function in a thread. The wait cannot be cancelled under Trio.
+
+    Raises:
+        EmbeddedBrokerError: neither asyncio nor Trio runs in this thread.
+    """
     if _loop_in_use() == "Trio":
         return await trio.to_thread.run_sync(work)
     import asyncio  # noqa: PLC0415 - see above

@@ -36,7 +36,6 @@ class ObservedBroker(Lifecycle):
         Jaeger, Tempo and Grafana show a request as a trace: its queue, handler, commit and response.
 
         Args:
-            path: the file to write.
             api: write only requests of this API.
 
         Raises:

@@ -50,7 +50,7 @@ DEFAULTS: Mapping[str, str] = {
 def serve_options(
     mode: str, settings: Mapping[str, SettingValue] | None, data: Path, flush: str, wal: Wal = "disk"
 ) -> ServeOptions:
-    """Return the startup options of a broker.
+    """Return the startup options of a broker. Logs a warning for each setting without effect.
 
     Raises:
         EmbeddedBrokerError: the mode, `flush` or a setting is invalid.

@@ -40,7 +40,11 @@ def place_of(text: str, option: str) -> Place:
 
 
 def partitions_by_topic(texts: Sequence[str], option: str) -> dict[str, list[int]]:
-    """Parse arguments of the form TOPIC or TOPIC:0,1. An empty list of partitions means all of the topic."""
+    """Parse arguments of the form TOPIC or TOPIC:0,1. An empty list of partitions means all of the topic.
+
+    Args:
+        option: the name of the option or argument, for messages.
+    """
     found: dict[str, dict[int, None]] = {}
     whole = set()
     for text in texts:

@@ -66,7 +66,13 @@ class Addresses(click.ParamType[Any]):
 
 @attrs.frozen
 class Bootstrap:
-    """The cluster options of a command: where the cluster is, and how to connect to it."""
+    """The cluster options of a command.
+
+    Attributes:
+        addresses: hosts and ports of bootstrap brokers.
+        properties: properties of librdkafka or Java clients.
+        timeout_s: the longest wait for an answer, including retries.
+    """
 
     addresses: tuple[tuple[str, int], ...]
     properties: Mapping[str, str]
@@ -158,7 +164,8 @@ def bootstrap_of(
     """Combine the cluster options: `--set` overrides the file, and `--bootstrap-server` overrides both.
 
     Raises:
-        ConfigError: the file cannot be read.
+        ConfigError: the file cannot be read, or a reference in it cannot be resolved.
+        click.BadParameter: `bootstrap.servers` is not a list of addresses.
     """
     found = read_client_file(config) if config is not None else {}
     found.update(properties)
@@ -186,7 +193,6 @@ class ClientCommands(click.Group):
     """A group of commands about one subject. Its help and errors are more complete than click's."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        """List the commands with a whole sentence each, which click would cut off."""
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, command.get_short_help_str(_SENTENCE_MAX)) for name, command in sorted(self.commands.items())]
@@ -195,7 +201,6 @@ class ClientCommands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command. If it is unknown, name all of them, which are few."""
         if args[0] not in self.commands:
             ctx.fail(
                 f"unknown command {args[0]!r} for {ctx.info_name}: choose one of {', '.join(sorted(self.commands))}"

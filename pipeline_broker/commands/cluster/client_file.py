@@ -20,7 +20,7 @@ _OF_SECURITY = ("enable.ssl.", "sasl.", "security.", "ssl.")
 
 
 def read_client_file(path: Path) -> dict[str, str]:
-    """Return the properties of the connection, and those that probably misspell one.
+    """Return the properties of the connection, with unknown TLS and SASL properties and probable misspellings.
 
     References to other sources, such as `${file:/run/secrets:password}`, are resolved by the file's `config.providers`.
 

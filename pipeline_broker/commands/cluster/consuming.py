@@ -34,7 +34,7 @@ class Consumption:
         self._meter: Meter | None = None
 
     async def run(self, cluster: ClusterClient) -> int:
-        """Print the records, and return the exit code.
+        """Print the records, and return the exit code: 0, or 128 plus the number of the signal that ended the command.
 
         Raises:
             ClientError: records cannot be read or printed.

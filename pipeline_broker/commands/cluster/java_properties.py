@@ -58,7 +58,8 @@ def as_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties with Java's names and forms replaced by librdkafka's.
 
     Raises:
-        ConfigError: a store cannot be read, or the JAAS line is malformed.
+        ConfigError: a store cannot be read, the callback handler is not supported, or the JAAS line is malformed or
+            does not match `sasl.mechanism`.
     """
     found = dict(properties)
     for store in _FILES:

@@ -27,7 +27,7 @@ __all__ = ["Production"]
 
 @attrs.define
 class Production:
-    """A run of the command. Input is read no faster than the producer writes.
+    """A run of `produce`. Input is read no faster than the producer writes.
 
     Attributes:
         files: the input files; empty: standard input.

@@ -137,10 +137,11 @@ class BrokerProcess:
             self._process.send_signal(signal.SIGTERM)
 
     def stop(self) -> None:
-        """Wait until the broker has drained and exited.
+        """Send SIGTERM unless that was done, and wait until the broker has drained and exited.
 
         Raises:
-            ExperimentError: it did not drain in `DRAIN_S_MAX` seconds, or its exit code is not 0.
+            ExperimentError: the broker did not drain in `DRAIN_S_MAX` seconds and was killed, or its exit code is not
+                0.
         """
         self.terminate()
         try:
@@ -244,15 +245,24 @@ class Brokers:
         return self
 
     def replace(self, settings: Sequence[BrokerStart]) -> list[RunningBroker]:
-        """Start brokers while the previous ones drain; return when these are ready and those have exited."""
-        # The new ones start while the previous ones drain, which saves time.
+        """Start brokers while the previous ones drain, which saves time.
+
+        Return the new ones when they are ready and the previous ones have exited.
+
+        Raises:
+            ExperimentError: a broker did not start, or a previous one did not end cleanly.
+        """
         self._terminate_all()
         started = self._started(settings)
         self._wait_exited()
         return self._ready(started)
 
     def add(self, settings: Sequence[BrokerStart]) -> list[RunningBroker]:
-        """Start brokers beside the running ones; return when the new ones are ready."""
+        """Start brokers beside the running ones, and return the new ones when they are ready.
+
+        Raises:
+            ExperimentError: a broker did not start.
+        """
         return self._ready(self._started(settings))
 
     def _started(self, settings: Sequence[BrokerStart]) -> list[RunningBroker]:

@@ -1,4 +1,4 @@
-"""The estimated duration of an experiment, and of the rest of it while it runs.
+"""The estimated duration of an experiment, and its remaining time while it runs.
 
 The constants were measured on a machine with two cores. A running experiment corrects them by its own pace.
 """

@@ -47,7 +47,7 @@ class CompareOptions:
         out: folder of its results.
         request: the loads and modes to run.
         how: the common settings of its brokers.
-        seed: seed of the order of the runs; None draws one.
+        seed: seed of the order of the runs; None: a random one.
         command: the command that started the experiment, recorded with its seed.
     """
 
@@ -59,7 +59,7 @@ class CompareOptions:
 
 
 def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results:
-    """Run the experiment and print its tables.
+    """Run the experiment, print its tables, and return its figures.
 
     Args:
         with_report: whether the caller will create a report; changes only a note.
@@ -175,7 +175,11 @@ def alone_in(out: Path) -> Iterator[None]:
 
 
 def empty_output(out: Path) -> RawFolder:
-    """Delete the results of an earlier experiment and return the empty raw folder."""
+    """Delete the results of an earlier experiment, and return the empty raw folder.
+
+    Raises:
+        ExperimentError: the raw folder contains other files.
+    """
     out.mkdir(parents=True, exist_ok=True)
     raw = RawFolder(out / "raw")
     raw.clear()

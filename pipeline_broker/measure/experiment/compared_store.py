@@ -42,7 +42,7 @@ class ComparedStore:
         return urlsplit(self.url).scheme
 
     def address(self, broker: str) -> str:
-        """Return the address of one broker's folder. An in-memory store has none: each process has its own."""
+        """Return the address of one broker's folder. In memory it is `url` itself: each process has its own store."""
         return self.url if self.kind == "memory" else f"{self._folder_url}/{broker}"
 
     @property
@@ -53,7 +53,7 @@ class ComparedStore:
         """Check that the store is usable, before the first run.
 
         Raises:
-            ExperimentError: it is not.
+            ExperimentError: the store cannot be used.
         """
         from pipeline_broker.objects.check import check_store  # noqa: PLC0415 - imported only if a store is used
         from pipeline_broker.objects.opening import StoreRefused, open_store  # noqa: PLC0415 - see above

@@ -116,7 +116,7 @@ class Pair:
         raise TimeoutError(f"confluent-kafka did not consume its own message within {CONNECT_S_MAX:g} s")
 
     def send(self, job: PairJob, began_ns: int, moments_ns: list[int]) -> list[int]:
-        """Send a message at each intended time and return the actual times.
+        """Send a message at each intended time, and return the actual times, in ns of the monotonic clock.
 
         Raises:
             RuntimeError: a message was not delivered.

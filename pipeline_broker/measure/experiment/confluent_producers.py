@@ -51,7 +51,7 @@ class ProduceJob:
         return ClosedProducer(number, self)
 
     def run(self, producers: list["ClosedProducer"]) -> list[ClientRow]:
-        """Warm up, then measure, and return a row for each measured message."""
+        """Warm up, then measure, and return a row for each message. Rows of the warm-up are marked as not measured."""
         for producer in producers:
             producer.clear()
         with ThreadPoolExecutor(self.producers) as pool:

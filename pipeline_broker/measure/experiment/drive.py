@@ -89,7 +89,11 @@ class ConfluentChild:
         return answer
 
     def connect(self, jobs: Sequence[dict[str, Any]]) -> None:
-        """Connect the clients of these jobs in parallel, and drop the previous clients."""
+        """Connect the clients of these jobs in parallel, and drop the previous clients.
+
+        Raises:
+            ExperimentError: a client cannot connect, or the process ended or does not answer.
+        """
         self._ask({"connect": list(jobs)})
 
     def close(self) -> None:
@@ -125,7 +129,14 @@ class Driver:
     _child: ConfluentChild | None = None
 
     def warm_up(self, broker: RunningBroker, *, is_ours: bool = True) -> None:
-        """Drive a broker briefly, so that it has compiled and imported its code before the first measurement."""
+        """Drive a broker briefly, so that it has compiled and imported its code before the first measurement.
+
+        Args:
+            is_ours: whether the broker is of this project. Other brokers get OTHER_WARM_S seconds.
+
+        Raises:
+            ClientError: the broker could not be driven.
+        """
         # Apache Kafka names the leader of a new topic some time before the topic accepts writes. Its warm-up therefore
         # uses the topic of the measurement.
         connections, in_flight = _WARM_LOAD
@@ -142,7 +153,7 @@ class Driver:
     def connect_clients(self, runs: Sequence[Run], brokers: Mapping[Side, RunningBroker]) -> None:
         """Connect the confluent-kafka clients of these runs in parallel.
 
-        A new client takes half a second to get its producer id, many in parallel take no longer.
+        A new client needs half a second for its producer id. Many in parallel need no longer.
         """
         jobs = [self._job(run, brokers[run.side], "") for run in runs if run.cell.uses_confluent]
         if jobs:
@@ -156,11 +167,14 @@ class Driver:
     def run(
         self, run: Run, broker: RunningBroker, folder: Path, offered_per_s: float | None = None
     ) -> tuple[list[ClientRow], Measured]:
-        """Drive the broker with the run's cell, write the rows and return them.
+        """Drive the broker with the run's cell, and write the rows.
 
         Args:
-            folder: folder for its rows.
-            offered_per_s: requests per second of an open loop.
+            folder: folder for the rows.
+            offered_per_s: requests per second of an open loop; None: a closed loop.
+
+        Returns:
+            the rows, and the start, end and processor time of the run.
 
         Raises:
             ExperimentError: the broker answered with an error, or gave no answer in measured time.

@@ -118,10 +118,13 @@ class Fleet:
             self._ours.__exit__(*exception)
 
     def start(self, group: Group) -> tuple[dict[Side, NumberedBroker], list[Side]]:
-        """Replace our brokers by those of a group.
+        """Replace our brokers by those of a group, and start other brokers that do not run yet.
 
         Returns:
             the brokers by side, all ready, and the sides whose broker is new.
+
+        Raises:
+            ExperimentError: a broker did not start, or a previous one did not end cleanly.
         """
         ours = [side for side in group.sides if is_ours(side)]
         found = self._numbered(ours, self._ours.replace([self._start_of(side, group) for side in ours]))

@@ -70,8 +70,6 @@ class KafkaSettings:
 
 
 class KafkaProcess:
-    """A started Apache Kafka; `host` and `port` are its address."""
-
     trace = None
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -195,7 +193,6 @@ def _dependency(group: str, artifact: str, version: str, more: str = "") -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` different free ports of 127.0.0.1."""
     with contextlib.ExitStack() as stack:
         # All listeners stay open until the end, otherwise the system could assign one port twice.
         ports = []

@@ -92,7 +92,7 @@ def steal_share(before: tuple[int, ...], after: tuple[int, ...]) -> float | None
     """Return the share of processor time that the hypervisor gave to other machines between two readings.
 
     Returns:
-        None if the system does not report it.
+        None if the system does not report it, or no time has passed.
     """
     if min(len(before), len(after)) <= _STEAL:
         return None

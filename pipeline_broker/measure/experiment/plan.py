@@ -75,14 +75,14 @@ class Profile:
 
     Attributes:
         rounds: rounds of everything that is not traced.
-        turns: turns of each side per round, for closed loops of the native client.
+        turns: runs of each side per round, for closed loops of the native client.
         producers: numbers of ordinary producers.
         readers: numbers of reading connections, each with one request in flight, like a consumer.
         pairs: numbers of pairs of a producer and a consumer.
         replay_whole_year: replays all departures instead of the busiest week.
         loads: closed loops of the native client.
         traced_loads, self_loads, ladder_loads: loads that are traced, compared with themselves, and offered in open
-        loops.
+            loops.
         ladder_steps: offers of each ladder load.
         page_cache_loads: loads that are repeated on brokers that do not wait for the disk.
         ablation_modes: modes of the ablation, which are driven side by side.
@@ -181,6 +181,7 @@ class Request:
     """The requested extent of an experiment. Without values for the grid, it consists of everything in its profile.
 
     Attributes:
+        in_flight, connections, delays_ms: levels of the grid; the delays are those of every commit.
         rounds: untraced rounds; None uses those of the profile.
         budget_s: time limit of an experiment that stops once its intervals are narrow; None runs all rounds.
         others: brokers of other projects. They run beside the two sides, in cells without a commit delay.
@@ -242,7 +243,7 @@ def grid(request: Request) -> list[Cell]:
 
 
 def plan(request: Request, seed: int) -> list[Group]:
-    """Return all runs in order, numbered from 1."""
+    """Return the groups of runs in the order to execute; runs are numbered from 1. Equal seeds give equal plans."""
     if request.trace is not None or request.command:
         return plan_rounds([list(_of_the_user(request))], seed)
     profile = request.sizes
@@ -264,7 +265,7 @@ def plan(request: Request, seed: int) -> list[Group]:
 
 
 def _of_the_user(request: Request) -> Iterator[Part]:
-    """Yield a trace or a command on all sides, then once more on ours, traced."""
+    """Yield the replay of a trace, or a command, on all sides, then traced runs on the sides of this project."""
     if request.trace is not None:
         experiment, cell, rounds = REPLAY_EXPERIMENT, Cell(REPLAY, 0, request.replay_connections), request.replay_rounds
     else:
@@ -310,8 +311,7 @@ def self_parts(modes: Sequence[str], cells: Sequence[Cell], rounds: int, turns: 
     """Return the comparison of side B with itself, on two brokers.
 
     Its load has the most requests in flight among those with the smallest commit delay. If both sides have the same
-    mode,
-    the whole experiment is such a comparison, and no parts are added.
+    mode, the whole experiment is such a comparison, and the list is empty.
     """
     first, second = modes
     if first == second or not cells:

@@ -23,7 +23,7 @@ class ExperimentProgress:
     """The progress of one experiment.
 
     Args:
-        display: shows it.
+        display: the bar or the lines.
         runs: number of runs.
         left: estimates the remaining time.
     """
@@ -36,20 +36,19 @@ class ExperimentProgress:
         self._began_s = time.monotonic()
 
     def show(self, title: str) -> None:
-        """Show the progress, and `title` as the current activity."""
         left_s = self._left.seconds(time.monotonic() - self._began_s)
         share = self._left.done_s / self._left.total_s if self._left.total_s else 1.0
         self._display.update(share, f"{self._done}/{self._runs} runs", f"{in_words(left_s)} left", title)
 
     def advance(self, estimate_s: float, *, is_run: bool = True) -> None:
-        """Add a finished part: a run, or the start of brokers."""
+        """Add a finished part of `estimate_s` estimated seconds: a run, or the start of brokers."""
         self._left.add(estimate_s)
         self._done += is_run
 
 
 class ProgressDisplay(Protocol):
     def update(self, share: float, runs: str, left: str, title: str) -> None:
-        """Show the finished share, 0 to 1, and the same in words."""
+        """Show the finished share, 0 to 1, with texts for the runs, the remaining time and the current activity."""
 
 
 class Bar:
@@ -81,7 +80,7 @@ class Lines:
 
 @contextlib.contextmanager
 def experiment_progress(runs: int, left: TimeLeft) -> Iterator[ExperimentProgress]:
-    """Show a bar that disappears after the block; print lines if stderr is not a terminal."""
+    """Show a bar that disappears after the block. Print lines if stderr is not a terminal, or NO_COLOR is set."""
     console = Console(stderr=True)
     if not console.is_terminal or "NO_COLOR" in os.environ:
         yield ExperimentProgress(Lines(), runs, left)

@@ -75,7 +75,7 @@ class RawFolder:
     root: Path
 
     def clear(self) -> None:
-        """Delete the runs of an earlier experiment.
+        """Delete the runs of an earlier experiment, and leave an empty folder.
 
         Raises:
             ExperimentError: the folder contains other files.
@@ -143,7 +143,7 @@ class RawFolder:
 
 
 def factors(run: Run, shared: Circumstances) -> dict[str, Any]:
-    """Return all factors of a run by name and unit; for a broker of another project only those of the load."""
+    """Return all factors of a run by name. For a broker of another project, return only those of the load."""
     cell = run.cell
     found: dict[str, Any] = {
         "schema": FACTORS_SCHEMA,

@@ -187,7 +187,7 @@ class Results:
         return statistics.median(rates)
 
     def compared(self) -> list[Cell]:
-        """Return the cells of both sides, in the order of their first run."""
+        """Return the cells of both sides: those of `expect` in their order, then others in the order of their runs."""
         return self._with((self.modes[0], 0), (self.modes[1], 1))
 
     def selves(self) -> list[Cell]:
@@ -207,11 +207,15 @@ class Results:
         return self.cells.get((cell, mode, len(self.modes) + self.others.index(mode)))
 
     def speedup(self, cell: Cell) -> Speedup | None:
-        """Return the rate of B over that of A; None for an open loop, which has a given rate."""
+        """Return the rate of B over that of A; None for an open loop, whose rate is given, or without paired rounds."""
         return _faster(self.side(cell, 0), self.side(cell, 1), cell)
 
     def over_other(self, cell: Cell, mode: str) -> Speedup | None:
-        """Return the rate of B over that of a broker of another project; None if that was not driven."""
+        """Return the rate of B over that of a broker of another project.
+
+        Returns:
+            None if the other broker was not driven with this cell, for an open loop, or without paired rounds.
+        """
         other = self.other(cell, mode)
         return None if other is None else _faster(other, self.side(cell, 1), cell)
 
@@ -219,7 +223,7 @@ class Results:
         """Return a quantile of the latency of B over that of A, over paired rounds.
 
         Returns:
-            None if a side did not keep the pace, or a round has too few samples.
+            None if a side did not keep the pace, or no round has enough samples on both sides.
         """
         base, compared = self.side(cell, 0), self.side(cell, 1)
         if not (base.kept_pace and compared.kept_pace):
@@ -227,9 +231,10 @@ class Results:
         return _paired(base, compared, lambda run: run.percentiles_ns[quantile] or 0.0)
 
     def ablation(self) -> list[tuple[Cell, str, CellTotals, Speedup | None]]:
-        """Return the totals of the ablation, load by load, each with its ratio over classic.
+        """Return the totals of the ablation, load by load: cell, mode, totals, and their ratio over classic.
 
-        Classic runs of the ablation's own rounds are preferred to those of the comparison.
+        The ratio is None for classic itself, and without paired rounds. Classic runs of the ablation's own rounds are
+        preferred to those of the comparison.
         """
         classic = COMPARED_MODES[0]
         found = []

@@ -4,10 +4,10 @@ The order depends on the seed only, so the same seed gives the same plan. Its ru
 
 * Loads with equal broker settings share brokers within a round, but never beyond it: two processes of the same kind
   differ for as long as they live.
-* Each round draws its own order of loads, so that drift and disturbances hit loads at random.
-* The sides of a load are driven back to back. The first one is drawn for round 1 and alternates after that.
-* Within a round, sides take several turns, forwards and backwards. The speed of disk and machine changes within
-  seconds, so longer runs would not average it out.
+* Each round has its own random order of loads, so that drift and disturbances hit loads at random.
+* The sides of a load are driven back to back. The first one is random in round 1, and alternates after that.
+* Within a round, each side is driven several times, forwards and backwards. The speed of disk and machine changes
+  within seconds, so longer runs would not average it out.
 """
 
 import itertools
@@ -24,7 +24,7 @@ class Part:
     """A load of an experiment, driven on `sides` back to back in the first `rounds` rounds.
 
     Attributes:
-        turns: turns of each side in a round.
+        turns: runs of each side in a round.
     """
 
     experiment: str
@@ -78,7 +78,7 @@ def _started_alike(parts: Iterable[Part]) -> list[list[Part]]:
 def _sides(sides: Sequence[Side], round_number: int, *, is_reversed: bool) -> list[Side]:
     """Return the sides of a round, reversed in every other round.
 
-    With more than two, each is first in turn, so that none always follows the same other one.
+    With more than two sides, the first one varies, so that no side always follows the same other one.
     """
     first = (round_number - 1) // 2 % max(1, len(sides) - 1)
     order = [*sides[first:], *sides[:first]]

@@ -96,7 +96,12 @@ class Experiment:
     progress: ExperimentProgress
 
     def run_group(self, group: Group) -> None:
-        """Start or replace brokers, and execute all runs of a group on them."""
+        """Start or replace brokers, execute all runs of a group on them, and collect their figures.
+
+        Raises:
+            ExperimentError: a broker failed or refused.
+            ClientError: a broker could not be driven.
+        """
         self.progress.show("starting brokers")
         brokers, fresh = self.fleet.start(group)
         if not group.traced:  # the files of a traced broker must contain its run only

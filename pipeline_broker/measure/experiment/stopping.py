@@ -39,7 +39,11 @@ class Stopping:
     budget_s: float
 
     def is_enough(self, round_number: int, elapsed_s: float) -> bool:
-        """Return whether an experiment stops after this round of closed loops, `elapsed_s` after its start."""
+        """Return whether an experiment stops after this round of closed loops, `elapsed_s` seconds after its start.
+
+        It stops after AUTO_ROUNDS_MIN rounds or more, if its intervals are narrow, or another round would exceed the
+        budget.
+        """
         if round_number < AUTO_ROUNDS_MIN:
             return False
         return self._is_narrow() or elapsed_s + self._one_more_s(round_number, elapsed_s) > self.budget_s

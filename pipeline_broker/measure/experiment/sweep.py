@@ -51,7 +51,7 @@ class Sweep:
         factors: levels by name; the two levels of `mode` are side A and side B.
         rounds: untraced rounds.
         seconds, warmup: duration of each run, and the warm-up as a part of it.
-        seed: seed of the order; None draws one.
+        seed: seed of the order; None: a random one.
         traced: rounds in which each load is also run with a trace, which shows the stages inside the broker.
     """
 

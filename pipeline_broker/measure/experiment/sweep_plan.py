@@ -49,7 +49,7 @@ def _offer(level: Level) -> Offer | None:
 
 
 def plan_sweep(sweep: Sweep, seed: int) -> list[Group]:
-    """Return all runs in order, numbered from 1."""
+    """Return the groups of runs in the order to execute; runs are numbered from 1. Equal seeds give equal plans."""
     sides = tuple(Side(mode, number) for number, mode in enumerate(sweep.modes))
     parts = [
         Part(SWEEP_EXPERIMENT, cell, sides, rounds, traced)

@@ -1,4 +1,4 @@
-"""Execution of a sweep, or of the rest of an interrupted one.
+"""Execution of a sweep, or of the missing runs of an interrupted one.
 
 The plan is stored before the first run. Complete runs are not repeated. A folder with another plan is refused, because
 the rows of two experiments would be mixed.
@@ -47,7 +47,7 @@ class SweepOptions:
 
 
 def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
-    """Execute the missing runs of a sweep, and print the table of all runs.
+    """Execute the missing runs of a sweep, print the table of all runs, and return their figures.
 
     Raises:
         ExperimentError: the folder contains another sweep, levels contradict each other, or a broker failed.

@@ -29,7 +29,7 @@ def report_text(results: Results) -> str:
 
 
 def table(results: Results) -> str:
-    """Return the table of the closed loops, with one line for each side of a cell."""
+    """Return the table of the closed loops, with a line for each side of a cell, and of the ablation."""
     lines: list[tuple[str, ...]] = [_COLUMNS]
     for cell in [*results.compared(), *results.selves()]:
         if not cell.is_open:

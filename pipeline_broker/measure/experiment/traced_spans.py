@@ -22,10 +22,10 @@ REQUESTS_OF_RUN_MAX = 200
 
 
 def spans_of_experiment(raw: Path) -> Iterator[TracedSpan]:
-    """Yield the first measured Produce requests of each traced run.
+    """Yield the first measured Produce requests of each traced run, at most REQUESTS_OF_RUN_MAX.
 
     Args:
-        raw: the raw folder of an experiment.
+        raw: the raw folder of an experiment. Incomplete runs are skipped.
     """
     for folder in sorted(raw.glob("run-*")):
         described = folder / "run.json"
@@ -51,7 +51,6 @@ def _spans_of_run(folder: Path, run: dict[str, Any]) -> Iterator[TracedSpan]:
 
 
 def _matched(requests: Sequence[TracedRequest], rows: Sequence[ClientRow]) -> dict[int, dict[int, ClientRow]]:
-    """Return the client's rows by correlation id, for each connection of the broker."""
     of_client: dict[int, dict[int, ClientRow]] = {}
     for row in rows:
         if row.correlation_id is not None and row.answered_ns is not None:

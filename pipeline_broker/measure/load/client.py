@@ -73,7 +73,7 @@ def run_load(options: LoadOptions) -> LoadResult:
 
 
 def run_to_end(function: Callable[[Options], Awaitable[Result]], options: Options) -> Result:
-    """Run an async function in a new Trio program.
+    """Run an async function in a new Trio program, and return its result.
 
     Raises:
         KeyboardInterrupt: the user pressed Ctrl-C. Trio's nurseries would raise a group that contains it.
@@ -101,7 +101,6 @@ async def drive(
     """Run a load.
 
     Args:
-        options: connections, load, duration and topic.
         record: returns a new recorder for a connection that sends the given requests.
         wait_for_start: waits until all processes are connected; returns their common start, ns of the monotonic clock.
 
@@ -217,7 +216,7 @@ async def prepared(
 async def connections_to(
     nodes: Sequence[Node], timeout_s: float, security: ClientSecurity = PLAINTEXT
 ) -> AsyncIterator[list[Connection]]:
-    """Open a connection to each node, all before the block starts, and run their writers.
+    """Open a connection to each node, all before the block starts, and run their writers. Close them at the end.
 
     Raises:
         ClientError: a broker accepted fewer connections in `timeout_s` seconds, or refused one.
@@ -246,7 +245,10 @@ async def connections_to(
 
 @contextlib.contextmanager
 def measuring() -> Iterator[Clock]:
-    """Disable the garbage collector and measure the client's own processor time."""
+    """Disable the garbage collector during the block, and yield a clock.
+
+    At the end of the block the clock has its duration and the client's own processor time.
+    """
     # A collection in the middle of a run would pause the client, and its pause would count as latency of the broker.
     gc.collect()
     gc.disable()

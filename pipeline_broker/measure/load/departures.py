@@ -59,6 +59,9 @@ class Departure:
 def read_departures(path: Path, *, busiest_week_only: bool = False) -> list[Departure]:
     """Read the departures of a compressed CSV file, sorted by time.
 
+    Args:
+        busiest_week_only: return only the departures of the `busiest_week`.
+
     Raises:
         ClientError: the file cannot be read, has other columns, no rows, or is not sorted.
     """
@@ -86,7 +89,7 @@ def _departure(row: list[str]) -> Departure:
 
 
 def busiest_week(times_s: Sequence[int]) -> slice:
-    """Return the slice of sorted times with the most of them in seven days, from midnight UTC.
+    """Return the slice of sorted times with the most of them in seven days that begin at midnight UTC.
 
     Of equally busy weeks it is the first.
     """

@@ -17,9 +17,6 @@ class Exchange:
     """The requests sent and the answers received on one connection.
 
     Args:
-        requests: build the bytes of the requests.
-        pace: decides when requests are sent.
-        recorder: records requests and answers.
         is_answered: False with acks=0, which the broker never answers.
 
     Attributes:
@@ -55,7 +52,7 @@ class Exchange:
         return data
 
     def receive(self, data: Buffer, now_ns: int) -> int:
-        """Process the bytes of one read and return the number of answers in it.
+        """Process the bytes of one read, and return the number of answers that they complete.
 
         Raises:
             ClientError: an answer is invalid, or no request belongs to it.

@@ -39,7 +39,8 @@ class Measurement:
         records: records of requests that were answered without error; with acks=0, of all requests.
         sent_bytes, received_bytes: bytes on the wire, warm-up included.
         read_bytes: bytes of record batches that were read, warm-up included.
-        first_sent_ns, last_answered_ns: monotonic clock, which all processes of a machine share.
+        first_sent_ns, last_answered_ns: times of the monotonic clock, which all processes of a machine share; 0 without
+            a measured request.
         answered_in_second: number of answers in each second of the measurement.
         cpu_ns, wall_ns: processor time of the clients, and duration of the run.
     """

@@ -130,7 +130,6 @@ def poisson_moments(start_ns: int, rate_per_s: float, shares: int, randomness: r
         rate_per_s: requests per second of all shares together. Each share is a Poisson process with an equal part of
             it.
         shares: number of connections.
-        randomness: source of the random numbers.
     """
     moment = float(start_ns)
     mean_gap_ns = NS_PER_S * shares / rate_per_s

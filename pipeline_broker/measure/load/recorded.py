@@ -110,7 +110,6 @@ async def drive_recorded(
 
     Args:
         options: only host, port, topic, partitions, acks, security and timeout_s are used.
-        recorded: the requests of the trace.
         speed: factor by which the replay is faster than the recording.
         record: returns a new recorder for a connection that sends the given requests.
 

@@ -38,7 +38,11 @@ LEAD_NS = 50_000_000  # from the start of the clock to the first departure
 
 @attrs.frozen(slots=True)
 class ReplayOptions:
-    """A replay of departures; `week_s` is the number of seconds for a week of them."""
+    """A replay of departures.
+
+    Attributes:
+        week_s: seconds in which a week of departures is replayed.
+    """
 
     host: str
     port: int

@@ -235,7 +235,14 @@ class Reads:
         return bytes(frame)
 
     def read(self, correlation_id: int, response: memoryview) -> int:
-        """Return the error code, and continue the partition after the last whole batch of this answer."""
+        """Return the error code of a framed Fetch response.
+
+        The partition continues after the last whole batch of the response. Without a batch it restarts at its first
+        offset.
+
+        Raises:
+            ClientError: the response cannot be decoded.
+        """
         partition = self._partition_of.pop(correlation_id)
         try:
             _, position = read_response_header(FETCH_KEY, self._template.version, response[4:])
@@ -274,8 +281,6 @@ class Mixed:
     """Reads and produce requests, evenly mixed.
 
     Args:
-        produce: the requests that write.
-        reads: the requests that read.
         read_share: share of reads, between 0 and 1.
     """
 
@@ -306,7 +311,11 @@ class Mixed:
 
 
 def pattern(read_share: float) -> tuple[int, ...]:
-    """Return 100 kinds of requests with evenly distributed reads."""
+    """Return 100 kinds of requests, PRODUCE or READ, with evenly distributed reads.
+
+    Args:
+        read_share: share of reads, 0 to 1.
+    """
     period = 100
     reads = round(read_share * period)
     return tuple(

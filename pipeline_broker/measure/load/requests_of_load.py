@@ -41,7 +41,8 @@ async def requests_of(
         the requests of each connection, and those among them that read.
 
     Raises:
-        ClientError: the broker refuses, or does not answer in `timeout_s`. Nurseries may wrap it in a group.
+        ClientError: the broker refuses, lacks an API version that the load needs, or does not answer in `timeout_s`
+            seconds; or no key belongs to the partitions of a connection. Nurseries may wrap it in a group.
     """
     with trio.move_on_after(options.timeout_s):
         return await _RequestBuilder(options, target, nodes, security).requests()

@@ -138,7 +138,6 @@ def fetch_frame(topic: str, partition: int, read_bytes: int, version: int, offse
     """Return a framed fetch request for one partition. The broker answers at once, even without data.
 
     Args:
-        partition: the partition to read.
         read_bytes: maximum size of the records.
         version: version of the Fetch API.
         offset: first offset to read.

@@ -27,7 +27,6 @@ class Transactions:
     """The requests of one transactional producer.
 
     Args:
-        produce: its produce requests.
         each: produce requests per transaction.
     """
 
