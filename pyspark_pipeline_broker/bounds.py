@@ -19,12 +19,12 @@ MS = 1000
 
 @attrs.frozen
 class Bounds:
-    """Bounds of a read.
+    """The limits of a read by topic, partition, offset and time.
 
     Attributes:
         topics, partitions: the only ones to read; None for all.
         first_offset, end_offset: the first offset, and the one after the last; None for no bound.
-        since_ms: the time of the oldest record; None for no bound.
+        since_ms: the earliest time of a record, in milliseconds since the epoch; None for no bound.
     """
 
     topics: frozenset[str] | None = None
@@ -34,7 +34,7 @@ class Bounds:
     since_ms: int | None = None
 
     def narrowed(self, filters: Iterable[Any]) -> Bounds:
-        """Return these bounds, narrowed by filters that must all hold; other filters are ignored."""
+        """Return these bounds, narrowed by filters that must all hold. Unsupported filters change nothing."""
         bounds = self
         for one in filters:
             column = getattr(one, "attribute", None)

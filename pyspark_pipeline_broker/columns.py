@@ -17,7 +17,11 @@ __all__ = ["schema_of"]
 
 
 def schema_of(*, with_headers: bool) -> StructType:
-    """Return a new schema. Its order is that of the batches of `rows.py`."""
+    """Return a new schema, with the columns in the order of `rows.arrow_batches`.
+
+    Args:
+        with_headers: add the column `headers` at the end.
+    """
     columns = StructType()
     columns.add("key", BinaryType()).add("value", BinaryType()).add("topic", StringType())
     columns.add("partition", IntegerType()).add("offset", LongType())

@@ -33,7 +33,7 @@ def whole_number(text: str) -> int:
 
 
 def partitions_of(option: str, text: str) -> frozenset[tuple[str, int]]:
-    """Read partitions by topic, `{"topic": [0, 1]}`.
+    """Read partitions by topic, `{"topic": [0, 1]}`, as pairs of topic and number.
 
     Raises:
         ValueError: the text has another form; the message names the option.
@@ -47,7 +47,7 @@ def partitions_of(option: str, text: str) -> frozenset[tuple[str, int]]:
 
 
 def numbers_of(option: str, text: str) -> dict[tuple[str, int], int]:
-    """Read one number per partition, `{"topic": {"0": 23}}`.
+    """Read one number per partition, `{"topic": {"0": 23}}`, by topic and number of the partition.
 
     Raises:
         ValueError: the text has another form, or a number is not a 64-bit integer; the message names the option.

@@ -52,7 +52,7 @@ class ReadOptions:
         skips_gone: continue without records that were deleted.
         with_headers: add the column of headers.
         takes_filters: accept filters from Spark.
-        offsets_max: limit of one batch of a stream; None for no limit.
+        offsets_max: limit of the offsets in one batch of a stream; None for no limit.
     """
 
     stored: StoredPlace
@@ -99,10 +99,13 @@ class ReadOptions:
 
 
 def has_headers(options: Mapping[str, str]) -> bool:
-    """Return whether `includeHeaders` is set; raises ValueError for a wrong option.
+    """Return whether `includeHeaders` is true.
 
     Spark requests the schema before it tells the source whether it reads a batch or a stream, so `ReadOptions` does not
     exist yet.
+
+    Raises:
+        ValueError: an option is unknown, or `includeHeaders` is neither true nor false.
     """
     return _choice(_known(options), HEADERS, TRUE_OR_FALSE, "false")
 
@@ -111,7 +114,8 @@ def table_options(given: Mapping[str, str]) -> dict[str, str] | None:
     """Return the options of a table made by `CREATE TABLE ... USING`, without the properties of Spark's catalog.
 
     Returns:
-        None if the options are not those of a table.
+        The options under lower-case names, with `path` as a plain path. None if the catalog's properties are missing,
+        because a table always has them.
     """
     known = {name.lower(): text for name, text in given.items()}
     if not known.keys() >= TABLE_MARKS:
@@ -123,7 +127,11 @@ def table_options(given: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def _known(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options under their documented names; Spark passes them in any case."""
+    """Return the options under their documented names, because Spark changes upper and lower case.
+
+    Raises:
+        ValueError: an option is unknown.
+    """
     given = {name.lower(): text for name, text in options.items()}
     known = {name.lower(): name for name in KNOWN}
     if unknown := sorted(given.keys() - known.keys()):

@@ -28,7 +28,10 @@ def batch_ranges(options: ReadOptions, bounds: Bounds) -> list[StoredRange]:
         bounds: from the filters of the query.
 
     Raises:
-        RecordsGoneError, ValueError: see `Position.find`; ValueError also if the start is after the end.
+        NoDataDirectoryError: a named topic or partition is missing, or the data cannot be read.
+        StoredDataError: the data is damaged.
+        RecordsGoneError: a given offset does not exist, and `options.skips_gone` is False.
+        ValueError: the start is after the end, or `Position.check` or `Position.find` refuses an option.
     """
     found = []
     logs = _logs(options)
@@ -53,7 +56,7 @@ def batch_ranges(options: ReadOptions, bounds: Bounds) -> list[StoredRange]:
 
 
 def initial_offsets(options: ReadOptions) -> dict[str, dict[str, int]]:
-    """Return the starting offsets of a stream; raises the errors of `Position.find`."""
+    """Return the starting offsets of a stream; raises the errors of `batch_ranges`."""
     logs = _logs(options)
     options.starting.check([(log.topic, log.partition) for log in logs])
     return _by_topic(
@@ -68,8 +71,11 @@ def latest_offsets(options: ReadOptions) -> dict[str, dict[str, int]]:
 def limited(options: ReadOptions, start: Offsets, end: Offsets, offsets_max: int) -> dict[str, dict[str, int]]:
     """Return end offsets at or before `end`, limited to about `offsets_max` records.
 
-    Each partition gets a share by its size, and at least one record, like `KafkaMicroBatchStream.rateLimit`. The total
-    can therefore exceed the limit by the number of partitions.
+    Each partition with new records gets a share by its size, and at least one record, like
+    `KafkaMicroBatchStream.rateLimit`. The total can therefore exceed the limit by the number of partitions.
+
+    Raises:
+        NoDataDirectoryError, StoredDataError: as in `batch_ranges`, if `end` has a partition that `start` lacks.
     """
     first = _starts(options, start, end)
     sizes = {
@@ -91,14 +97,16 @@ def limited(options: ReadOptions, start: Offsets, end: Offsets, offsets_max: int
 def stream_ranges(options: ReadOptions, start: Offsets, end: Offsets) -> list[StoredRange]:
     """Return the ranges between two offsets of a stream. A new partition is read from its start.
 
-    Like Spark's Kafka source, it reports lost data unless `options.skips_gone` is set. Data is lost if
+    Unless `options.skips_gone` is set, lost data is an error, as in Spark's Kafka source. Data is lost if
 
     * a record or partition was deleted,
     * a partition ends before the offset it was read to, because its topic was recreated,
     * a new partition does not start at offset 0.
 
     Raises:
-        RecordsGoneError: records were lost, or may have been.
+        RecordsGoneError: records were lost, or may have been, and `options.skips_gone` is False.
+        NoDataDirectoryError: a named topic or partition is missing, or the data cannot be read.
+        StoredDataError: the data is damaged.
     """
     found = []
     logs = {(log.topic, str(log.partition)): log for log in _logs(options)}
@@ -143,7 +151,7 @@ def _gone(reason: str) -> RecordsGoneError:
 
 
 def _starts(options: ReadOptions, start: Offsets, end: Offsets) -> dict[tuple[str, str], int]:
-    """Return the start of each partition: its offset in `start`, or its first one if it is new."""
+    """Return the start of each partition: its offset in `start`, or its log start offset if it is new."""
     known = {(topic, partition): first for topic, found in start.items() for partition, first in found.items()}
     if all((topic, partition) in known for topic, found in end.items() for partition in found):
         return known

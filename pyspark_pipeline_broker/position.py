@@ -1,7 +1,7 @@
 """The start or the end of a read: one for all partitions, or an offset or time per partition.
 
 The JSON is that of Spark's Kafka source: `{"topic": {"0": 23, "1": -2}}`, where -2 is the earliest offset and -1 the
-latest. It must name exactly the partitions of the read, so that a mistyped number is an error.
+latest. The JSON must name exactly the partitions of the read, so that a mistyped number is an error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Position:
         offsets: EARLIEST or LATEST for all partitions, or an offset per partition.
         times_ms: the earliest time of the first record, for all partitions or per partition; overrides `offsets`.
             LATEST and EARLIEST keep their meaning here.
-        else_latest: use the end offset if all records are older; otherwise that is an error.
+        else_latest: use the end offset if all records are older than the time; if False, that is an error.
     """
 
     option: str
@@ -90,12 +90,12 @@ class Position:
         """Return the offset of this position in a log.
 
         Args:
-            log: from `read_logs`, after `check`.
-            end_offset: the end of its visible records.
+            log: from `read_logs`; `check` has accepted its partition.
+            end_offset: the end of the log's visible records.
             skips_gone: move an offset outside the log to the nearest one in it.
 
         Raises:
-            RecordsGoneError: the offset is outside the log.
+            RecordsGoneError: the offset is outside the log, and `skips_gone` is False.
             ValueError: all records are older than the time, and `else_latest` is False.
         """
         if self.times_ms is not None:

@@ -18,7 +18,7 @@ BYTES_MAX = 8 << 20
 """Limit of the keys and values in one batch. A single larger record gets a batch of its own."""
 US = 1000
 US_MAX = 2**63 - 1
-"""Spark's largest timestamp. Kafka's largest one exceeds it, so later timestamps are cut to this."""
+"""Spark's largest timestamp. Kafka's largest one exceeds it, so later timestamps are cut to this value."""
 
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
@@ -29,10 +29,13 @@ def arrow_batches(
     """Yield the visible records of a range as Arrow batches.
 
     Args:
-        stored: the range.
         place: the directory or the object store of the broker.
         with_headers: add headers as the last column.
         skips_gone: ignore records that were deleted after planning.
+
+    Raises:
+        RecordsGoneError, StoredDataError, NoDataDirectoryError: see `StoredRange.read`.
+        ClientError: a batch is damaged or too large.
     """
     rows: list[tuple[Record, int]] = []
     size_bytes = 0

@@ -1,7 +1,7 @@
 """The data source for Spark: its format name, schema and readers.
 
-It implements Spark's interface and leaves every decision to other modules. Spark pickles its objects and sends them to
-other processes. The same classes serve PySpark 4.0 and later versions, which call more of their methods.
+The classes implement Spark's interface and leave every decision to other modules. Spark pickles their objects and sends
+them to other processes. The same classes serve PySpark 4.0 and later versions, which call more of their methods.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type
         return read_all() if offsets_max is None else read_at_most(offsets_max)
 
     def reportLatestOffset(self) -> Any:  # noqa: N802 - Spark's name, since 4.2
-        """Return the end offsets of the last planning, for the progress report of the query."""
+        """Return the end offsets that `latestOffset` last found, for the query's progress report; None before that."""
         return self._latest
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
@@ -135,7 +135,10 @@ class DefaultSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns. Those of a table carry its options, because Spark passes them nowhere else."""
+        """Return the columns. The first column of a table has the table's options as metadata.
+
+        Spark passes the options of a table nowhere else.
+        """
         options = table_options(self.options)
         columns = schema_of(with_headers=has_headers(self.options if options is None else options))
         if options is not None:

@@ -22,12 +22,10 @@ SupportsTriggerAvailableNow: Any = _limits.SupportsTriggerAvailableNow if READS_
 
 
 def read_all() -> Any:
-    """Return Spark's limit for a batch of all new records."""
     return _limits.ReadAllAvailable()
 
 
 def read_at_most(rows_max: int) -> Any:
-    """Return Spark's limit for a batch of `rows_max` rows."""
     return _limits.ReadMaxRows(rows_max)
 
 

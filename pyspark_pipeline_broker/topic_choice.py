@@ -26,7 +26,7 @@ class TopicChoice:
 
     Attributes:
         names: the named topics; None with a pattern.
-        pattern: matches any part of a topic's name.
+        pattern: matches any part of a topic's name; None with names.
         partitions: the only partitions to read; None for all.
     """
 

@@ -83,7 +83,6 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use (PEP 562)."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

@@ -45,12 +45,12 @@ def analyse(
     Args:
         directory: the directory of `compare --out`: a path of this machine, or an address that Spark reads.
         begin: starts a named step and returns the callback for its progress (done, total).
-        master: the Spark master; `local[*]` unless given.
+        master: the Spark master; None for the default of `spark_session`.
         parquet: convert raw traces to Parquet first, if there are any.
         prices: prices of an object store.
 
     Raises:
-        AnalysisError: the traces, Java or Spark do not allow it.
+        AnalysisError: the traces are missing or damaged, or Java or Spark fails.
     """
     path = local_path(directory)
     if path is not None and not path.is_dir():
@@ -86,7 +86,10 @@ def report(
     """Write the derived tables, `summary.json` and `report.html` from the Parquet traces.
 
     Returns:
-        the text of `write`.
+        the verdict and the quality of the run, as text for a terminal.
+
+    Raises:
+        TraceError: the traces are missing or damaged.
     """
     place = directory if isinstance(directory, Location) else Location(spark, directory)
     run = load_run(place)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from spark_analysis.run import TraceRun
 
 
-CHUNK_ROWS: Final = 1 << 18
 # Sequences of a connection that one task sorts. Without chunks, one task would sort a connection that has all the rows
 # of an experiment.
+CHUNK_ROWS: Final = 1 << 18
 _FOUND: Final = "wrong + if(complete, absent, 0) as found"
 
 

@@ -2,8 +2,8 @@
 
 The parts add up to the time that the client waited; they are means because only means add up. The parts inside the
 broker come from its stamps. The rest of the client's mean is the socket wait: a request that was sent and not read
-yet, or a response that was sent and not read yet. The broker does not read a classic connection while it answers a
-request of it. Without the socket wait, classic would look faster than it is.
+yet, or a response that was sent and not read yet. The broker does not read a classic connection while it answers
+one of its requests. Without the socket wait, classic would look faster than it is.
 """
 
 from __future__ import annotations

@@ -46,7 +46,13 @@ class Measured:
 
 @attrs.frozen
 class Model:
-    """A fitted model of one mode, in milliseconds."""
+    """A fitted model of one mode; the docstring of the module has its formula.
+
+    Attributes:
+        fixed_ms: the fixed part of a cycle's time.
+        cost_ms: the time of each request in a cycle.
+        commits: the number of commit delays in a cycle.
+    """
 
     fixed_ms: float
     cost_ms: float
@@ -61,7 +67,12 @@ class Model:
 
 @attrs.frozen
 class Errors:
-    """Relative errors of the predictions for some cells."""
+    """Errors of the predictions for some cells, as shares of the measured rates.
+
+    Attributes:
+        cells: the number of predicted cells.
+        middle, most: the median and the largest error.
+    """
 
     cells: int
     middle: float
@@ -80,7 +91,8 @@ class Capacity:
 def fit(cells: Sequence[Measured]) -> Model | None:
     """Return the model with the least squared relative error of the cycle time, without negative parameters.
 
-    Returns None if the cells do not determine it. If all cells have the same delay, `commits` is fixed at 1.
+    If all cells have the same delay, `commits` is fixed at 1. Returns None if the cells do not determine the
+    parameters.
     """
     varied = [len({cell.outstanding for cell in cells}) > 1, len({cell.delay_ms for cell in cells}) > 1]
     if len(cells) < 1 + sum(varied):
@@ -174,7 +186,7 @@ def commit_bound(connections: int, commit_us: float | None) -> float | None:
 
     Args:
         connections: the number of busy connections.
-        commit_us: the time of a commit in microseconds; None if unknown.
+        commit_us: the time of a commit in microseconds; None if unknown, which makes the result None.
     """
     return connections * 1e6 / commit_us if commit_us else None
 

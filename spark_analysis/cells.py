@@ -74,7 +74,12 @@ class RunLatency:
     sent_p999_us: float | None = None
 
     def milliseconds(self, name: str, *, is_from_sent: bool = False) -> float | None:
-        """Return a percentile of `PERCENTILES`; None if fewer than two samples lie beyond it, or it is unknown."""
+        """Return a percentile of `PERCENTILES`; None if fewer than two samples lie beyond it, or it is unknown.
+
+        Args:
+            name: the name of the percentile, such as `p99`.
+            is_from_sent: count from the time of sending, which is known in an open loop only.
+        """
         value = getattr(self, f"sent_{name}_us" if is_from_sent else f"{name}_us")
         if value is None or not enough_samples(self.samples, PERCENTILES[name], SAMPLES_BEYOND_IN_RUN_MIN):
             return None
@@ -128,14 +133,17 @@ class Run:
 
 
 def rate(runs: Sequence[Run]) -> float | None:
-    """Return the requests per second over some runs: the sum of their requests over the sum of their times."""
+    """Return the requests per second over some runs: the sum of their requests over the sum of their times.
+
+    Returns None if the runs took no time.
+    """
     # Not the mean of rates: a short run would weigh as much as a long one.
     seconds = sum(run.seconds for run in runs)
     return sum(run.requests for run in runs) / seconds if seconds > 0 else None
 
 
 def parse_object(text: str | None) -> dict[str, Any]:
-    """Parse a JSON object from a text column. Return other text as `{"text": ...}`."""
+    """Parse a JSON object from a text column. Return other content as `{"text": ...}`, and no text as `{}`."""
     if not text:
         return {}
     try:
@@ -152,7 +160,7 @@ def enough_samples(samples: int, quantile: float, beyond: int = SAMPLES_BEYOND_M
 
 
 def number(value: float | None) -> float | int | None:
-    """Return whole numbers as int, so that JSON shows them without a fraction."""
+    """Return a whole number as int, so that JSON shows it without a fraction; other values unchanged."""
     return int(value) if value is not None and float(value).is_integer() else value
 
 

@@ -44,7 +44,6 @@ def convert(
 
     Args:
         directory: the directory of `compare --out`, or a copy of it.
-        spark: the session.
         progress: called with the number of finished tables and their total.
 
     Raises:
@@ -111,7 +110,6 @@ def _write_table(raw: Location, runs: list[RawRun], table: str, target: Location
 def _decoder(
     raw: str, runs: list[RawRun], table: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function that decodes ring files in Spark's workers. It knows each run's number and strings."""
     known = {run.folder: (int(run.row["run"]), run.strings.to_pylist()) for run in runs if table in run.rings}
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -130,8 +128,8 @@ def _decoder(
 def _map_in_arrow(frame: DataFrame, function: Any, columns: str) -> DataFrame:
     """Do the same as `DataFrame.mapInArrow`, without pandas.
 
-    That method requires pandas up to Spark 4.1 at least, but does not use it. Pandas is as large as all other
-    dependencies together. This uses private names, so the version of PySpark is pinned.
+    The method requires pandas up to Spark 4.1 at least, but does not use it. Pandas is as large as all other
+    dependencies together. This function uses private names, so the version of PySpark is pinned.
     """
     from pyspark.cloudpickle import register_pickle_by_value  # noqa: PLC0415 - an optional package
     from pyspark.sql import DataFrame as Frame  # noqa: PLC0415 - see above

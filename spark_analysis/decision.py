@@ -1,8 +1,8 @@
 """The decision for each client whether the second mode pays. These decisions are the boxes at the top of the page.
 
 A decision rests on the judgements of loads (`judgement`), never on the ratios alone. If loads differ, the decision
-lists those for which the mode pays and those for which it does not. An undecided load is reported as such. Only ratios
-of decided loads appear in headlines.
+lists those for which the mode pays and those for which it does not. The decision also lists undecided loads. Only
+ratios of decided loads appear in headlines.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Decision:
 
     Attributes:
         subject: the client, or another subject such as latency at equal load.
-        answer: one of the five answers above.
+        answer: one of the keys of TONES.
         headline: the least and the greatest decided ratio; empty if none is decided.
         lines: sentences with the intervals, the most important first.
     """
@@ -70,7 +70,10 @@ class Decision:
 
 
 def decisions(comparison: Comparison) -> list[Decision]:
-    """Return the decisions in reading order: ordinary clients, native client, equal load, consumers, replay."""
+    """Return the decisions in reading order: ordinary clients, native client, equal load, consumers, replay.
+
+    The list is empty if both sides are the same mode.
+    """
     zero, one = comparison.sides
     if zero == one:
         return []
@@ -88,7 +91,7 @@ def decisions(comparison: Comparison) -> list[Decision]:
 
 
 def paced(comparison: Comparison, *, is_consumed: bool = False) -> list[EqualLoad]:
-    """Return the open loops with a given pace: those that time answers, or those that time consumers."""
+    """Return the open loops with a given pace that time answers, or with `is_consumed` those that time consumers."""
     given = [each for each in comparison.equal_loads if each.load.offered_per_s]
     return [each for each in given if (each.load.client == PAIRS_CLIENT) is is_consumed]
 
@@ -164,7 +167,10 @@ def _answer(judged: Collection[Judgement]) -> str:
 
 
 def _headline(decided: Mapping[Load, Ratio]) -> str:
-    """Return the least and the greatest of ratios on one side of 1, or a bound that holds for all of them."""
+    """Return the least and the greatest of ratios on one side of 1, or a bound that holds for all of them.
+
+    Returns an empty text without ratios.
+    """
     ratios = sorted(decided.values(), key=lambda ratio: ratio.value)
     # With a wide interval the greatest ratio is uncertain: quote only the bound that holds for all.
     if len(ratios) > 1 and any((ratio.width or 1.0) > SIZE_WIDTH_MAX for ratio in ratios):
@@ -230,12 +236,7 @@ def _paced(load: Load, ratio: Ratio, *, is_decided: bool) -> str:
 
 
 def unkept(found: Sequence[EqualLoad], modes: Sequence[str]) -> list[str]:
-    """Return one sentence about each side that did not keep the pace of some loads.
-
-    Args:
-        found: the loads.
-        modes: the sides to report.
-    """
+    """Return one sentence about each side of `modes` that did not keep the pace of some loads."""
     sentences = []
     for mode in dict.fromkeys(modes):
         slow = [(each, side) for each in found for side in each.sides if side.mode == mode and not side.kept_pace]
@@ -256,7 +257,7 @@ def why_unkept(side: PacedSide) -> str:
 
 
 def lateness(found: Sequence[EqualLoad]) -> list[str]:
-    """Return a sentence about the loads with a late client, or an empty list."""
+    """Return a sentence about the loads with a late client; empty if no client was late."""
     late = [each for each in found if each.is_late and each.ratios]
     if not late:
         return []

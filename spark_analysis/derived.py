@@ -71,13 +71,7 @@ _VALUES: Final = {"string": str, "int": int, "bigint": int, "double": float}
 
 
 def write_derived(place: Location, run: TraceRun, comparison: Comparison) -> None:
-    """Write the folder `derived`.
-
-    Args:
-        place: the folder of the experiment.
-        run: its traces.
-        comparison: its results.
-    """
+    """Write the folder `derived` in the folder of the experiment, completely or not at all. Replace an earlier one."""
     fresh = place / f"{DERIVED_FOLDER}.new"
     fresh.remove()
     try:

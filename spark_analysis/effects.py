@@ -69,7 +69,8 @@ def factor_effects(runs: Iterable[Run]) -> list[Effect]:
         runs: the runs of an experiment; those that do not count in speed-ups are ignored.
 
     Returns:
-        an empty list if a combination of levels is missing.
+        an empty list if a combination of levels is missing, if fewer than two factors vary, or if no round has all
+        combinations.
     """
     compared = [run for run in runs if run.compared and run.side in (0, 1) and run.cell.load.client == RAW_CLIENT]
     run_levels = [_levels(run) for run in compared]

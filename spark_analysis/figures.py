@@ -1,7 +1,7 @@
 """Results of the report's Spark queries, as plain values.
 
-The queries are independent and small, so they run as one job. They return a few thousand values; everything after this
-module works with these and does not know Spark.
+The queries are independent and small, so they run as one job. They return a few thousand values; the modules that use
+these values do not know Spark.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Commits:
         return sum(size * times for size, times in self.sizes.items()) / max(1, self.count)
 
     def entries_quantile(self, quantile: float) -> int:
-        """Return the least size that is at least as large as this share of the commits."""
+        """Return the least size that is at least as large as this share of the commits; 0 without commits."""
         seen = 0
         for size, times in sorted(self.sizes.items()):
             seen += times
@@ -104,7 +104,13 @@ class Commits:
 
 @attrs.frozen
 class Wait:
-    """The waits of one cell for a mute reason, or the depth of its queues (reason None)."""
+    """The waits of one cell for a mute reason, or the depth of its queues.
+
+    Attributes:
+        reason: None for the depth of the queues.
+        times: the number of waits, or of samples of the depth.
+        total, p99: in microseconds; for the depth, in requests.
+    """
 
     reason: str | None
     times: int
@@ -144,7 +150,7 @@ def gather(traces: TraceRun, progress: Callable[[int, int], None] = lambda _done
     """Run every query of the report.
 
     Raises:
-        TraceError: the experiment has no run, or a table lacks its columns.
+        TraceError: the experiment has no run or more than _RUNS_MAX, or a table lacks its columns.
     """
     with shared(traces) as run:
         described = run.runs.collect()
@@ -158,7 +164,6 @@ def gather(traces: TraceRun, progress: Callable[[int, int], None] = lambda _done
 
 
 def report_queries(run: TraceRun, described: list[Row]) -> dict[str, DataFrame]:
-    """Return the queries of the report that apply to this experiment."""
     queries = {
         "totals": client_runs(run),
         "latency": latency(run),

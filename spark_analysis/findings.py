@@ -46,7 +46,7 @@ def _inside(answer: str) -> str:
 
 
 def noise_sentence(comparison: Comparison) -> str:
-    """Return the result of the A/A comparison: the differences that come from the method and the machine."""
+    """Return the result of the A/A comparison, the differences that come from the machine; NO_NOISE without one."""
     noise = comparison.noise
     if noise is None:
         return NO_NOISE

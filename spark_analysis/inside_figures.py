@@ -141,7 +141,6 @@ def inside_queries(run: TraceRun, shown: Iterable[int]) -> dict[str, DataFrame]:
     """Return the queries that every experiment needs, by the names of `Inside`.
 
     Args:
-        run: an opened experiment.
         shown: the untraced runs whose time series the report shows.
     """
     return {

@@ -73,7 +73,10 @@ class Ratio(Estimate):
         return attrs.evolve(self, value=1 / self.value, low=low, high=high)
 
     def spanning(self, other: Ratio) -> Ratio:
-        """Return this ratio with an interval that contains both intervals, so that it decides only what both decide."""
+        """Return this ratio with an interval that contains both intervals, so that it decides only what both decide.
+
+        If one of them has no interval, the result has none.
+        """
         lows, highs = (self.low, other.low), (self.high, other.high)
         if None in lows or None in highs:
             return attrs.evolve(self, low=None, high=None)

@@ -34,16 +34,15 @@ def fetched_jars(name: str, noun: str, wanted: Iterable[Jar], environment: Mappi
     """Return the paths of the jars, as `spark.jars` expects them. Download them first if they are not in the cache.
 
     Args:
-        name: the folder in the cache; it must contain their version.
-        noun: their name in error messages.
-        wanted: the jars.
+        name: the name of the folder in the cache, which must contain the version of the jars.
+        noun: the name of the jars in error messages.
         environment: supplies PATH, HOME and XDG_CACHE_HOME.
 
     Raises:
-        SparkError: they are not in the cache, and Maven is missing or failed.
+        SparkError: the jars are not in the cache, and Maven is missing or failed.
     """
-    cache = Path(environment.get("XDG_CACHE_HOME") or Path(environment["HOME"]) / ".cache") / "pipeline-broker"
-    jars = cache / name
+    home = Path(environment.get("HOME") or Path.home())
+    jars = Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "pipeline-broker" / name
     if not jars.is_dir():
         _fetch(jars, noun, _project(wanted), environment)
     return ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))

@@ -1,6 +1,6 @@
 """The analysis as a file for spark-submit: `spark-submit spark_analysis/job.py DIR`.
 
-It also works if the package is not installed: the folder above this file is put on the path.
+The file also works if the package is not installed: it puts the folder above the package on the path.
 """
 
 from __future__ import annotations

@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
 REQUESTS: Final = 24
 WAIT_WORTH_SEEING_NS: Final = 100_000
-"""Waits for earlier responses are compared in steps of this. A shorter wait would not be visible in the drawing."""
+"""Step in which waits for earlier responses are compared. A shorter wait would not be visible in the drawing."""
 
 
 def request_lanes(run: TraceRun, *, requests: int = REQUESTS) -> DataFrame:
     """Return consecutive Produce requests of the busiest connection of each traced run.
 
     Args:
-        run: an opened experiment.
         requests: the largest number of requests per run.
 
     Returns:

@@ -25,7 +25,7 @@ RUN_PERCENTILES: Final = ("p50_us", "p99_us", "p999_us")
 
 
 def open_loop() -> Column:
-    """Return whether a row of `runs` has fixed intended times for its requests."""
+    """Return the condition that a row of `runs` has fixed intended times for its requests."""
     return (f.col("client") == REPLAY_CLIENT) | f.col("offered_per_s").isNotNull()
 
 
@@ -54,7 +54,6 @@ def end_to_end_latency(run: TraceRun, *, by: tuple[str, ...] = CELL_COLUMNS, tra
     """Return exact percentiles of the client's latency, without the warm-up.
 
     Args:
-        run: an opened experiment.
         by: columns of `runs` to group by.
         traced: use the traced runs instead of the untraced ones.
 
@@ -121,10 +120,9 @@ def latency_by_round(run: TraceRun) -> DataFrame:
     `summary.json`: the rate counts all measured requests, the percentiles count the answered ones.
 
     Returns:
-        run, the columns of `stage.CELL_COLUMNS`, experiment (`grid`, `ablation`, ...; null if the trace does not name
-        it),
-        round, side, requests, requests_per_s, p50_us, p99_us, p999_us (microseconds; exact, even if fewer than two
-        requests lie beyond).
+        run, the columns of `stage.CELL_COLUMNS`, experiment (`grid`, `ablation`, ...; null if unknown), round, side,
+        requests, requests_per_s, p50_us, p99_us, p999_us (microseconds; exact, even if fewer than two requests lie
+        beyond).
     """
     experiment = f.get_json_object("settings", "$.experiment").alias("experiment")
     runs = run.runs.where(~f.col("traced")).select("run", *CELL_COLUMNS, experiment, "round", "side")
@@ -157,14 +155,13 @@ def client_series(run: TraceRun, *, bucket_ms: int | None = 1000, traced: bool =
     Requests are placed by the time of sending, in an open loop by the intended time.
 
     Args:
-        run: an opened experiment.
         bucket_ms: length of a bucket; None gives about forty buckets per run.
         traced: use the traced runs instead of the untraced ones.
 
     Returns:
         run, at_ms (start of the bucket, milliseconds after the run's first measured request), bucket_ms, requests,
-        requests_per_s, p50_us, p99_us (microseconds). A run ends within its last bucket, so the rate of that is too
-        low.
+        requests_per_s, p50_us, p99_us (microseconds). A run ends within its last bucket, so the rate of that bucket
+        is too low.
     """
     rows = client_latencies(run, "run", traced=traced)
     ends = rows.groupBy("run").agg(f.min("began_ns").alias("first_ns"), f.max("began_ns").alias("last_ns"))

@@ -36,7 +36,7 @@ def local_path(address: str | Path) -> Path | None:
 
 
 class Location:
-    """An address of a file or folder.
+    """An address of a file or folder. Methods that access it raise TraceError if the file system fails.
 
     Args:
         spark: the session whose file systems are used.
@@ -85,7 +85,7 @@ class Location:
     def parquet_columns(self) -> dict[str, str] | None:
         """Return the columns and Spark types of the first Parquet file in this folder; None without such a file.
 
-        They are in the footer of the file, so reading them needs no job.
+        The footer of the file contains the columns, so reading them needs no job.
         """
 
         def read(files: Any, path: Any) -> str | None:
@@ -112,7 +112,7 @@ class Location:
         return int(self._call(lambda files, path: files.getContentSummary(path).getLength()))
 
     def read_text(self) -> str | None:
-        """Return the UTF-8 text of this file, or None if it does not exist."""
+        """Return the text of this file, or None if it does not exist. Raises TraceError if it is not UTF-8."""
 
         def read(files: Any, path: Any) -> bytes | None:
             if not files.exists(path):
@@ -130,7 +130,10 @@ class Location:
             raise TraceError(f"{self}: not readable as text: {error}") from None
 
     def write_text(self, text: str) -> None:
-        """Create or replace this file atomically: write a temporary file and rename it."""
+        """Create or replace this file: write a temporary file and rename it.
+
+        No reader sees half of the text.
+        """
         fresh = Location(self.spark, f"{self._shown[: -len(self.name)]}.{self.name}.new")
 
         def write(files: Any, path: Any) -> None:
@@ -148,7 +151,8 @@ class Location:
     def without_checksums(self) -> Iterator[None]:
         """Write no checksum files beside local files.
 
-        They are hidden. If another tool replaces a file, its old checksum would make Hadoop report the file as damaged.
+        Checksum files are hidden. If another tool replaces a file, its old checksum would make Hadoop report the file
+        as damaged.
         """
         self._call(lambda files, _: files.setWriteChecksum(False))
         try:

@@ -26,7 +26,7 @@ Name = TypeVar("Name")
 def holm(chances: Sequence[float]) -> list[float]:
     """Return the p-values after Holm's step-down correction, in the given order.
 
-    A family is tested at 5 % by comparing these with 0.05 (S. Holm, A simple sequentially rejective multiple test
+    A family is tested at 5 % by comparing the results with 0.05 (S. Holm, A simple sequentially rejective multiple test
     procedure, 1979).
     """
     ascending = sorted(range(len(chances)), key=chances.__getitem__)

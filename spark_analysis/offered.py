@@ -53,7 +53,7 @@ class PacedSide:
 
     @property
     def kept_pace(self) -> bool:
-        """Return whether its latency may be quoted."""
+        """Return whether answers arrived at ANSWERED_SHARE_MIN of the pace or more. Otherwise no latency is quoted."""
         return self.answered_share >= ANSWERED_SHARE_MIN and self.late_ms is not None
 
     @property
@@ -82,7 +82,6 @@ class EqualLoad:
         return any(side.is_late for side in self.sides if side.side in (0, 1))
 
     def side(self, number: int) -> PacedSide | None:
-        """Return a side by its number, or None if it was not run."""
         return next((side for side in self.sides if side.side == number), None)
 
 

@@ -24,7 +24,8 @@ Round = tuple[list[Run], list[Run]]
 def percentile(name: str, *, is_from_sent: bool = False) -> Quantity:
     """Return a function that gives a percentile of latency in milliseconds (`cells.PERCENTILES`).
 
-    For several runs of one side in a round it is the geometric mean; None if one of them has too few samples.
+    For several runs of one side in a round, the function returns the geometric mean; None if one of them has too few
+    samples.
     """
 
     def found(runs: Sequence[Run]) -> float | None:
@@ -47,7 +48,7 @@ def rounds_of(zeros: Iterable[Run], ones: Iterable[Run]) -> dict[int, Round]:
 
 
 def paired(rounds: Iterable[Round], quantity: Quantity = rate) -> Ratio | None:
-    """Return the second side over the first one, over the rounds in which both have the quantity."""
+    """Return the second side over the first one, over the rounds in which both have the quantity; None without any."""
     values = [(quantity(zeros), quantity(ones)) for zeros, ones in rounds if zeros and ones]
     return ratio_interval([one / zero for zero, one in values if zero and one])
 
@@ -58,8 +59,10 @@ def ratios(runs: Iterable[Run], base: int, quantity: Quantity = rate, *, side: i
     Args:
         runs: the runs that count; runs of other sides are ignored.
         base: the side in the denominator.
-        quantity: the compared quantity.
         side: the side in the numerator.
+
+    Returns:
+        the ratios by load, without loads that have no ratio in any round.
     """
     by_load: dict[Load, tuple[list[Run], list[Run]]] = {}
     for run in runs:

@@ -1,7 +1,7 @@
 """Plausibility of the rows: stamps in the wrong order, unanswered requests, errors.
 
-Nothing is repaired. All other queries count a negative duration as 0, like Kafka. This one reports the number of such
-rows and how far a clock went back.
+Nothing is repaired. All other queries count a negative duration as 0, like Kafka. This query reports the number of
+these rows, and how far a clock went back.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from spark_analysis.run import TraceRun
 
 _COMMITTED: Final = STAGES["CommitWait"]
-_PAIRS: Final = (*pairwise(stamp for stamp in REQUEST_STAMPS if stamp not in _COMMITTED), _COMMITTED)
 # Stamps that follow each other in every mode. The stamps of the commit are a pair of their own: a handler that waits
 # for its commit takes its own stamps after them.
+_PAIRS: Final = (*pairwise(stamp for stamp in REQUEST_STAMPS if stamp not in _COMMITTED), _COMMITTED)
 
 
 def trace_quality(run: TraceRun) -> DataFrame:

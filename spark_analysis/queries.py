@@ -1,7 +1,7 @@
 """The Spark queries of the report, except for stages and audit.
 
-Each is one aggregation with a small result: a row per run, cell or batch size. The client's figures use every measured
-row, never a sample.
+Each query is one aggregation with a small result: a row per run, cell or batch size. The client's figures use every
+measured row, never a sample.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ BUCKET_MS: Final = 250
 
 
 def latency(run: TraceRun) -> DataFrame:
-    """Return a row per cell: the curve of end-to-end latencies of its untraced runs."""
+    """Return a row per cell with the end-to-end latency of its untraced runs.
+
+    Returns:
+        the columns of `stage.CELL_COLUMNS`, samples, curve_us (microseconds at the quantiles CURVE).
+    """
     curve = f.array(*[f.lit(quantile) for quantile in CURVE])
     return (
         client_latencies(run, *CELL_COLUMNS)
@@ -73,7 +77,12 @@ def commit_sizes(run: TraceRun) -> DataFrame:
 
 
 def commit_times(run: TraceRun) -> DataFrame:
-    """Return a row per cell: times of commits and of their syncs, and the share of commits on the event loop."""
+    """Return a row per cell with the times of its commits.
+
+    Returns:
+        the columns of `stage.CELL_COLUMNS`, commits, commit_us and sync_us (p50 and p99, in microseconds),
+        on_loop_share (of commits on the event loop).
+    """
     runs = run.runs.where("traced").select("run", *CELL_COLUMNS)
     ends = f.array(f.lit(0.5), f.lit(0.99))
     return (

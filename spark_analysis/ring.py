@@ -76,8 +76,8 @@ class RingFile(NamedTuple):
         """Yield the rows as record batches of the declared schema, at most `chunk_rows` rows each.
 
         Raises:
-            TraceError: the file is empty, truncated, not a ring file, or of another schema version, or a value is
-                invalid.
+            TraceError: the file is empty, truncated, not a ring file, or of another schema version; its columns differ
+                from the table's, or a value is invalid.
         """
         columns, rows_at = self._header()
         row_bytes = sum(column.width for column in columns)
@@ -153,7 +153,7 @@ def _null_where(values: pa.Array, mask: pa.Array) -> pa.Array:
 
 
 def _nulls(values: pa.Array) -> pa.Array:
-    """Replace the null markers: the least integer of a type, and NaN for doubles."""
+    """Replace the null markers by nulls: the least integer of a type, and NaN for doubles."""
     if pa.types.is_floating(values.type):
         return _null_where(values, pc.is_nan(values))
     least = -(1 << (values.type.bit_width - 1))

@@ -38,7 +38,10 @@ _LATER: Final = {
 
 
 class TraceRun:
-    """The tables of one experiment as Spark data frames. Only traced runs have rows of `requests` to `store`."""
+    """The tables of one experiment as Spark data frames. Runs without traces have rows only in `runs` and `client`.
+
+    The first use of a table raises TraceError if the table has no file, or a column is missing or of another type.
+    """
 
     def __init__(self, traces: Location) -> None:
         self.spark = traces.spark
@@ -46,7 +49,7 @@ class TraceRun:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The folders of interrupted runs, which are in no table."""
+        """The folders of interrupted runs, which are in no table. Raises TraceError if the list of names is damaged."""
         path = self.traces / LEFT_OUT_FILE
         text = path.read_text()
         try:

@@ -3,8 +3,8 @@
 The light of a run is that of its worst measure. A wide interval does not make a run poor: it still decides which mode
 is faster, and a claim states only the certain part of the size. A run is poor if
 
-* no claim is decided,
-* a mode is called different from itself (A/A),
+* no claim is decided, or no load has an interval,
+* the interval of a mode compared with itself (A/A) excludes 1,
 * the machine was busy: a load average above 0.75 per core before the first run,
 * a hypervisor gave more than 5 % of the cores' time to others (mean over the runs),
 * the client was at the limit of its core with both sides under every load, so the client was measured, not the brokers.

@@ -24,7 +24,6 @@ def stage_series(run: TraceRun, *, bucket_ms: int | None = 1000) -> DataFrame:
     """Return the stage times over the time of each traced run.
 
     Args:
-        run: an opened experiment.
         bucket_ms: length of a bucket; None gives about forty buckets per run.
 
     Returns:

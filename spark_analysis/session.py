@@ -49,16 +49,16 @@ _LOCAL_SETTINGS: Final = {
     # With a few million rows, more partitions than cores only add tasks of milliseconds.
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
 }
-_OFTEN_NAMED: Final = ("functions", "PythonUtils", "org.apache.spark.sql.functions")
 # PySpark looks up these classes in the JVM for each expression. A short name makes it search all jars.
+_OFTEN_NAMED: Final = ("functions", "PythonUtils", "org.apache.spark.sql.functions")
 _JAVA_OPTIONS: Final = "-XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC"
-_NO_OPTIMISING: Final = "-XX:TieredStopAtLevel=1"
 # Queries that read little are faster without the optimising compiler (measured: 11 s instead of 13 s). Without it Java
 # reserves only 48 MB for code, which many reports in one session, or a long live job, would fill; so the size of the
 # code cache is set above.
-_LITTLE_BYTES_MAX: Final = 64 << 20
+_NO_OPTIMISING: Final = "-XX:TieredStopAtLevel=1"
 # Size of the files up to which the compiler is off. With 200 MB of Parquet it saves a third to two thirds of the time
 # of the heavy jobs.
+_LITTLE_BYTES_MAX: Final = 64 << 20
 
 
 def under_spark_submit() -> bool:
@@ -71,6 +71,8 @@ def spark_session(
     master: str | None = None, settings: Mapping[str, str] = _NO_SETTINGS, *, input_bytes: int | None = 0
 ) -> Iterator[SparkSession]:
     """Yield a session that ends, with its JVM, at the end of the block. An active session is used and left running.
+
+    The arguments have no effect on an active session or under spark-submit.
 
     Args:
         master: the Spark master; by default that of spark-submit or `spark-defaults.conf`, else `local[*]`.
@@ -126,9 +128,9 @@ def effective_settings(
     """Return the settings for a new session, except those that the user has set.
 
     Args:
-        master: the given master, or None.
+        master: the Spark master; None for the user's, else `local[*]`.
         scratch: a local folder for Spark's spilled data.
-        more: settings that override all others.
+        more: settings that override all others except the master.
         environment: supplies the user's settings.
         input_bytes: see `spark_session`.
     """

@@ -52,7 +52,8 @@ def shard_latency(run: TraceRun) -> DataFrame:
 def queue_imbalance(run: TraceRun) -> DataFrame:
     """Return the imbalance of each traced run's queues, and the latency of the busiest one.
 
-    The Gini coefficient is 0 if all queues got the same, and (n - 1) / n if one of n queues got everything.
+    The Gini coefficient is 0 if all queues received the same number of requests. It is (n - 1) / n if one of n queues
+    received all of them.
 
     Returns:
         run, queues, used_queues, requests, most_over_mean (requests of the busiest queue over the mean), gini,

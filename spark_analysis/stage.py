@@ -41,7 +41,11 @@ def microseconds(began: str, ended: str) -> Column:
 
 
 def percentile_columns(values: str) -> list[Column]:
-    """Return an array of exact percentiles as the columns of `QUANTILES`."""
+    """Return the columns of `QUANTILES`, taken from an array column of exact percentiles.
+
+    Args:
+        values: the name of the array column.
+    """
     return [f.col(values)[place].alias(name) for place, name in enumerate(QUANTILES)]
 
 
@@ -53,7 +57,6 @@ def stage_latency(run: TraceRun, *, by: tuple[str, ...] = ("mode",)) -> DataFram
     """Return exact percentiles of every stage over the Produce requests of traced runs.
 
     Args:
-        run: an opened experiment.
         by: columns of `runs` to group by; `stage.CELL_COLUMNS` groups by cell.
 
     Returns:

@@ -43,7 +43,10 @@ class RoundFigures:
 
 @attrs.frozen
 class CellFigures:
-    """The figures of one cell. Percentiles are over all its untraced runs, and None if it did not keep its pace."""
+    """The figures of one cell, over all its untraced runs; `order_violations` counts traced runs too.
+
+    A percentile is None if too few samples lie beyond it, or if the cell did not keep its pace.
+    """
 
     cell: Cell
     requests: int
@@ -179,7 +182,7 @@ class Comparison:
 
     @cached_property
     def noise(self) -> Noise | None:
-        """The A/A result; from all runs if both sides are the same mode."""
+        """The A/A result; from all runs if both sides are the same mode. None if no round has both sides."""
         zero, one = self.sides
         own = [run for run in self.figures.runs if run.of_itself]
         runs = own or (self._compared if zero == one else [])
@@ -190,7 +193,10 @@ class Comparison:
         return breakdowns(self.figures)
 
     def cause(self, load: Load) -> Cause | None:
-        """Return the part of a request's time with most of the difference between the sides under a load."""
+        """Return the part of a request's time with most of the difference between the sides under a load.
+
+        Returns None in the cases of `breakdown.cause`, if a side has no breakdown, or if both sides are the same mode.
+        """
         zero, one = (self.breakdowns.get(Cell(mode, load)) for mode in self.sides)
         return cause(zero, one) if zero is not None and one is not None and zero is not one else None
 
@@ -198,7 +204,8 @@ class Comparison:
     def ablation(self) -> dict[Cell, Ratio | None]:
         """The rate of each ablation cell over classic. Other modes count too if they ran in the ablation's rounds.
 
-        Without classic runs of its own, the ablation is paired with the classic runs of the comparison.
+        Without classic runs of its own, the ablation is paired with the classic runs of the comparison. The ratio is
+        None if a cell shares no round with a classic run.
         """
         runs = [run for run in self.figures.runs if not run.traced and run.ablation]
         loads = {run.cell.load for run in runs if run.cell.mode in ABLATION_MODES}

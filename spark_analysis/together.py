@@ -32,7 +32,10 @@ _PROGRESS_SECONDS: Final = 0.2
 
 @contextlib.contextmanager
 def shared(run: TraceRun) -> Iterator[TraceRun]:
-    """Yield the same experiment for many queries, with cached tables and a shuffle width that fits their size."""
+    """Yield the same experiment for many queries, with cached tables and a shuffle width that fits their size.
+
+    At the end of the block, the tables are released and Spark's settings restored.
+    """
     conf = run.spark.conf
     sizes = {name: (run.traces / name).size_bytes() for name in _SHARED}
     narrowest = min(int(conf.get("spark.sql.shuffle.partitions") or 1), run.spark.sparkContext.defaultParallelism)

@@ -1,6 +1,6 @@
 """The violations of order, one row each; `audit` counts them.
 
-A row names the broken rule, its place, and the two values that contradict each other.
+A row names the broken rule, the connection and sequence, and the two values that contradict each other.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ _COLUMNS = ("run", "audit", "rule", "connection", "sequence", "topic", "partitio
 def order_violations(run: TraceRun) -> DataFrame:
     """Return the violations of order in all runs, in no particular order.
 
-    Rules that a row may have broken:
-        `released`: a response was released before that of an earlier request of its connection (before, found:
-        nanoseconds); `repeated`, `missing`: a sequence occurs again, or sequences before it are missing (sequences);
-        `log`: a batch got an offset that is not above the connection's previous one in this partition (offsets);
-        `received`: the client received a correlation id that is not above the previous one; `unanswered`: ids between
-        two received ones are missing (correlation ids).
+    The rules, with the unit of `before` and `found`:
+
+    * `released`: a response was released before that of an earlier request of its connection (nanoseconds).
+    * `repeated`, `missing`: a sequence occurs again, or sequences before it are missing (sequences).
+    * `log`: the offset of a batch is not above the connection's previous one in this partition (offsets).
+    * `received`: the client received a correlation id that is not above the previous one (correlation ids).
+    * `unanswered`: ids between two received ones are missing (correlation ids).
 
     In a run with lost rows, `missing` and `unanswered` prove nothing, and are left out.
 

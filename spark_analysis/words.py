@@ -65,7 +65,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def duration(value_us: float | None) -> str:
-    """Format microseconds below a millisecond, milliseconds above."""
+    """Format microseconds; a millisecond or more in milliseconds. None gives a dash."""
     if value_us is None:
         return DASH
     return f"{value_us:.0f} \N{MICRO SIGN}s" if abs(value_us) < 1000 else milliseconds(value_us / 1000)
@@ -75,7 +75,7 @@ def with_interval(estimate: Estimate | None, unit: float = 1.0) -> str:
     """Format a duration and its interval: `330 us (320 us to 341 us)`.
 
     Args:
-        estimate: the duration.
+        estimate: the duration; None gives a dash.
         unit: microseconds per unit of the estimate.
     """
     if estimate is None:
@@ -155,5 +155,8 @@ def full_name(load: Load) -> str:
 
 
 def ordinary(load: Load) -> bool:
-    """Return whether the client is a producer that people use, not one of this project's own."""
+    """Return whether the client is an ordinary producer or the user's own client.
+
+    False for the native client, the pairs of producer and consumer, and the replay.
+    """
     return load.client not in _CLIENT_NAMES

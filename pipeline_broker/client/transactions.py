@@ -5,6 +5,7 @@ Names and rules are those of Kafka's TransactionsCommand.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -237,14 +238,19 @@ async def find_hanging(
         it.producer_id: it.transactional_id
         for it in await list_transactions(cluster, producer_ids={it.producer_id for it in open_ones})
     }
-    described = {name: await describe_transaction(cluster, name) for name in sorted(set(known.values()))}
+    described: dict[str, TransactionDescription] = {}
+    for name in sorted(set(known.values())):
+        # An id may expire after it was listed; then no coordinator knows its transaction.
+        with contextlib.suppress(NoSuchTransaction):
+            described[name] = await describe_transaction(cluster, name)
     hanging = []
     for producer in open_ones:
         transactional_id = known.get(producer.producer_id)
+        coordinated = described.get(transactional_id) if transactional_id is not None else None
         place = (producer.topic, producer.partition)
         # The open transactions of the coordinator list their partitions; a partition that is missing there gets no
         # marker (KIP-664).
-        if transactional_id is None or place not in described[transactional_id].partitions:
+        if coordinated is None or place not in coordinated.partitions:
             hanging.append(HangingTransaction(producer, transactional_id))
     return hanging
 

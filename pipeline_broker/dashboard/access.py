@@ -50,6 +50,10 @@ class Access:
         """Return the refusal of a request, or None if it is allowed.
 
         The link with the token gets a redirection that removes the token from the address.
+
+        Args:
+            is_page: whether the address is an HTML page. Only a page accepts the link, and may be linked from other
+                sites.
         """
         headers = request.headers
         # A server that binds all addresses is reached by each of them.

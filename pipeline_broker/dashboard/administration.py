@@ -49,7 +49,8 @@ class Change:
     """An entry of CHANGES.
 
     Attributes:
-        request: builds the request from the JSON body; raises RequestError if the body is invalid.
+        request: builds the request from the JSON body; raises RequestError if the body is invalid, or if a topic or
+            committed offsets in it do not exist.
         results: returns the parts of the response that have an error code.
         answer: returns the JSON for the page.
     """
@@ -64,7 +65,6 @@ class Question:
     """An entry of QUESTIONS.
 
     Attributes:
-        request: builds the request.
         rows: returns the rows of the response as JSON.
     """
 
@@ -73,7 +73,7 @@ class Question:
 
 
 def refusal_in(results: Iterable[Any]) -> str | None:
-    """Return the first error of some results as one line, or None."""
+    """Return the first error among results as one line; None if all succeeded."""
     for each in results:
         if each.error_code:
             said = getattr(each, "error_message", None)

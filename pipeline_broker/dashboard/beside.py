@@ -33,7 +33,7 @@ WHAT = "a second dashboard"
 
 
 class BadAddressError(ValueError):
-    """The address of a dashboard is invalid; the text is one line."""
+    pass
 
 
 @attrs.frozen
@@ -49,7 +49,7 @@ class Beside:
         """Parse `HOST:PORT`, or the link that the other broker printed.
 
         Raises:
-            BadAddressError: it is neither.
+            BadAddressError: the text is neither.
         """
         link = text if "://" in text else f"http://{text}"
         try:
@@ -72,7 +72,7 @@ class Beside:
 async def pass_on(beside: Beside, send: Callable[[bytes], Awaitable[None]]) -> None:
     """Relay the `pipeline` events of the other dashboard until cancelled.
 
-    After a failure, send an `absent` event with the reason and retry every RETRY_SECONDS.
+    After a failure, send an `absent` event with the reason and connect again after RETRY_SECONDS.
     """
     while True:
         reason = "its stream ended"
@@ -91,14 +91,16 @@ async def pass_on(beside: Beside, send: Callable[[bytes], Awaitable[None]]) -> N
 
 
 class _RefusedError(Exception):
-    """The other side does not send usable events."""
+    pass
 
 
 async def _events(beside: Beside) -> AsyncGenerator[bytes, None]:
-    """Yield complete events of the other dashboard.
+    """Yield complete events of the other dashboard until its stream ends.
 
     Raises:
-        OSError, trio.TooSlowError, _RefusedError: the connection failed or ended.
+        OSError: the connection cannot be opened.
+        trio.TooSlowError: the other dashboard does not answer in time.
+        _RefusedError: the answer is not a stream of events, an event is too large, or the connection breaks.
     """
     h11 = require_h11(WHAT)
     with trio.fail_after(CONNECT_SECONDS):

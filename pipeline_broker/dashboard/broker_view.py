@@ -20,12 +20,12 @@ __all__ = ["BrokerIdentity", "ConnectionShape", "ServerShape", "connections", "i
 CONNECTIONS_SHOWN_MAX = 500
 QUEUES_SHOWN_MAX = 64
 TURNS_SHOWN_MAX = 20
-# Per connection, for written logs and for fetched logs.
+# Written logs, and fetched logs, that are examined for the topics of a connection.
 LOGS_EXAMINED_MAX = 64
 
 
 class ConnectionShape(Protocol):
-    """The part of `stages.connection.Connection` that is read here."""
+    """The part of `stages.connection.Connection` that this module reads."""
 
     index: int
     id: str
@@ -37,7 +37,7 @@ class ConnectionShape(Protocol):
 
 
 class ServerShape(Protocol):
-    """The part of `stages.socket_server.SocketServer` that is read here."""
+    """The part of `stages.socket_server.SocketServer` that this module reads."""
 
     mode: Any
     committer: Any
@@ -80,7 +80,10 @@ def _all_connections(server: ServerShape) -> Iterable[ConnectionShape]:
 
 
 def connections(server: ServerShape, broker: Broker) -> Steps[dict[str, Any]]:
-    """Return the open connections in order of arrival, memory held for clients, and the longest turns, in steps."""
+    """Return the open connections, memory held for clients, and the longest turns of the event loop, in steps.
+
+    The connections are their number, and the first CONNECTIONS_SHOWN_MAX in order of arrival.
+    """
     found = server.statistics()
     held = held_by_clients(broker, found)
     every = list(_all_connections(server))
@@ -133,7 +136,7 @@ def _connection(connection: ConnectionShape, broker: Broker) -> dict[str, Any]:
 
 
 def standing(server: ServerShape) -> dict[str, Any]:
-    """Return the current length of every queue, and the total number of connections since startup."""
+    """Return the number of connections, now and since startup, and the current queues, handlers and commits."""
     found = server.statistics()
     return {
         "connections": sum(processor.connections for processor in found.processors),

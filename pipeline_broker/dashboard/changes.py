@@ -33,10 +33,14 @@ class Asker(Protocol):
     """A sender of requests with the rights of the dashboard's principal."""
 
     async def ask(self, message: Any, now_ms: int) -> Any:
-        """Handle a request and return its response."""
+        """Handle a request and return its response, once its changes are durable.
+
+        Raises:
+            ConnectionError: the request would have closed a client's connection.
+        """
 
     def may_of_cluster(self, operation: AclOperation) -> bool:
-        """Return whether the principal has an operation on the cluster."""
+        """Return whether the principal may perform an operation on the cluster."""
 
 
 class Changes:
@@ -70,7 +74,7 @@ class Changes:
         return await in_turns(json_or_not_found(shown, name))
 
     async def refusals(self, request: HttpRequest, argument: str) -> Answer:
-        """Return failed logins and denials, if the principal may describe the cluster.
+        """Return failed logins and denials if the principal may describe the cluster, else only the reason.
 
         No request of Kafka returns them. Kafka requires the same right to describe SCRAM users.
         """

@@ -28,12 +28,10 @@ KEY_BYTES = 2  # a frame begins with the API key (see `RequestHeader`)
 
 
 def faults(broker: Broker, now_ns: int) -> dict[str, Any]:
-    """Return the rules with their counts and held requests.
-
-    Reading them does not create the broker's `Faults`.
+    """Return the rules with their counts and held requests, without creating the broker's `Faults`.
 
     Args:
-        now_ns: on the clock of `stages.timeline`.
+        now_ns: the time on the clock of `stages.timeline`.
     """
     files = broker.ports.fault_files
     shown = {

@@ -211,7 +211,8 @@ def plan_reset(broker: Broker, reset: OffsetReset) -> dict[int, int | OffsetSear
     """Return the new offset of each partition, or a function that finds it in a thread.
 
     Raises:
-        RequestError: the group or topic does not exist, or the group has members or is a share group.
+        RequestError: the group, topic or partition does not exist, the group has members or is a share group, or a
+            log cannot be read.
     """
     _check_group(broker, reset.group_id)
     if broker.topics.get(reset.topic) is None:

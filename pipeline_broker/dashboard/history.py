@@ -96,7 +96,10 @@ class Rows:
         self._next = (self._next + 1) % self._kept
 
     def shown(self, now: float, *names: Hashable) -> tuple[list[float], list[list[float | None]]]:
-        """Return the ages of the rows, oldest first, and the named columns; all empty if a column is unknown."""
+        """Return the ages of the rows in seconds, oldest first, and the named columns.
+
+        Both are empty if a column is unknown.
+        """
         columns = [self._columns[name] for name in names if name in self._columns]
         if len(columns) < len(names):
             return [], [[] for _ in names]
@@ -171,10 +174,10 @@ class History:
         return {"ages": ages, **dict(zip(PATH_COLUMNS, columns, strict=True))}
 
     def lags(self, now: float, group: str | None = ALL_GROUPS) -> dict[str, Any]:
-        """Return the lag of a group, or of all groups together, and the age of each row in seconds."""
+        """Return the lag of a group, or with None of all groups together, and the age of each row in seconds."""
         ages, (lag,) = self._lags.shown(now, group)
         return {"ages": ages, "lag": lag}
 
     def rates(self, topic: Hashable) -> Rates | None:
-        """Return the rates of a topic, or None until they are known."""
+        """Return the rates of a topic; None if they are not known yet, or for an unknown topic."""
         return self._rates.get(topic)

@@ -23,7 +23,7 @@ OFFSETS_READ_MAX = 2000
 
 
 async def keep_history(history: History, broker: Broker) -> None:
-    """Record topics and groups every SLOW_SECONDS, until cancelled. Errors are logged."""
+    """Record topic totals and group lags every SLOW_SECONDS, until cancelled. Errors are logged."""
     while True:
         try:
             history.add_totals(trio.current_time(), await in_turns(_totals(broker)))

@@ -1,7 +1,7 @@
 """A bounded backward reader of records for the message browser, newest first.
 
 A log can only be read forwards. Therefore a partition is read in windows, the last one first, and each window is shown
-in reverse. The log's index tells the bytes of a window in advance. Partitions take turns and a page is sorted by time:
+in reverse. The log's index gives the size of a window in advance. Partitions take turns and a page is sorted by time:
 over several pages each partition is in order, and all together are roughly in order.
 """
 

@@ -31,7 +31,7 @@ class Origin(NamedTuple):
 
 
 def origin_of(request: Any, names_of: Callable[[Any], Callable[[], RequestNames]]) -> Origin:
-    """Return the origin of a completed request. If the request is small, its bytes are copied."""
+    """Return the origin of a completed request. `names_of` returns the function that reads the names in it."""
     return Origin(client_id_of(request.frame), address_of(request.connection), names_of(request))
 
 
@@ -54,7 +54,7 @@ def cut_name(name: str) -> str:
 
 
 def some_of(names: Iterable[str]) -> list[str]:
-    """Return the first names in order without duplicates, and the number of further ones."""
+    """Return the first NAMES_SHOWN_MAX names in order without duplicates, and `and N more` if there are more."""
     found = sorted(set(names))
     more = len(found) - NAMES_SHOWN_MAX
     return [*map(cut, found[:NAMES_SHOWN_MAX]), *([f"and {more} more"] if more > 0 else [])]

@@ -84,7 +84,7 @@ class _ApiSamples:
 
 
 class PipelineView:
-    """Sums the request path over a sliding window of intervals.
+    """The sums of the request path over a sliding window of intervals.
 
     Args:
         api_names: by API key.
@@ -205,7 +205,7 @@ def _weighted(columns: Iterable[tuple[Sequence[int], float]]) -> Iterator[Sample
 
 
 def lane_events(interval: Interval, name: Any, mute_reasons: Mapping[int, str]) -> list[dict[str, Any]]:
-    """Return the lanes of an interval: connections with their requests and mutes.
+    """Return the busiest lanes of an interval: connections with their requests and mutes.
 
     Requests are in the order of arrival; `out` is the position in the order of responses. Times count from the arrival
     of the lane's first request.

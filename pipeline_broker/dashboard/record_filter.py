@@ -78,7 +78,7 @@ class RecordFilter:
     Attributes:
         key: bytes that the key contains.
         value: bytes that the value contains.
-        header: the name of a header, and a text that it contains or None.
+        header: the name of a header, and a text that its content contains; None for any content.
         field: the path to a field of the JSON value, and a predicate. A value without the field does not match.
     """
 

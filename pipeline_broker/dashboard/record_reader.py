@@ -89,7 +89,16 @@ class Page:
 
 @attrs.define
 class Chunk:
-    """The result of a step: matching records, and the offset of the next step."""
+    """The result of a step.
+
+    Attributes:
+        records: the matching records.
+        next_offset: the offset of the next step.
+        examined, passed_over: as in `Page`.
+        read_bytes: the size of the read batches.
+        unpacked_bytes: the size of compressed batches after decompression; BATCH_BYTES_MAX for one that failed.
+        walked: the number of decoded records, including those before the offset of the step.
+    """
 
     records: list[dict[str, Any]]
     next_offset: int

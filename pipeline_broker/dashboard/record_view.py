@@ -24,7 +24,10 @@ class Decoder(Protocol):
     """A decoder of keys and values that were serialized with a schema of the broker's registry."""
 
     async def decode(self, contents: Sequence[bytes]) -> Sequence[tuple[int, str, int] | None]:
-        """Return for each content its schema id, the beginning of its JSON, and the length of that JSON; or None."""
+        """Return for each content its schema id, the beginning of its JSON, and the length of that JSON in characters.
+
+        The result is None for a content that cannot be decoded.
+        """
 
 
 # Bounds the serialized contents of a page that wait to be decoded; the oldest are dropped first.
@@ -48,7 +51,7 @@ class Coded:
             self._size_bytes -= len(dropped)
 
     async def decode(self, records: Sequence[dict[str, Any]], decoder: Decoder) -> None:
-        """Replace serialized contents of these records by their JSON, and add the schema id as `schema`."""
+        """Replace serialized keys and values of `records` by their JSON, and add the schema id as `schema`."""
         views = [view for record in records for view in (record["key"], record["value"])]
         noted = [self._noted[id(view)] for view in views if id(view) in self._noted]
         decoded = await decoder.decode([content for _, content in noted])
@@ -65,7 +68,10 @@ Show: TypeAlias = Callable[[int, Record], dict[str, Any]]
 
 
 def content_view(content: bytes | None) -> dict[str, Any] | None:
-    """Return the beginning of a content as `text` or `hex`, its size in bytes, and whether it was cut."""
+    """Return the beginning of a content as `text` or `hex`, its size in bytes, and whether it was cut.
+
+    The result is None for a content of None.
+    """
     if content is None:
         return None
     beginning = content[:BYTES_SHOWN_MAX]
@@ -81,7 +87,7 @@ def content_view(content: bytes | None) -> dict[str, Any] | None:
 
 
 def record_view(partition: int, record: Record, coded: Coded | None = None) -> dict[str, Any]:
-    """Return a record as JSON, and note its key and value in `coded`."""
+    """Return a record as JSON, and note its key and value in `coded`, if given."""
     key, value = content_view(record.key), content_view(record.value)
     if coded is not None:
         coded.note(key, record.key)

@@ -54,7 +54,12 @@ class Records:
         self._limited = limited_stream(TAILS_MAX, f"{TAILS_MAX} viewers already follow topics; close one of them")
 
     async def page(self, request: HttpRequest, topic: str) -> Answer:
-        """Return a page of records; the query selects partition, start, filter and limit."""
+        """Return a page of records; the query selects partition, start, filter and limit.
+
+        Raises:
+            BadRequestError: the query is invalid.
+            OSError, LogError: a log cannot be read.
+        """
         logs = self._logs_of(topic, request.query.get("partition", ""))
         if not logs:
             return ABSENT
@@ -75,7 +80,11 @@ class Records:
         return await in_turns(json_or_not_found(found.as_json(), WHAT))
 
     async def follow(self, request: HttpRequest, topic: str) -> Answer | EventStream:
-        """Return a stream of the records that are appended from now, for up to TAILS_MAX viewers."""
+        """Return a stream of the records that are appended from now, for up to TAILS_MAX viewers.
+
+        Raises:
+            BadRequestError: the filter is invalid.
+        """
         find_logs = functools.partial(self._logs_of, topic, request.query.get("partition", ""))
         if not find_logs():
             return ABSENT

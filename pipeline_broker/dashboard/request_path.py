@@ -1,4 +1,4 @@
-"""Event streams of the live request path, of this broker and of the one beside it."""
+"""Event streams of the live request paths of this broker and of the one with the second dashboard."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ MUTE_REASONS = {int(reason): reason.name.lower().replace("_", " ") for reason in
 class RequestPath:
     """The live request path of a broker.
 
-    The server reports to it only while it has viewers. Counters that the server keeps anyway go to the history every
-    beat.
+    The server reports only while there are viewers. Counters that the server keeps anyway go to the history at every
+    beat (see `Viewers`).
 
     Args:
         server: the server to observe.
@@ -73,7 +73,10 @@ class RequestPath:
         self.viewers = Viewers(self._begin_watching, self._end_watching, self._render, self._rest, self._note)
 
     async def watch(self, kind: str, request: HttpRequest, argument: str) -> EventStream:
-        """Return a stream of `pipeline` or `requests` events."""
+        """Return a stream of the events of a kind, `pipeline` or `requests`.
+
+        If there are too many viewers, the stream ends at once with an `end` event.
+        """
         del request, argument
 
         async def run(send: SendEvent) -> None:

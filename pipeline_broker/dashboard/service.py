@@ -65,7 +65,7 @@ ABSENT = {"groups_of_topic": "topic"}
 
 
 def check_options(options: DashboardOptions) -> Beside | None:
-    """Check the options before the broker starts, and return the address of the second dashboard, if any.
+    """Check the options before the broker starts, and return the address of the second dashboard; None without one.
 
     Raises:
         UnavailableError: h11 is not installed, or the second address is invalid.

@@ -22,7 +22,7 @@ REASON_MAX = 300
 
 
 def store(broker: Broker) -> dict[str, Any]:
-    """Return the current figures of the store; only `has_store` without one."""
+    """Return the current figures of the store; only `has_store` if the broker has no store."""
     if broker.ports.store_figures is None:
         return {"has_store": False}
     from pipeline_broker.broker.store_view import store_view  # noqa: PLC0415 - only with a store
@@ -62,7 +62,10 @@ def _kinds(totals: StoreTotals) -> list[dict[str, Any]]:
 
 
 def _quantile_ms(times: Times, share: float) -> float | None:
-    """Return the smallest bound of the histogram that covers a share of the requests, or None."""
+    """Return the smallest bound of the histogram that covers a share of the requests.
+
+    The result is None without requests, or if the share exceeds the largest bound.
+    """
     from pipeline_broker.objects.store_figures import BOUNDS_SECONDS  # noqa: PLC0415 - only with a store
 
     whole = sum(times.counts)

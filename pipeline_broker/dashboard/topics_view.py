@@ -32,7 +32,10 @@ RatesOf: TypeAlias = Callable[[bytes], _Rates | None]
 
 
 def topics(broker: Broker, rates_of: RatesOf) -> Steps[dict[str, Any]]:
-    """Return every topic with the sums of its partitions, and the space of the disk, in steps."""
+    """Return the number of topics, the first TOPICS_SHOWN_MAX by name, and the space of the disk, in steps.
+
+    Each topic has the sums of its partitions.
+    """
     every = list(broker.topics.all())
     rows = []
     for each in (yield from first_few(every, TOPICS_SHOWN_MAX, lambda topic: topic.name)):

@@ -1,4 +1,4 @@
-"""The viewers of the request path, and the beat that sends them events."""
+"""The viewers of the request path, and the beat that sends them events every BEAT_SECONDS."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ class Viewers:
 
     @contextlib.asynccontextmanager
     async def watching(self, kind: str) -> AsyncIterator[trio.MemoryReceiveChannel[bytes]]:
-        """Register a viewer while the body runs, and yield its events. The body is cancelled if it is too slow.
+        """Register a viewer while the body runs, and yield its events.
+
+        The body is cancelled if the viewer is too slow.
 
         Raises:
             TooManyViewersError: VIEWERS_MAX viewers are registered.

@@ -36,7 +36,7 @@ class ArchiveReader:
     """One pass over an archive. Files that the manifest does not name are leftovers.
 
     Args:
-        archive: its manifest has been read.
+        archive: an archive whose manifest has been read.
         names: topic names; the pass adds more.
         selection: the data to report and read. The broker's own metadata is always read, for the names.
     """
@@ -57,7 +57,7 @@ class ArchiveReader:
         """Yield the findings of each partition, those of the broker's own metadata first, leftovers last.
 
         Raises:
-            NoDataDirectoryError: a file cannot be read.
+            NoDataDirectoryError: a file or a folder cannot be read.
         """
         manifest = self._manifests.manifest
         assert manifest is not None, "an archive without a manifest cannot be read"

@@ -57,7 +57,7 @@ class EntryCheck:
         """Start over at the first segment of the journal.
 
         Args:
-            manifest: manifest of the archive; None if it is unreadable.
+            manifest: the manifest of the archive; None if it is unreadable.
         """
         self._manifest = manifest
         self._next_offsets.clear()
@@ -65,7 +65,14 @@ class EntryCheck:
         self._unarchived.clear()
 
     def findings(self, segment: NamedSegment, lsn: int, entry: StoredEntry) -> Iterator[Finding]:
-        """Yield the entry if it is selected, and its damage."""
+        """Yield an entry if it is selected, its records that a startup sets aside, and its damage.
+
+        The check adds the topics of the broker's metadata to the names.
+
+        Args:
+            segment: the segment or slot of the entry.
+            lsn: the LSN of the entry.
+        """
         topic_id, partition = split_key(entry.key)
         header, problem = _check(entry.batch)
         is_readable = header is not None and not problem

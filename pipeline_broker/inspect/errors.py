@@ -4,7 +4,7 @@ __all__ = ["NoDataDirectoryError", "RecordsGoneError", "StoredDataError"]
 
 
 class NoDataDirectoryError(Exception):
-    """Nothing is stored at the place, or it cannot be read."""
+    """The directory or object store cannot be read, or lacks a broker's data or a named topic."""
 
 
 class StoredDataError(Exception):
@@ -12,4 +12,4 @@ class StoredDataError(Exception):
 
 
 class RecordsGoneError(Exception):
-    """Records were deleted while they were read: by retention, by a client, or with their topic."""
+    """Requested records do not exist: they were deleted, or their offset is outside the log."""

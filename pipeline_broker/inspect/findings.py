@@ -47,7 +47,7 @@ class SegmentFound:
     """The start of a segment of the journal.
 
     Attributes:
-        number, identity: from the header, the identity in hexadecimal; None if the header is unreadable.
+        identity: from the header, in hexadecimal; None if the header is unreadable.
         size_bytes: the size of the file.
     """
 
@@ -64,7 +64,7 @@ class FrameFound:
     Attributes:
         segment, position: the start of the frame.
         size_bytes: the size with the header.
-        first_lsn, entry_count: its entries.
+        first_lsn, entry_count: the LSN of the first entry, and the number of entries.
         durable_lsn: entries below this LSN were synced before the frame was written.
     """
 
@@ -105,12 +105,12 @@ class SegmentEnd:
     """The end of a segment of the journal.
 
     Attributes:
-        frames, entries: read from it.
+        frames, entries: the numbers of valid frames and of their entries.
         next_lsn: the LSN after its last entry.
         used_bytes: up to the end of its last frame, including the header.
-        earlier_bytes: after that, frames of an earlier use of the space.
-        unused_bytes: zeros after that.
-        is_archived: the archive holds all of it, so its space is about to be reused.
+        earlier_bytes: size of frames of an earlier use of the space, which follow the last frame.
+        unused_bytes: number of zeros at the end.
+        is_archived: the archive holds all entries of the segment, so its space is about to be reused.
     """
 
     type: ClassVar[str] = "segment_end"
@@ -126,7 +126,7 @@ class SegmentEnd:
 
 @attrs.frozen
 class SpareFound:
-    """A spare file, which will become the next segment of the journal."""
+    """A spare file, which becomes the next segment of the journal."""
 
     type: ClassVar[str] = "spare"
     file: str
@@ -138,9 +138,9 @@ class SlotFound:
     """An intact slot object of a journal in a store: one commit.
 
     Attributes:
-        generation, slot: its place.
+        generation, slot: the generation of the journal's owner, and the number of the slot.
         size_bytes: the size of the object.
-        first_lsn, entry_count: its entries.
+        first_lsn, entry_count: the LSN of the first entry, and the number of entries.
     """
 
     type: ClassVar[str] = "slot"
@@ -225,7 +225,7 @@ class PartitionFound:
         folder: holds its files.
         segments, size_bytes: number of its segments, and total size of their batches.
         producers: number of idempotent producers in its snapshot.
-        open_transactions: those not ended at `end_offset`.
+        open_transactions: transactions not ended at `end_offset`.
     """
 
     type: ClassVar[str] = "partition"
@@ -276,7 +276,7 @@ class ArchivedBatchFound:
 
 
 class IndexStatus(enum.Enum):
-    """The result of comparing an index file with the batches of its segment."""
+    """The result of comparing an index file with the manifest and, if they are intact, the batches of its segment."""
 
     VALID = "valid"
     MISSING = "missing"
@@ -347,10 +347,10 @@ class Leftover:
 
 @attrs.frozen
 class SetAsideFound:
-    """A record of an internal topic that the next startup will skip, because it cannot read it (see `SetAside`).
+    """A record of an internal topic that the next startup cannot read and skips (see `SetAside`).
 
     Attributes:
-        reason: why it cannot be read.
+        reason: the problem, as text.
     """
 
     type: ClassVar[str] = "set_aside"

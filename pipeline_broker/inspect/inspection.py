@@ -43,7 +43,7 @@ class Inspection:
         files: the file system; by default the real one, read-only.
 
     Raises:
-        NoDataDirectoryError: neither a journal nor an archive is there.
+        NoDataDirectoryError: the directory cannot be read, or holds neither a journal nor an archive.
     """
 
     def __init__(self, stored: StoredPlace, selection: Selection = EVERYTHING, files: FileSystem | None = None) -> None:
@@ -58,7 +58,7 @@ class Inspection:
         """Yield all findings in the order of the data, and the totals at the end.
 
         Raises:
-            NoDataDirectoryError: a file cannot be read.
+            NoDataDirectoryError: a file or the store cannot be read, or the store has no journal of the node.
         """
         for finding in self._walk():
             _count(self._counts, finding)
@@ -82,7 +82,7 @@ class Inspection:
         self._counts["next_lsn"] = max(journal.next_lsn, self._counts["archived_lsn"])
 
     def has_found_topic(self) -> bool:
-        """Return whether the selected topic exists, after `findings`; True if no topic is selected."""
+        """Return whether `findings` found the selected topic; True if no topic is selected."""
         is_found = self._counts["entries"] or self._counts["archived_partitions"]
         return self._selection.topic is None or bool(is_found) or self._names.has_selected(self._selection)
 

@@ -34,7 +34,11 @@ def segment_numbers(files: FileSystem, directory: Path) -> list[int]:
 
 
 def extra_files(files: FileSystem, directory: Path) -> Iterator[Finding]:
-    """Yield a finding for each other file, spares first."""
+    """Yield a finding for each file that is not a segment, spares first.
+
+    Raises:
+        NoDataDirectoryError: the directory cannot be read.
+    """
     names = [name for name in _names(files, directory) if segment_number(name) is None]
     names.sort(key=lambda name: name not in {SPARE_NAME, PREPARING_NAME})
     yield from some_of(names, JOURNAL_NAME, lambda name: _extra_file(files, directory / name))

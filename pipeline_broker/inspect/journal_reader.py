@@ -42,7 +42,7 @@ class JournalReader:
 
     The valid part of the journal is the contiguous prefix of frames in LSN order. It starts where the archive ends, or
     earlier. The rest is a torn tail, unless a later intact frame declares that a missing one was durable: then it is
-    damage. Unlike recovery, it also checks every batch (see `entry_check`).
+    damage. Unlike recovery, the pass also checks every batch (see `entry_check`).
 
     A running broker removes the oldest segments. Then the pass starts over with the next one.
 

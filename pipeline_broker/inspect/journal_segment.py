@@ -39,9 +39,6 @@ class JournalSegment(SegmentWindow):
     """A segment of the journal: all of it in memory, or a window into a larger one.
 
     Its space may have been used before. Frames with another identity are ignored.
-
-    Args:
-        source: the file of the segment.
     """
 
     def __init__(self, number: int, source: ReadableFile) -> None:
@@ -53,7 +50,7 @@ class JournalSegment(SegmentWindow):
         return journal_file(segment_path(Path(), self.number).name)
 
     def rest_at(self, position: int) -> Rest:
-        """Classify the bytes from the end of the last valid frame."""
+        """Classify the bytes after the last valid frame, which ends at `position`."""
         if self.used_until(position) == position:
             return Rest.NOTHING
         assert self.identity is not None, "a segment without a header has no frames"
@@ -118,7 +115,7 @@ def open_segment(files: FileSystem, directory: Path, number: int) -> JournalSegm
     name after the read. Segments above `SEGMENT_BYTES` are never reused, and are read in windows.
 
     Raises:
-        NoDataDirectoryError: it cannot be read.
+        NoDataDirectoryError: the segment cannot be read.
     """
     path = segment_path(directory, number)
     try:

@@ -35,7 +35,7 @@ class ObjectArchive:
     A running broker may delete an object before a file in it is read. Then the archive's log is read again.
 
     Args:
-        store: settled.
+        store: a `SettledStore`, which repeats failed requests.
         node: node id of the broker.
     """
 
@@ -47,10 +47,10 @@ class ObjectArchive:
 
     @classmethod
     def find(cls, place: ArchivePlace, files: FileSystem) -> ObjectArchive:
-        """Open the archive at a place.
+        """Open the archive of a node in a store.
 
         Raises:
-            NoDataDirectoryError: its store cannot be opened.
+            NoDataDirectoryError: the store cannot be opened.
         """
         try:
             return cls(SettledStore(open_store(place.url, files, read_only=True), pause_briefly), place.node)

@@ -48,17 +48,20 @@ class _Slot:
 
 
 class ObjectJournalReader:
-    """One pass over a journal in a store, as `JournalPass`.
+    """One pass over a journal in a store, with the interface `JournalPass`.
 
-    The journal starts where the archive ends, or earlier, and continues across fences to the first empty place. A slot
-    is confirmed if it and all slots before it exist, so a damaged one is damage. Slots after an empty place were never
-    acknowledged. If the owner deletes the oldest slots, the pass starts over with the next one.
+    The journal starts where the archive ends, or earlier, and continues across fences to the first empty slot. A slot
+    is confirmed if it and all slots before it exist, so an unreadable one is damage. Slots after an empty one were
+    never acknowledged. If the owner deletes the oldest slots, the pass starts over with the next one.
 
     Args:
         place: the store and the node.
         files: the file system for `file://`.
         manifests: the manifest of the archive.
         check: receives all valid entries in order, and starts over with the pass.
+
+    Raises:
+        NoDataDirectoryError: the store cannot be opened.
     """
 
     def __init__(self, place: ArchivePlace, files: FileSystem, manifests: Manifests, check: EntryCheck) -> None:
@@ -157,14 +160,17 @@ def _end(place: Place, listing: Mapping[Place, bool]) -> Place:
 
 
 class ObjectJournalBytes:
-    """The bytes of a journal in a store, as `JournalBytes`.
+    """The bytes of a journal in a store, with the interface `JournalBytes`.
 
-    A place is an integer: the slot without its highest bits, then the position in its object. Slots that are not
-    archived never differ in these bits alone.
+    A place is an integer: the slot without its highest bits, then the position in its object. Unarchived slots never
+    differ in the dropped bits alone.
 
     Args:
         place: the store and the node.
         files: the file system for `file://`.
+
+    Raises:
+        NoDataDirectoryError: the store cannot be opened.
     """
 
     def __init__(self, place: ArchivePlace, files: FileSystem) -> None:

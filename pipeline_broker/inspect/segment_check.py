@@ -77,7 +77,7 @@ class SegmentCheck:
         self._records = 0
 
     def findings(self) -> Iterator[Finding]:
-        """Yield all findings in the order of the data; raises PermissionError if a file cannot be read."""
+        """Yield all findings in the order of the data; raises PermissionError if access to a file is denied."""
         contents = self._index_contents()
         index = self._index(contents)
         rebuild = IndexRebuild(self._folder, self._segment)
@@ -233,11 +233,10 @@ def _recorded(state: IndexState | None) -> tuple[tuple[int, int] | None, tuple[i
 def _judge_index(
     file: str, content: bytes | None, wanted: bytes | None, recorded: tuple[int, int] | None, entry_size: int
 ) -> Iterator[Finding]:
-    """Yield the finding of one index file.
+    """Yield the finding of one index file, and its damage.
 
     Args:
-        file: its name.
-        content: None if it is missing.
+        content: the content of the file; None if it cannot be read.
         wanted: the content that the batches give; None if unknown.
         recorded: size and checksum in the manifest; None if unknown.
         entry_size: the size of an entry in bytes.

@@ -46,7 +46,6 @@ class Selection:
         return self.shows("frames") and not self.is_narrow
 
     def shows(self, depth: str) -> bool:
-        """Return whether the report includes a depth."""
         return DEPTHS.index(self.depth) >= DEPTHS.index(depth)
 
     def takes_topic(self, name: str | None, topic_id: bytes) -> bool:
@@ -62,7 +61,6 @@ class Selection:
         )
 
     def takes_record(self, record: Record) -> bool:
-        """Return whether the record of a selected partition is selected."""
         return self.takes_offsets(record.offset, record.offset)
 
 

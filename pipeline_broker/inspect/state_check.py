@@ -1,7 +1,7 @@
 """A search for records of internal topics that a startup would set aside as unreadable.
 
-They are decoded with the functions of the startup (`record_readers`). Records that are readable but contradict earlier
-ones are found only by a startup.
+The records are decoded with the functions of the startup (`record_readers`). Records that are readable but contradict
+earlier ones are found only by a startup.
 """
 
 from collections.abc import Iterator

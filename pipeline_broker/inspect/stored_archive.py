@@ -53,9 +53,9 @@ class Manifests(Protocol):
     """The manifest of an archive, read and verified.
 
     Attributes:
-        file: its name in findings.
+        file: the name of the manifest in findings.
         manifest: the valid edits; None if the file is damaged.
-        end: its end, to compare with the mark of a clean shutdown.
+        end: the end of the file, to compare with the mark of a clean shutdown.
     """
 
     file: str
@@ -63,13 +63,17 @@ class Manifests(Protocol):
     end: ManifestEnd
 
     def position_of(self, key: bytes) -> int:
-        """Return the start of the last edit of a partition."""
+        """Return the position of the last edit of a partition; 0 if it is unknown."""
 
     def refreshed(self) -> Manifest | None:
-        """Read the manifest again; None if it is damaged."""
+        """Read the manifest again; None if it is damaged. Raises NoDataDirectoryError if it cannot be read."""
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the edits, the damage, and the manifest as a whole. Sets `manifest`."""
+        """Yield the edits, the damage, and the manifest as a whole. Sets `manifest` and `end`.
+
+        Raises:
+            NoDataDirectoryError: the manifest cannot be read.
+        """
 
 
 class StoredArchive(Protocol):
@@ -82,7 +86,11 @@ class StoredArchive(Protocol):
     def store(self) -> SegmentStore: ...
 
     def prepare(self) -> None:
-        """Locate the files, without reading the manifest."""
+        """Make the files known to `store`. In an object store, this reads the archive's log.
+
+        Raises:
+            NoDataDirectoryError: the object store cannot be read.
+        """
 
     def folders(self) -> Sequence[str]:
         """Return the sorted folders that hold files."""

@@ -51,7 +51,10 @@ class StoredFiles:
         stored: a data directory, or a node in a store.
 
     Attributes:
-        place_at: returns the place of a position in a segment, or in a slot, of the journal.
+        place_at: returns the place, as in `JournalBytes`, of a position in a segment or slot of the journal.
+
+    Raises:
+        NoDataDirectoryError: the store, or the file that names it, cannot be read.
     """
 
     def __init__(self, stored: StoredPlace) -> None:
@@ -65,14 +68,17 @@ class StoredFiles:
         self._sources = (JournalSource(journal),)
 
     def empty_log(self, topic: str, topic_id: bytes, partition: int) -> PartitionLog:
-        """Return a log over these files that contains no batches yet."""
         return PartitionLog(topic, topic_id, partition, TailCache(0), self._sources)
 
     def archived(self, manifest: PartitionManifest) -> ArchivedLog:
         return ArchivedLog(self._archive, manifest)
 
     def archived_batches(self, manifest: PartitionManifest) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Yield all archived batches of a partition, each valid until the next one."""
+        """Yield all archived batches of a partition, each valid until the next one.
+
+        Raises:
+            DamagedSegment, SegmentGone: a segment is damaged, or was deleted or replaced.
+        """
         for segment in manifest.segments:
             yield from self._archive.batches(manifest.folder, segment)
 
@@ -81,8 +87,8 @@ def read_logs(stored: StoredPlace, wants: Callable[[str], bool]) -> list[Partiti
     """Return the logs of the existing topics with a wanted name, sorted by topic and partition.
 
     Raises:
-        NoDataDirectoryError: nothing readable is stored there.
-        StoredDataError: the data is damaged.
+        NoDataDirectoryError: `stored` holds no broker's data, or cannot be read.
+        StoredDataError: the data is damaged, also when it is read again.
     """
     files = ReadOnlyFileSystem()
     check_is_stored(files, stored)

@@ -32,7 +32,7 @@ def open_stored_archive(files: FileSystem, stored: StoredPlace) -> StoredArchive
     """Open the archive of a broker.
 
     Raises:
-        NoDataDirectoryError: its store cannot be opened.
+        NoDataDirectoryError: its store cannot be opened, or the file that names the store cannot be read.
     """
     place = _place(files, stored)
     if place is None:
@@ -50,6 +50,9 @@ def journal_of(files: FileSystem, stored: StoredPlace, manifests: Manifests, che
         stored: a data directory, or a node in a store.
         manifests: the manifest of the archive.
         check: receives all valid entries in order.
+
+    Raises:
+        NoDataDirectoryError: its store cannot be opened, or the file that names the store cannot be read.
     """
     place = _place(files, stored)
     if place is not None and place.wal == "objects":
@@ -61,9 +64,12 @@ def journal_of(files: FileSystem, stored: StoredPlace, manifests: Manifests, che
 
 
 def journal_bytes(files: FileSystem, stored: StoredPlace) -> tuple[JournalBytes, Callable[[int, int], int]]:
-    """Return a reader for places in the journal, and a function that makes a place.
+    """Return a reader of the journal's bytes, and a function that makes the places for it.
 
-    The function takes the number of a segment or slot, and a position in it.
+    The function takes the number of a segment or slot, and a position in it. A place is an integer that combines both.
+
+    Raises:
+        NoDataDirectoryError: the store cannot be opened, or the file that names it cannot be read.
     """
     place = _place(files, stored)
     if place is not None and place.wal == "objects":
@@ -75,7 +81,7 @@ def journal_bytes(files: FileSystem, stored: StoredPlace) -> tuple[JournalBytes,
 
 
 def check_is_stored(files: FileSystem, stored: StoredPlace) -> None:
-    """Raise NoDataDirectoryError unless a broker's data is stored there."""
+    """Raise NoDataDirectoryError unless a data directory holds a broker's data. A node in a store is not checked."""
     if isinstance(stored, ArchivePlace):
         return  # the reader of its journal checks that
     try:

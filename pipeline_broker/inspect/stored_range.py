@@ -45,8 +45,8 @@ class StoredRange:
 
     Attributes:
         first_offset, end_offset: the offsets; the end is exclusive.
-        archived: the partition with only this segment, for archived data.
-        placed: the batches in the journal: first offset, place, size in bytes, largest timestamp.
+        archived: the partition with only this segment; None for data in the journal.
+        placed: the batches in the journal: first offset, place in the journal, size in bytes, largest timestamp.
         aborted: aborted transactions with records in the range, to skip; None to use all records.
     """
 
@@ -67,8 +67,9 @@ class StoredRange:
             skips_gone: skip records that were deleted.
 
         Raises:
-            RecordsGoneError: records were deleted since the range was made.
-            StoredDataError: a batch is damaged.
+            RecordsGoneError: records were deleted since the range was made, and `skips_gone` is False.
+            StoredDataError: the data is damaged, also when it is located again.
+            NoDataDirectoryError: the data cannot be read.
         """
         pending, offset = [self], self.first_offset
         tries, tried_from = 0, -1
@@ -130,13 +131,13 @@ class StoredRange:
 def stored_ranges(
     log: PartitionLog, first_offset: int, end_offset: int, *, committed: bool, since_ms: int | None = None
 ) -> list[StoredRange]:
-    """Split a log into the ranges between two offsets.
+    """Split a log between two offsets into ranges of one file each.
 
     Args:
         log: a log from `read_logs`.
         first_offset, end_offset: the offsets, not below the log start; the end is exclusive.
         committed: skip records of aborted transactions. For open ones, the caller lowers `end_offset`.
-        since_ms: skip files with older records only.
+        since_ms: skip files with older records only, in milliseconds since the epoch; None for no limit.
     """
     found = []
     for start, end, archived, placed in _pieces(log, first_offset, end_offset, since_ms):

@@ -44,18 +44,19 @@ class TopicNames:
         return name if live is not None and live.topic_id == topic_id else None
 
     def live_topics(self) -> Iterable[Topic]:
-        """Return the topics that exist according to the metadata so far."""
         return self._live.values()
 
     def has_selected(self, selection: Selection) -> bool:
         return any(selection.takes_topic(name, topic_id) for topic_id, name in self._names.items())
 
     def note_folder(self, topic_id: bytes, folder: str) -> None:
-        """Add the name from a folder of the archive."""
         self._names[topic_id] = folder.rpartition("-")[0]
 
     def note_batch(self, topic_id: bytes, header: BatchHeader, batch: memoryview) -> None:
-        """Add the topics of a batch if it belongs to the broker's metadata."""
+        """Apply the topic records of a batch of the broker's metadata.
+
+        Other batches and unreadable records are ignored.
+        """
         if topic_id != METADATA_TOPIC_ID:
             return
         try:

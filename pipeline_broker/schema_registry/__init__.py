@@ -5,10 +5,10 @@ are appended to the topic `_schemas` (`records`). `node/schema_registry.py` serv
 
 Rules of the package:
 
-* Error codes, paths and fields are Confluent's, because clients act on them. So are texts where Confluent has one.
+* Error codes, paths and fields are Confluent's, because clients act on them. Texts are Confluent's where it has one.
 * Confluent's registry can continue with the topic of this one, and the other way round.
-* Schemas come from untrusted clients, so whatever parses or compares them is yielded as `Work` for the worker process.
-  Such functions depend on their arguments alone.
+* Schemas come from untrusted clients, so functions that parse or compare them run in the worker process, as `Work`.
+  These functions depend on their arguments alone.
 * Any client with access to the topic may write records, so all counts, sizes and times have bounds.
 * Nothing is fetched: references lead to registered schemas or to built-in files.
 * The libraries come with the extra `schema-registry`, and are imported with the first schema of their language.

@@ -85,7 +85,7 @@ class Call:
 
     @property
     def subject(self) -> str:
-        """The subject that the first argument names, with aliases resolved."""
+        """The subject that the first argument names, with aliases resolved. Raises RegistryError like `named`."""
         return self.state.alias_target(self.named)
 
     @property
@@ -93,7 +93,7 @@ class Call:
         """The first argument as a subject name.
 
         Raises:
-            RegistryError: it is longer than SUBJECT_CHARACTERS_MAX or has unprintable characters.
+            RegistryError: the name is longer than SUBJECT_CHARACTERS_MAX or has unprintable characters.
         """
         subject = self.arguments[0]
         if not subject.isprintable() or len(subject) > SUBJECT_CHARACTERS_MAX:
@@ -126,7 +126,11 @@ class Call:
         return self.state.version(self.subject, read_version(self.arguments[1]), with_deleted=with_deleted)
 
     def part_of(self, found: Sequence[Item]) -> Sequence[Item]:
-        """Return the part of a list that `offset` and `limit` select."""
+        """Return the part of a list that `offset` and `limit` select, at most LISTED_MAX elements.
+
+        Raises:
+            BadRequestError: `offset` is not a whole number.
+        """
         offset, limit = self.request.integer("offset", 0), self.request.query.get("limit", "")
         count = whole_number(limit, 0, LISTED_MAX)
         return found[offset : offset + (LISTED_MAX if count is None else count)]
@@ -301,7 +305,6 @@ def _delete_subject(call: Call) -> Steps:
 
 
 def _check_compatibility(call: Call) -> Steps:
-    """Compare a schema with one version, or with the versions that the compatibility level selects."""
     if len(call.arguments) == 2:
         number = read_version(call.arguments[1])
         # Every schema is compatible with the latest version of a subject without versions.

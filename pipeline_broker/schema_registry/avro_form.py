@@ -58,14 +58,18 @@ def read(content: Any, known: Mapping[str, Any], *, is_strict: bool) -> tuple[No
         is_strict: also apply the checks of a new schema.
 
     Raises:
-        AvroFormError: `content` is not a schema.
+        AvroFormError: `content` is not a schema, or fails the checks of a new one.
     """
     reader = _Reader(known, is_strict=is_strict)
     return reader.type(content, ""), reader.definitions
 
 
 def definitions_of(contents: Collection[Any]) -> Definitions:
-    """Return the named types of schemas. Each schema must follow those that it refers to."""
+    """Return the named types of schemas. Each schema must follow those that it refers to.
+
+    Raises:
+        AvroFormError: a content is not a schema.
+    """
     found: Definitions = {}
     for content in contents:
         found |= read(content, found, is_strict=False)[1]
@@ -233,7 +237,6 @@ def _full_name(name: str, space: str) -> str:
 
 
 def _properties(content: Mapping[str, Any], reserved: Collection[str]) -> dict[str, Any]:
-    """Return the attributes of a type or field that Avro does not define, sorted."""
     return {name: content[name] for name in sorted(content) if name not in reserved}
 
 

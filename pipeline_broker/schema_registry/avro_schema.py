@@ -77,12 +77,12 @@ def _invalid(text: str, error: Exception) -> RegistryError:
 
 
 def check_new(text: str, dependencies: Mapping[str, str]) -> None:
-    """Check the names and the defaults of a new schema.
+    """Apply the strict checks of `avro_form` to a new schema, and check its defaults.
 
     Registered schemas are read without these checks, because other registries may have accepted them.
 
     Raises:
-        RegistryError: a name is invalid, or a default is not a value of its type.
+        RegistryError: a check fails, such as that of a name, or a default is not a value of its type.
     """
     form, own = _form(text, dependencies, is_strict=True)
     if wrong := wrong_default(_made(form, text), own):
@@ -110,13 +110,21 @@ def canonical(text: str, dependencies: Mapping[str, str], *, is_normalized: bool
 
 
 def sketch(text: str) -> str:
-    """Return a text that equal schemas share, without resolving their references."""
+    """Return a text that equal schemas share, without resolving their references.
+
+    Raises:
+        AvroFormError, InvalidJsonError: the text is not a schema.
+    """
     node, own = read(read_json(text), {}, is_strict=False)
     return dump(written(node, own), is_sorted=True)
 
 
 def identity(text: str, dependencies: Mapping[str, str]) -> str:
-    """Return a text that only equal schemas share, including everything that they refer to."""
+    """Return a text that only equal schemas share, including everything that they refer to.
+
+    Raises:
+        RegistryError: the schema or one of its dependencies is invalid.
+    """
     return dump(_form(text, dependencies, is_strict=False)[0], is_sorted=True)
 
 

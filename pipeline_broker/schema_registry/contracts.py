@@ -21,7 +21,10 @@ Contract: TypeAlias = RawJson | None
 
 
 def merged_metadata(contracts: Sequence[Contract]) -> Contract:
-    """Merge metadata. A later tag or property replaces an earlier one of the same name."""
+    """Merge metadata, without duplicates among sensitive fields; None if the result is empty.
+
+    A later tag or property replaces an earlier one of the same name.
+    """
     merged: dict[str, Any] = {}
     for content in _objects(contracts):
         for name in ("tags", "properties"):
@@ -33,7 +36,7 @@ def merged_metadata(contracts: Sequence[Contract]) -> Contract:
 
 
 def merged_rules(contracts: Sequence[Contract]) -> Contract:
-    """Merge rule sets. A later rule replaces an earlier one of the same name."""
+    """Merge rule sets; None if the result is empty. A later rule replaces an earlier one of the same name and kind."""
     merged: dict[str, Any] = {}
     for content in _objects(contracts):
         for kind in RULES:

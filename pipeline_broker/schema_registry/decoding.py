@@ -28,11 +28,11 @@ VALUES_MAX = 10_000
 CONTENT_BYTES_MAX = 256 << 10
 CONTENTS_BYTES_MAX = 4 << 20
 """Bytes of all payloads of one `decode_all`."""
-# Of all schemas of one `decode_all`.
+# Characters of all schemas of one `decode_all`.
 SCHEMAS_CHARACTERS_MAX = 2 * TEXT_CHARACTERS_MAX
-# Of one `decode_all`. Later payloads are not decoded.
+# Time limit of one `decode_all`. Later payloads are not decoded.
 DECODING_SECONDS_MAX = 2.0
-# JSON of one payload. A page shows less.
+# Characters of the JSON of one payload. A page shows less.
 SHOWN_CHARACTERS_MAX = 4096
 INDEXES_MAX = 32
 
@@ -81,7 +81,7 @@ def _resolve(state: RegistryState, schema_id: int) -> ResolvedSchema | None:
 
 
 def decode_all(contents: Sequence[Coded | None]) -> list[Decoded | None]:
-    """Return payloads as JSON; None for each that cannot be decoded."""
+    """Return payloads as JSON; None for each that cannot be decoded, or not within DECODING_SECONDS_MAX."""
     end = time.monotonic() + DECODING_SECONDS_MAX
     unreadable: set[int] = set()  # ids of invalid schemas, which are parsed once only
     found: list[Decoded | None] = []

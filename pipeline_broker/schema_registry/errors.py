@@ -60,7 +60,7 @@ def subject_state(subject: str, *, is_deleted: bool) -> RegistryError:
     """Return the error for a second soft deletion, or for a permanent deletion without a soft one before.
 
     Args:
-        is_deleted: whether the subject is soft-deleted already.
+        is_deleted: True for the first error, when the subject is soft-deleted already; False for the second one.
     """
     if is_deleted:
         return RegistryError(40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently")
@@ -71,7 +71,7 @@ def version_state(subject: str, version: int, *, is_deleted: bool) -> RegistryEr
     """Return the error for a second soft deletion, or for a permanent deletion without a soft one before.
 
     Args:
-        is_deleted: whether the version is soft-deleted already.
+        is_deleted: True for the first error, when the version is soft-deleted already; False for the second one.
     """
     if is_deleted:
         return RegistryError(

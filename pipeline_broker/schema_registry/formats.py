@@ -47,9 +47,9 @@ REMEMBERED_CHARACTERS_MAX = 2 << 20
 # A schema that does not fit into the cache would be parsed again for each comparison.
 assert TEXT_CHARACTERS_MAX <= REMEMBERED_CHARACTERS_MAX
 REMEMBERED_MAX = 64
-# Of an old schema, or of one difference, in an error.
+# Characters of an old schema, or of one difference, in an error.
 SHOWN_CHARACTERS_MAX = 4_000
-# In one error.
+# Differences in one error.
 DIFFERENCES_SHOWN_MAX = 100
 DIGEST_BYTES = 16
 MODULES = ("avro_schema", "json_schema", "json_compatibility", "protobuf_schema", "protobuf_compatibility")
@@ -101,7 +101,7 @@ def parsed(resolved: ResolvedSchema) -> Any:
     """Return a schema as an object of its language's library.
 
     Raises:
-        RegistryError: the schema is invalid, too long or nested too deeply.
+        RegistryError: the schema is invalid, too long or nested too deeply, or the library is not installed.
     """
     key = resolved.schema.type, resolved.schema.text, resolved.dependencies
     if key in _remembered:
@@ -162,7 +162,14 @@ class Recognized(NamedTuple):
 
 
 def canonical(resolved: ResolvedSchema, is_normalized: bool) -> Recognized:
-    """Return a schema in its stored form; raises RegistryError if it is invalid."""
+    """Return a schema in its stored form.
+
+    Args:
+        is_normalized: sort everything whose order has no meaning, including references.
+
+    Raises:
+        RegistryError: see `parsed`.
+    """
     found = parsed(resolved)
     schema = resolved.schema
     language = _module(f"{schema.type.value.lower()}_schema")
@@ -196,7 +203,7 @@ def sketches(schema_type: SchemaType, texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def identity(resolved: ResolvedSchema) -> str:
-    """Return the identity of a schema; raises RegistryError if it is invalid."""
+    """Return the identity of a schema; raises RegistryError like `parsed`."""
     schema_type = resolved.schema.type
     language = _module(f"{schema_type.value.lower()}_schema")
     with _library_errors_refused():
@@ -232,7 +239,7 @@ def check_new(resolved: ResolvedSchema, expected: str) -> None:
         expected: the identity of the schema that the client sent.
 
     Raises:
-        RegistryError: a check failed.
+        RegistryError: a check failed, or the schema is invalid.
     """
     with _library_errors_refused():
         if resolved.schema.type is SchemaType.AVRO:
@@ -245,14 +252,13 @@ def check_new(resolved: ResolvedSchema, expected: str) -> None:
 
 
 def reserved_differences(new: ResolvedSchema, before: RawJson | None) -> list[str]:
-    """Return how a schema breaks its own reserved fields, or those of the previous version.
+    """Return how a schema breaks its own reserved fields, or those of the previous version; empty if it does not.
 
     Args:
-        new: the schema.
-        before: the metadata of the previous version.
+        before: the metadata of the previous version; None if it has none.
 
     Raises:
-        RegistryError: the name of a JSON property begins with `$$`.
+        RegistryError: the schema is invalid, or the name of a JSON property begins with `$$`.
     """
     reserved = reserved_fields(new.schema.metadata)
     language = _module(f"{new.schema.type.value.lower()}_schema")
@@ -269,9 +275,11 @@ def compare(new: ResolvedSchema, others: Sequence[tuple[Version, ResolvedSchema]
     """Return the differences from the first incompatible version; empty if the schema is compatible with all of them.
 
     Args:
-        new: the schema.
         others: versions to compare with, in order.
         level: decides whether new readers, old readers or both must be able to read.
+
+    Raises:
+        RegistryError: a schema is invalid.
     """
     for version, old in others:
         found: list[str] = []
@@ -295,7 +303,11 @@ def _shown(difference: str) -> str:
 
 
 def incompatibilities(reader: ResolvedSchema, writer: ResolvedSchema) -> Sequence[str]:
-    """Return why a reader with one schema cannot read data of another; empty if it can."""
+    """Return why a reader with one schema cannot read data of another; empty if it can.
+
+    Raises:
+        RegistryError: a schema is invalid.
+    """
     if reader.schema.type is not writer.schema.type:
         return [f"the type of the schema changed from {writer.schema.type} to {reader.schema.type}"]
     kind = reader.schema.type.value.lower()

@@ -48,6 +48,8 @@ DIFFERENCES_MAX = 100
 def incompatibilities(update: Document, original: Document) -> Sequence[str]:
     """Return how one schema is narrower than another, by Confluent's names: `TYPE_CHANGED at #/properties/id`.
 
+    The result is empty if the schema is not narrower, and has at most DIFFERENCES_MAX elements.
+
     Args:
         update: the reader's schema.
         original: the writer's schema.

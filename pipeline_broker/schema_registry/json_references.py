@@ -89,8 +89,7 @@ class References:
         """Return the target of a reference; None if it has none.
 
         Args:
-            schema: the schema that contains the reference.
-            reference: its text.
+            schema: the schema that contains the reference, whose base address resolves it.
         """
         base = self._base_of.get(id(schema), self._root_base)
         address, fragment = urldefrag(urljoin(base, reference))

@@ -20,7 +20,7 @@ from pipeline_broker.schema_registry.json_simplification import Simplification
 
 __all__ = ["Document", "canonical", "check_new", "parse", "sketch", "top_level_names"]
 
-# References that lead to references. It also ends a cycle.
+# Limit of references that lead to references, which also ends a cycle.
 REFERENCE_DEPTH_MAX = 64
 
 # Keywords beside a `$ref` that restrict nothing.
@@ -73,15 +73,17 @@ class Document:
         return self._simplification.simplified(schema)
 
     def alternatives(self, schema: Any) -> list[Any]:
-        """Return schemas that together accept the same instances as `schema`; empty if it cannot be split."""
         return self._simplification.alternatives(schema)
 
     def target(self, schema: Any, reference: str) -> Any:
-        """Return the target of a reference in a schema; None if it has none."""
         return self._references.target(schema, reference)
 
     def resolved(self, schema: Any) -> Any:
-        """Return the target if a schema is a reference, else the schema itself; None if the target is missing."""
+        """Return the target if a schema is a reference, else the schema itself.
+
+        Since draft 2019-09, the result combines the target with other keywords beside the reference. Returns None if
+        the target is missing, or after REFERENCE_DEPTH_MAX references that lead to references.
+        """
         for _ in range(REFERENCE_DEPTH_MAX):
             reference = schema.get("$ref") if isinstance(schema, dict) else None
             if not isinstance(reference, str):
@@ -134,12 +136,15 @@ def check_new(document: Document) -> None:
     """Refuse an unresolved reference also below a property that is named like a keyword with values, such as `default`.
 
     Registered schemas may contain one, because earlier versions accepted it.
+
+    Raises:
+        RegistryError: a reference is unresolved or leads to itself.
     """
     _check_references(document, BY_NAME)
 
 
 def _check_references(document: Document, by_name: frozenset[str] = frozenset()) -> None:
-    """Refuse a schema with an unresolved reference; `by_name` as in `subschemas`."""
+    """Raise RegistryError if a reference is unresolved or leads to itself; `by_name` as in `subschemas`."""
     for schema in subschemas(document.root, by_name):
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             reference = schema.get(keyword)
@@ -150,7 +155,7 @@ def _check_references(document: Document, by_name: frozenset[str] = frozenset())
 
 
 def canonical(text: str, *, is_normalized: bool) -> str:
-    """Return the stored form of a schema: without whitespace, and with `is_normalized` with sorted names."""
+    """Return the stored form of a schema: without whitespace, and with sorted names if `is_normalized` is True."""
     return dump(load(text), is_sorted=is_normalized)
 
 

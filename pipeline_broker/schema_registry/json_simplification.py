@@ -18,7 +18,7 @@ from pipeline_broker.schema_registry.json_keywords import IN_PLACE
 
 __all__ = ["Simplification"]
 
-# Of one schema. A schema with more is compared as a whole.
+# Alternatives of one schema. A schema with more is compared as a whole.
 ALTERNATIVES_MAX = 64
 # Nesting of branches within branches.
 DEPTH_MAX = 64
@@ -99,7 +99,10 @@ class Simplification:
         return found
 
     def alternatives(self, schema: Any) -> list[Any]:
-        """Return simpler schemas that together accept the same instances as `schema`; empty if it cannot be split."""
+        """Return simpler schemas that together accept the same instances as `schema`.
+
+        The result is empty if `schema` cannot be split, or only into more than ALTERNATIVES_MAX.
+        """
         if not isinstance(schema, dict):
             return []
         if id(schema) not in self._alternatives:

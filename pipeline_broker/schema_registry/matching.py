@@ -31,7 +31,7 @@ Found: TypeAlias = Generator[Work | None, Any, set[int]]
 
 
 def same_schema_id(state: RegistryState, wanted: Recognized) -> Generator[Work | None, Any, int | None]:
-    """Return the id of the equal registered schema in any subject; None if none is registered."""
+    """Return the lowest id of the registered schemas, of any subject, that equal a schema; None if none does."""
     return min((yield from _same(state, wanted, None)), default=None)
 
 
@@ -46,8 +46,7 @@ def same_in_subject(
     """Return the latest version of a subject that equals a schema; None if none does.
 
     An Avro schema without references also equals one with references if they are the same once the references are
-    resolved:
-    Java's serializer sends it in that form.
+    resolved. Java's serializer sends schemas in that form.
     """
     versions = state.versions(subject, with_deleted=with_deleted)
     found = yield from _same(state, wanted, {version.schema_id for version in versions})
@@ -91,7 +90,6 @@ def _resolved(state: RegistryState, wanted: Recognized, versions: Collection[Ver
 def _sketch(
     state: RegistryState, schema_type: SchemaType, ids: Collection[int] | None
 ) -> Generator[Work | None, Any, None]:
-    """Compute the missing sketches of schemas of a type, among `ids` or all."""
     waiting: list[int] = []
     characters = 0
     for schema_id in state.schemas.without_sketch(schema_type, ids):

@@ -28,7 +28,7 @@ from pipeline_broker.schema_registry.protobuf_text import text_of
 
 __all__ = ["ProtobufFile", "canonical", "identity", "parse", "serialized", "sketch", "top_level_names"]
 
-# Of the compiler's messages in an error. The compiler writes a line for each mistake, with names from the schema.
+# Bytes of the compiler's messages in an error. The compiler writes a line for each mistake, with names from the schema.
 ERROR_BYTES_MAX = 1_000
 MAIN = "schema.proto"
 # The compiler has the files of this directory itself.
@@ -189,7 +189,13 @@ def _standard_error_in(path: Path) -> Iterator[None]:
 
 
 def canonical(text: str, parsed: ProtobufFile, *, is_normalized: bool) -> str:
-    """Return the stored form of a schema: its source as the client sent it, or source generated from its descriptor."""
+    """Return the stored form of a schema: its source as the client sent it, or source generated from its descriptor.
+
+    Source is generated if the client sent a descriptor, or if `is_normalized` is True.
+
+    Raises:
+        RegistryError: no source compiles to the descriptor, or an option is undefined.
+    """
     if not is_normalized and _descriptor(text) is None:
         return text.strip()
     try:
@@ -213,7 +219,11 @@ def _plain_text(file: FileDescriptorProto) -> str:
 
 
 def identity(parsed: ProtobufFile) -> str:
-    """Return a text that only equal schemas share, whether a client sent source or a descriptor."""
+    """Return a text that only equal schemas share, whether a client sent source or a descriptor.
+
+    Raises:
+        RegistryError: an option is not defined in an imported file.
+    """
     try:
         data: bytes = normalized(parsed.root, parsed.pool()).SerializeToString(deterministic=True)
     except ValueError as error:

@@ -37,7 +37,6 @@ def text_of(file: FileDescriptorProto, pool: DescriptorPool | None = None) -> st
     """Return the source of a file.
 
     Args:
-        file: the descriptor.
         pool: defines the custom options. Without a pool the file must not use any.
 
     Raises:
@@ -47,7 +46,7 @@ def text_of(file: FileDescriptorProto, pool: DescriptorPool | None = None) -> st
 
 
 def typed_options(options: Any, pool: DescriptorPool | None) -> Any:
-    """Return options as a message of the pool.
+    """Return options as a message of the pool; unchanged if `pool` is None.
 
     Raises:
         ValueError: an option is not defined in the pool.

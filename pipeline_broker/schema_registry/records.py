@@ -35,9 +35,9 @@ __all__ = [
 
 SCHEMAS_TOPIC = "_schemas"
 SCHEMAS_TOPIC_CONFIGS = {"cleanup.policy": "compact"}
-# After decompression. A larger batch is skipped.
+# Size of a batch after decompression. A larger batch is skipped.
 BATCH_BYTES_MAX = 16 << 20
-# Records that one call of `read_changes` reads.
+# Bytes of records that one call of `read_changes` returns. The last record can exceed it.
 CHANGES_BYTES_MAX = 2 << 20
 # Unreadable records of a batch that are reported.
 REASONS_MAX = 20
@@ -52,7 +52,7 @@ Record = tuple[bytes, bytes | None]
 
 
 class UnreadableRecordError(Exception):
-    """A record of the topic is malformed or too large."""
+    pass
 
 
 @attrs.frozen
@@ -146,7 +146,7 @@ def read_changes(batch: bytes, first_offset: int) -> tuple[list[tuple[int, Chang
 
 
 def read_change(key: bytes | None, value: bytes | None) -> Change | None:
-    """Return the change in a record; None if this registry keeps nothing of it.
+    """Return the change in a record; None for a NOOP, an unknown type, or a tombstone of DELETE_SUBJECT.
 
     Raises:
         UnreadableRecordError: the record is too large or malformed.

@@ -1,8 +1,8 @@
 """Registration, lookup and comparison of schemas.
 
 An operation decides on the registry's state. It yields CPU-bound work for the worker process and is sent the result.
-The state may change while it waits. So the caller must check that the state is still the one of the decision before it
-records the changes.
+The state may change while the operation waits. So before the caller records the changes, it must check that the state
+is still the one of the decision.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def remembering(steps: Steps, known: dict[Work, Any]) -> Steps:
 
     Args:
         steps: the operation.
-        known: results by work. Work in it is not yielded; results of other work are added.
+        known: results by work. Known work is not yielded; results of other work are added.
     """
     result: Any = None
     while True:
@@ -98,13 +98,17 @@ def remembering(steps: Steps, known: dict[Work, Any]) -> Steps:
 
 
 def shown(state: RegistryState, version: Version, form: str) -> Steps:
-    """Return a version, with its schema in the requested form."""
+    """Answer with a version, with its schema in the requested form (see `in_form`)."""
     schema = yield from in_form(state, version.schema, form)
     return Decision({**version.as_json(), **schema})
 
 
 def in_form(state: RegistryState, schema: Schema, form: str) -> Generator[Work | None, Any, dict[str, Any]]:
-    """Return the fields of a schema. The form `serialized` is a Protobuf descriptor; others mean the stored form."""
+    """Return the fields of a schema. The form `serialized` is a Protobuf descriptor; others mean the stored form.
+
+    Raises:
+        RegistryError: the schema cannot be serialized, such as for an unresolved reference.
+    """
     fields = schema.as_json()
     if form == "serialized" and schema.type is SchemaType.PROTOBUF:
         fields["schema"] = yield Work(serialized, (resolve(state, schema),))
@@ -149,7 +153,14 @@ def _recognized(
 
 
 def register(state: RegistryState, subject: str, body: bytes, *, is_normalized: bool) -> Steps:
-    """Register a schema as a version of a subject, unless it is one already. The answer is its id."""
+    """Register a schema as a version of a subject, unless it is one already.
+
+    The answer is the id of the schema, or the whole version if it exists already and `is_normalized` is True.
+
+    Raises:
+        RegistryError: the schema is invalid or incompatible, the mode forbids the registration, or the registry is
+            full.
+    """
     mode = state.mode_in_scope(subject)
     if mode.is_read_only:
         raise not_permitted(f"Subject {subject} is in read-only mode")
@@ -287,7 +298,15 @@ def _of_group(
 def lookup(
     state: RegistryState, subject: str, body: bytes, *, is_normalized: bool, with_deleted: bool, form: str
 ) -> Steps:
-    """Return the version of a subject that equals a schema; raises RegistryError if none does."""
+    """Return the version of a subject that equals a schema.
+
+    Args:
+        with_deleted: also find soft-deleted versions.
+        form: the form of the schema in the answer, as in `in_form`.
+
+    Raises:
+        RegistryError: the body is invalid, the subject does not exist, or no version equals the schema.
+    """
     state.existing_versions(subject, with_deleted=with_deleted)
     wanted = yield from _wanted(body)
     recognized = yield from _recognized(state, wanted, is_normalized=is_normalized)

@@ -1,6 +1,6 @@
 """Validation of subject and global settings.
 
-An accepted setting takes effect. Settings of Confluent's registry that this one does not implement are refused.
+An accepted setting takes effect. Settings of Confluent's registry that are not implemented here are refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A lexer that separates comments and quoted texts from code, in Avro's JSON and Protobuf source.
 
-It reads the text once, so its time is linear for any input. One regular expression for all tokens would rescan the rest
-of the text at each unterminated comment.
+The lexer reads a text once, so its time is linear for any input. One regular expression for all tokens would rescan
+the rest of the text at each unterminated comment.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class RegistryState:
     # Replay
 
     def apply(self, change: Change) -> bool:
-        """Apply a record. Return False and change nothing if it would exceed the bounds."""
+        """Apply a record and return True. Return False and change nothing if the record would exceed the bounds."""
         steps = self.apply_in_steps(change)
         while True:
             try:
@@ -189,7 +189,7 @@ class RegistryState:
             yield from versions.values()
 
     def subjects(self, *, with_deleted: bool = False) -> list[str]:
-        """Return the sorted names of subjects with live versions, or of all."""
+        """Return the sorted names of subjects with live versions, or with any versions if `with_deleted` is True."""
         return sorted(self._subjects if with_deleted else self._live)
 
     def versions(self, subject: str, *, with_deleted: bool = False) -> list[Version]:
@@ -198,7 +198,7 @@ class RegistryState:
         return [versions[number] for number in sorted(versions) if with_deleted or not versions[number].is_deleted]
 
     def existing_versions(self, subject: str, *, with_deleted: bool = False) -> list[Version]:
-        """Like `versions`, but raises RegistryError if there would be none."""
+        """Like `versions`, but raises RegistryError if the result would be empty."""
         versions = self.versions(subject, with_deleted=with_deleted)
         if not versions:
             raise subject_not_found(subject)
@@ -254,7 +254,11 @@ class RegistryState:
         return self._configs.get(subject)
 
     def config_in_scope(self, subject: str | None) -> Config:
-        """Return the effective configuration of a subject: its own settings, else global ones, else the defaults."""
+        """Return the effective configuration of a subject: its own settings, else global ones, else the defaults.
+
+        Args:
+            subject: the subject; None for the global configuration.
+        """
         return {
             "compatibilityLevel": Level.BACKWARD.value,
             **self._configs.get(None, {}),

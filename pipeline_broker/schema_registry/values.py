@@ -56,7 +56,7 @@ class Level(enum.StrEnum):
 
 
 class Mode(enum.StrEnum):
-    """The allowed operations on a subject. In IMPORT, a registration names the id and the version."""
+    """The allowed operations on a subject. In IMPORT, a registration names the id, and optionally the version."""
 
     READWRITE = "READWRITE"
     READONLY = "READONLY"

@@ -69,7 +69,7 @@ class LedgerEntry:
 
     @classmethod
     def decoded(cls, data: bytes) -> LedgerEntry:
-        """Decode an entry; raises ClientError for anything else."""
+        """Decode an entry; raises ClientError if `data` is not an encoded entry."""
         try:
             found = json.loads(data)
             batch = BatchId(str(found["query_id"]), str(found["run_id"]), int(found["number"]))
@@ -89,7 +89,7 @@ class Fate(enum.Enum):
 
 
 class Step(enum.Enum):
-    """The next actions, by the last decided batch and the new one."""
+    """The next actions for a new batch, given the last decided one."""
 
     COMMIT = "commit the new batch"
     FINISH_AND_COMMIT = "finish the decided batch, then commit the new one"
@@ -131,7 +131,8 @@ def plan(last: LedgerEntry | None, batch: BatchId, fates: Mapping[ProducerIdenti
         fates: the states of the transactions of `last`, unless it is complete.
 
     Raises:
-        ClientError: every step would lose or duplicate rows.
+        ClientError: every step would lose or duplicate rows. Either the query's checkpoint is older than `last`, or
+            the transactions of `last` are neither all aborted nor all open or committed.
     """
     if last is None:
         return Step.COMMIT

@@ -37,7 +37,9 @@ AT_ONCE_MAX = 16
 async def commit_batch(
     cluster: ClusterClient, options: SinkOptions, batch: BatchId, producers: Sequence[ProducerIdentity]
 ) -> Step:
-    """Commit a batch after its tasks are done.
+    """Commit a batch after its tasks are done, or abort its transactions if it is already committed.
+
+    Also finishes the last decided batch, if necessary, and aborts open transactions of dead runs and attempts.
 
     Args:
         options: with a transactional id.
@@ -71,7 +73,9 @@ async def commit_batch(
 
 
 async def abort_batch(cluster: ClusterClient, options: SinkOptions, producers: Sequence[ProducerIdentity]) -> None:
-    """Abort a batch unless it was decided. Spark also aborts after a commit that failed halfway.
+    """Abort a batch unless it was decided, and fence all other drivers of the sink.
+
+    Spark also aborts after a commit that failed halfway.
 
     Raises:
         ClientError: a transaction cannot be ended now; the next commit or the broker aborts it.

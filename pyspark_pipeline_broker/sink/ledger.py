@@ -43,7 +43,11 @@ class Ledger:
         self._sequence = 0
 
     async def last(self) -> LedgerEntry | None:
-        """Return the last decided batch, if any."""
+        """Return the last decided batch; None if the ledger is empty. Creates the topic if it is missing.
+
+        Raises:
+            ClientError: the topic cannot be created or read, or its last record is not an entry.
+        """
         topic, _ = self._partition
         try:
             await self._cluster.ready([topic])

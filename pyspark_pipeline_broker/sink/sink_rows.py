@@ -25,7 +25,7 @@ TYPES = {
     "headers": ("array<struct<key:string,value:binary>>",),
 }
 ROWS_AT_ONCE = 1_000
-"""Records that are built before they are encoded. So few fit into the processor's cache."""
+"""Records that are built before they are encoded. This number fits into the processor's cache."""
 
 
 class TopicRows(NamedTuple):
@@ -62,7 +62,15 @@ def check_columns(types: Mapping[str, str], topic: str | None) -> None:
 
 
 def topic_rows_of_batch(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> Iterator[TopicRows]:
-    """Yield the records of an Arrow batch; raises ValueError for a row without a topic."""
+    """Yield the records of an Arrow batch.
+
+    Args:
+        topic: the topic of all rows; None if the column `topic` names it.
+        now_ms: the timestamp of the records, in milliseconds since the epoch.
+
+    Raises:
+        ValueError: a row has no topic.
+    """
     for start in range(0, batch.num_rows, ROWS_AT_ONCE):
         part = batch.slice(start, ROWS_AT_ONCE)
         columns = {name: _list_of(column) for name, column in zip(part.schema.names, part.columns, strict=True)}
@@ -70,7 +78,7 @@ def topic_rows_of_batch(batch: pa.RecordBatch, topic: str | None, now_ms: int) -
 
 
 def topic_rows_of_rows(rows: Iterator[Any], topic: str | None, now_ms: int) -> Iterator[TopicRows]:
-    """Yield the records of Spark's rows, for streams of PySpark 4.0; raises ValueError for a row without a topic."""
+    """Yield the records of Spark's rows, for streams of PySpark 4.0; otherwise like `topic_rows_of_batch`."""
     while chunk := list(itertools.islice(rows, ROWS_AT_ONCE)):
         names = [name for name in TYPES if name in chunk[0]]
         columns = {name: [_bytes_of(row[name]) for row in chunk] for name in names}

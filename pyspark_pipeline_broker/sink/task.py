@@ -29,7 +29,7 @@ def cluster_of(options: SinkOptions) -> contextlib.AbstractAsyncContextManager[C
 async def write_rows(
     options: SinkOptions, chunks: Iterator[Iterator[TopicRows]], transactional_id: str | None
 ) -> tuple[int, ProducerIdentity | None]:
-    """Write all rows of a task.
+    """Write all rows of a task. After any error, the transaction is aborted.
 
     Args:
         chunks: the rows. A thread fetches the next chunk while earlier ones are being sent.
@@ -39,7 +39,8 @@ async def write_rows(
         The number of rows, and the producer of the open transaction, if any.
 
     Raises:
-        ClientError: a row is not acknowledged; the transaction is aborted.
+        ClientError: a row is not acknowledged.
+        ValueError: a row has no topic, or the task writes to more than TOPICS_MAX topics.
     """
     async with cluster_of(options) as cluster:
         writing = _Writing(cluster, options, transactional_id)

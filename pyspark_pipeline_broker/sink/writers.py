@@ -1,4 +1,4 @@
-"""The sink for Spark: writers of batches and streams, which use Arrow if this PySpark supports it."""
+"""The sink for Spark: writers of batches and streams, with Arrow for streams from PySpark 4.1."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class TaskDone(WriterCommitMessage):
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> DataSourceArrowWriter:
-    """Return the writer of a batch; raises ValueError for wrong options or columns."""
+    """Return the writer of a batch; raises ValueError for wrong options or columns, or if `overwrite` is True."""
     if overwrite:
         raise ValueError('a topic cannot be overwritten: use mode("append")')
     return BatchWriter(_checked(options, schema, is_streaming=False))
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
-    """Return the writer of a stream; raises ValueError for wrong options or columns."""
+    """Return the writer of a stream; raises ValueError for wrong options or columns, or if `overwrite` is True."""
     if overwrite:
         raise ValueError('a topic cannot be overwritten: use outputMode("append") or outputMode("update")')
     return StreamWriter(_checked(options, schema, is_streaming=True))

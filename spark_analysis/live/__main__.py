@@ -109,7 +109,9 @@ def _run(options: argparse.Namespace, signals: _EndSignals) -> None:
 
 
 class _Time:
-    """The time limit of a job. It starts with the first window, which appears some time after Spark.
+    """The time limit of a job, which starts with the first window.
+
+    Without a window, the time is over after FIRST_WINDOW_SECONDS_MAX.
 
     Args:
         seconds: the limit; None for no limit.

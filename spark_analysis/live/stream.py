@@ -3,7 +3,7 @@
 Spark's checkpoint stores which records were read and the windows that may still grow. The files are written before the
 checkpoint. Spark writes a Parquet folder for each window and mode that has grown, and replaces the previous folder with
 it as a whole. Writing the same batch again changes nothing. So a job that is killed at any point and started again
-neither loses nor doubles a request. A directory belongs to one window length.
+neither loses nor doubles a request. A directory belongs to one window length and one limit of lateness.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ def stream_stage_latency(
     Args:
         records: a stream with a column `value`: `topic_records`, or a stream of files.
         directory: receives `windows/window=NAME/*.parquet`, with the columns of `window_stage_latency`, and
-            `checkpoint/`;
-            a path of this machine, or an address that Spark reads and writes.
+            `checkpoint/`. It is a path of this machine, or an address that Spark reads and writes.
         window_seconds: length of a window.
         late_seconds: a request received this much before the latest one still counts.
         every_seconds: time between two batches; None reads the existing records, then ends.
@@ -59,7 +58,8 @@ def stream_stage_latency(
         the running query; `stop` ends it, and the next call on the same directory resumes.
 
     Raises:
-        TraceError: the directory has windows of another length.
+        TraceError: the directory belongs to a job with another `window_seconds` or `late_seconds`, or to another
+            version, or its `live.json` is damaged.
     """
     place = Location(records.sparkSession, directory)
     _check_plan(place, {"schema": _PLAN_SCHEMA, "window_seconds": window_seconds, "late_seconds": late_seconds})
@@ -89,7 +89,7 @@ def stream_stage_latency(
 
 
 def read_windows(spark: SparkSession, directory: str | Path) -> list[dict[str, Any]]:
-    """Return all windows in a job's directory, the oldest first; empty if no job has run there."""
+    """Return the rows of all windows in a job's directory, the oldest first; empty if no job has run there."""
     place = Location(spark, directory) / WINDOWS_FOLDER
     if not place.is_folder() or place.parquet_columns() is None:
         return []

@@ -1,6 +1,6 @@
 """Conversion of the timelines topic's records to one row per request.
 
-This declares version 2 of the record. A record that does not match it ends the query with the reason.
+The module declares version 2 of the record. A record that does not match it ends the query with the reason.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ def topic_records(
     checkpoint still needs, the query fails instead of missing them.
 
     Args:
-        spark: the session.
         bootstrap_servers: the broker's address, `host:port`.
         records_per_batch: limit of a micro-batch.
     """

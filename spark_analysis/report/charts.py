@@ -35,7 +35,15 @@ _SCALES: Final[dict[str, Callable[[float], float]]] = {
 
 @attrs.frozen
 class Line:
-    """A line of a panel. `intervals` are the (low, high) of its points."""
+    """A line of a panel.
+
+    Attributes:
+        kind: the colour class.
+        points: (x, y) pairs.
+        drawn: connect the points.
+        marked: mark each point, even if the panel has no markers.
+        intervals: the (low, high) of each point; empty for none.
+    """
 
     kind: str
     name: str
@@ -84,7 +92,13 @@ class Axis:
 
 @attrs.frozen
 class Heat:
-    """A cell of a heat map: its text, and the strength of its colour (0 to 1)."""
+    """A cell of a heat map.
+
+    Attributes:
+        value, more: the text, and its addition in parentheses.
+        kind: the colour class.
+        share: the strength of the colour, from 0 to 1.
+    """
 
     value: str
     more: str
@@ -299,7 +313,12 @@ def panels(drawings: Sequence[Markup], *, pairs: bool = False) -> Markup:
 
 @attrs.frozen
 class Bar:
-    """A bar from `start` to `start + length` of the track (0 to 1)."""
+    """A bar from `start` to `start + length` of the track (0 to 1).
+
+    Attributes:
+        whisker: the ends of an interval on the track. The bar is then a dot at `start`; None for a bar.
+        reference: the position of a reference line on the track; None for no line.
+    """
 
     label: str
     value: str

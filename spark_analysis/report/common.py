@@ -84,7 +84,7 @@ def native_closed(load: Load) -> bool:
 def focus(comparison: Comparison) -> list[Load]:
     """Return the loads that the report shows in detail: the deepest pipeline on the fewest and on the most connections.
 
-    Loads without a commit delay are preferred.
+    Loads without a commit delay are preferred. Without closed loops of the native client, the list is empty.
     """
     loads = loads_of(comparison, native_closed)
     plain = [load for load in loads if not load.commit_delay_ms] or loads
@@ -99,7 +99,6 @@ def load_tables(comparison: Comparison, loads: Iterable[Load], unit: str) -> Mar
     """Return tables of rates and latencies, the modes side by side, each with the ratio and its interval.
 
     Args:
-        comparison: the results.
         loads: the rows.
         unit: the counted unit, such as messages of an ordinary client.
     """

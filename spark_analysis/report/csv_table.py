@@ -1,9 +1,8 @@
 """Tables of the page as CSV, inside a link of the page itself.
 
 A cell with several figures (`a to b`, `a -> b`) becomes several columns, so that programs can use them. Figures lose
-their unit if that does not change the number (`1,234/s`, `3.2x`, `98.5%`, milliseconds); the column name shows the
-unit.
-Text stays text, and a dash becomes an empty cell.
+their unit (`1,234/s`, `3.2x`, `98.5%`), and microseconds become milliseconds; the column name shows the unit. If the
+units of a column differ, its figures keep them. Text stays text, and a dash becomes an empty cell.
 """
 
 from __future__ import annotations

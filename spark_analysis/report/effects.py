@@ -1,7 +1,7 @@
 """The section about the effects of several varied factors.
 
-It exists only if every combination of the levels was run. Otherwise a mean over loads would compare loads that differ
-in more than one factor.
+The section exists only if every combination of the levels was run. Otherwise a mean over loads would compare loads
+that differ in more than one factor.
 """
 
 from __future__ import annotations

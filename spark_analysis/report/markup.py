@@ -1,6 +1,6 @@
 """Pieces of HTML, made by the macros of `templates/pieces.html.jinja`.
 
-Jinja2 escapes every value that is not such a piece.
+Jinja2 escapes every value that is not a piece.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ _PIECES = (
 
 
 def piece(name: str, **values: Any) -> Markup:
-    """Render a macro with some values."""
     made: Markup = getattr(_PIECES, name)(**values)
     return made
 
@@ -144,7 +143,6 @@ def titled(title: str, child: Markup) -> Markup:
 
 
 def block(*children: Markup, class_: str | None = None) -> Markup:
-    """Group pieces in a box with a CSS class."""
     return piece("block", children=children, **{"class": class_})
 
 

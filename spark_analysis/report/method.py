@@ -39,8 +39,8 @@ _METHOD = (
         "show what happens after minutes. Stages come from traced rounds, which may be slower (see What tracing costs)."
     ),
 )
-_OF_RUNS = ("experiment", "seed", "process")
 # Keys of `settings` that describe a run, not its mode.
+_OF_RUNS = ("experiment", "seed", "process")
 
 
 def method(comparison: Comparison) -> Markup:
@@ -73,7 +73,7 @@ def _order_of_runs(comparison: Comparison) -> str:
 
 
 def _page_cache(comparison: Comparison) -> list[Markup]:
-    """Return a warning for runs with flush=os, where a ratio over classic overstates the gain."""
+    """Return a warning for classic runs with flush=os, where a ratio over classic overstates the gain."""
     if not any(run.flush == "os" and run.cell.mode == "classic" for run in comparison.figures.runs):
         return []
     return [
@@ -143,7 +143,7 @@ def origin(comparison: Comparison) -> str:
 
 
 def durability(comparison: Comparison) -> str:
-    """Return the point at which the brokers of a run acknowledge a record."""
+    """Return the point at which the brokers acknowledge a record, as a sentence; empty if their flush is unknown."""
     words = {
         "always": "Our brokers answered when a record was on the disk (flush=always).",
         "os": (

@@ -1,6 +1,6 @@
 """The section with predictions: bounds beside measurements, and the capacity model with its errors.
 
-Extrapolated numbers are labelled as such. A model is shown only if it was tested on cells that it was not fitted to.
+Extrapolated numbers have a label. A model is shown only if it was tested on cells that it was not fitted to.
 """
 
 from __future__ import annotations
@@ -110,7 +110,10 @@ def _presets(mode: str) -> dict[str, Any]:
 
 
 def fitted_capacity(comparison: Comparison, mode: str) -> Capacity | None:
-    """Return the model of a mode, fitted to the native client's cells without further factors."""
+    """Return the model of a mode, fitted to the native client's cells without further factors.
+
+    Returns None if there are too few cells.
+    """
     cells = [
         Measured(outstanding(comparison, mode, key.load), key.load.commit_delay_ms, cell.requests_per_s)
         for key, cell in comparison.cells.items()

@@ -87,7 +87,6 @@ def _light(comparison: Comparison, quality: RunQuality) -> Markup:
 
 
 def _box(decision: Decision, *, is_poor: bool) -> Markup:
-    """Return the box of a decision. In a poor run it says so and has no colour."""
     return piece(
         "tile",
         tone=decision.tone,

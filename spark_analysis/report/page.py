@@ -56,7 +56,6 @@ def render(comparison: Comparison, quality: RunQuality, directory: str) -> str:
     """Return the whole page as HTML.
 
     Args:
-        comparison: the results.
         directory: the directory of the experiment, for the command that makes the page again.
     """
     sections = _sections(comparison, quality, directory)

@@ -75,7 +75,7 @@ class Bootstrap:
     """
 
     addresses: tuple[tuple[str, int], ...]
-    properties: Mapping[str, str]
+    properties: Mapping[str, str] = attrs.field(repr=False)  # with passwords
     timeout_s: float
 
     def run(self, program: Callable[[ClusterClient], Awaitable[Result]]) -> Result:

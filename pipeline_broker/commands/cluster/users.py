@@ -125,7 +125,9 @@ def delete(bootstrap: Bootstrap, user: str, mechanisms: Sequence[str], *, as_jso
     """
 
     async def program(cluster: ClusterClient) -> list[str]:
-        names = list(mechanisms) or [it.mechanism for it in await list_users(cluster, [user])]
+        found = mechanisms or [it.mechanism for it in await list_users(cluster, [user])]
+        # A later broker may have mechanisms without a name here.
+        names = [it for it in found if it in SCRAM_MECHANISMS]
         await delete_credentials(cluster, user, [SCRAM_MECHANISMS[it] for it in names])
         return names
 

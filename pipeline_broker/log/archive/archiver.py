@@ -109,7 +109,6 @@ class Archiver:
 
         Raises:
             JournalCorrupt: a segment of the journal is damaged.
-            DamagedSegment: a segment is damaged that is needed to rebuild an index of aborted transactions.
             FencedError: another broker has taken over the journal or the archive.
             OSError: the disk or the store failed.
         """
@@ -207,7 +206,11 @@ class _PartitionWriter:
             return
         size_bytes = LENGTH_OVERHEAD + length
         active = self._active
-        if active is None or self._should_roll(active, size_bytes, last_offset, max_timestamp):
+        if (
+            active is None
+            or self._should_roll(active, size_bytes, last_offset, max_timestamp)
+            or (aborted is not None and not self._knows_aborted())
+        ):
             active = self._roll(base_offset)
         active.add(base_offset, last_offset, size_bytes, max_timestamp)
         # The next batch may overwrite the read buffer, so only a large read-only batch is kept without a copy.
@@ -215,6 +218,15 @@ class _PartitionWriter:
         self._buffered_bytes += size_bytes
         if aborted is not None:
             self._aborted.add(aborted)
+
+    def _knows_aborted(self) -> bool:
+        try:
+            self._aborted.load()
+        except DamagedSegment as damage:
+            # A round that failed here would fail for ever, and with it the archiving of all partitions.
+            logger.warning("%s; the log continues in a new segment", damage)
+            return False
+        return True
 
     def _load_aborted(self) -> list[AbortedTransaction]:
         assert self._active_before is not None, "only a resumed segment has earlier entries"

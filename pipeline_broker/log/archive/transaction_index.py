@@ -43,12 +43,17 @@ class TransactionIndex:
         self._content: bytearray | None = None  # None until an entry is added
         self._written_bytes = 0
 
-    def add(self, transaction: AbortedTransaction) -> None:
-        """Add a transaction whose marker is in the segment, in the order of the markers."""
+    def load(self) -> None:
+        """Read the earlier entries, if they were not; raises what the argument `load` raises."""
         if self._content is None:
-            # Loaded only now, because most segments never get an entry.
+            # Only before the first `add`, because most segments never get an entry.
             known = [] if self._before is None else self._load()
             self._content = bytearray(encode_entries(known))
+
+    def add(self, transaction: AbortedTransaction) -> None:
+        """Add a transaction whose marker is in the segment, in the order of the markers; may raise as `load` does."""
+        self.load()
+        assert self._content is not None, "it was loaded"
         self._content += encode_entries([transaction])
 
     def write(self, store: SegmentStore, name: str) -> bool:

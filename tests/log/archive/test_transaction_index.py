@@ -12,7 +12,7 @@ from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.inspect.findings import Damage, IndexFound, IndexStatus
 from pipeline_broker.inspect.segment_check import SegmentCheck
 from pipeline_broker.inspect.topic_names import TopicNames
-from pipeline_broker.log.archive.segment_file import transaction_index_name
+from pipeline_broker.log.archive.segment_file import log_name, transaction_index_name
 from pipeline_broker.log.archive.transaction_index import aborted_in, rebuilt_entries
 from pipeline_broker.log.compaction.cleaning import clean
 from pipeline_broker.log.errors import DamagedIndexError
@@ -210,6 +210,26 @@ def test_a_damaged_index_of_a_growing_segment_is_repaired_by_the_next_round(capl
     content = bench.archive.store.read(name, grown.aborted_bytes, 0)
     assert parse_entries(content) == archived_entries(entries, manifest.end_offset)
     assert "is rebuilt from the batches" in caplog.text
+
+
+def test_after_an_index_that_cannot_be_rebuilt_the_log_continues_in_a_new_segment(caplog):
+    bench, before = reference()
+    store = bench.archive.store
+    first, last = before.segments[0], before.segments[-1]
+    assert last.aborted_bytes
+    assert not last.is_sealed
+    store.delete([transaction_index_name(before.folder, last.base_offset)])
+    store.write(log_name(before.folder, first.base_offset), [b"x"], first.size_bytes // 2)
+    for number, (producer, what) in enumerate([(21, DATA), (21, ABORT)] * 6):
+        append(bench, batch_of(producer, what, number))
+    archive_all(bench.journal, bench.logs, NOW_MS)
+    manifest = bench.log.archived.manifest
+    assert manifest.end_offset > before.end_offset
+    assert manifest.segments[-1].base_offset > last.base_offset
+    assert "the log continues in a new segment" in caplog.text
+    newest = manifest.segments[-1]
+    content = store.read(transaction_index_name(manifest.folder, newest.base_offset), newest.aborted_bytes, 0)
+    assert {entry.producer_id for entry in parse_entries(content)} == {21}
 
 
 def test_index_files_are_deleted_with_their_segment():
