@@ -136,4 +136,4 @@ def assert_failed_stop(broker, reason):
     )
     lines = [line for line in stderr.splitlines() if not line.startswith("WARNING")]
     assert len(lines) == 1, stderr
-    assert re.fullmatch(pattern, lines[0])
+    assert re.fullmatch(pattern, lines[0]), lines[0]
