@@ -157,7 +157,7 @@ def read_producer_ids(key: bytes, value: bytes | None) -> int | None:
 # The common layout
 
 
-def record_key(kind: RecordType, subject: str = "") -> bytes:
+def record_key(kind: int, subject: str = "") -> bytes:
     return _TYPE.pack(kind) + subject.encode()
 
 
