@@ -47,7 +47,7 @@ def partitions_of(option: str, text: str) -> frozenset[tuple[str, int]]:
 
 
 def numbers_of(option: str, text: str) -> dict[tuple[str, int], int]:
-    """Read one number per partition, `{"topic": {"0": 23}}`, by topic and number of the partition.
+    """Read one number per partition, such as `{"topic": {"0": 23}}`, to a mapping by topic and partition.
 
     Raises:
         ValueError: the text has another form, or a number is not a 64-bit integer; the message names the option.

@@ -41,7 +41,7 @@ def holm(chances: Sequence[float]) -> list[float]:
 
 
 def corrected(family: Mapping[Name, Ratio]) -> dict[Name, Ratio]:
-    """Return the ratios of a family with corrected p-values. Ratios without an interval do not count."""
+    """Return the ratios of a family with corrected p-values; None where a ratio has no interval and does not count."""
     asked = {name: ratio.chance for name, ratio in family.items() if ratio.chance is not None}
     found = dict(zip(asked, holm(list(asked.values())), strict=True))
     return {name: attrs.evolve(ratio, corrected=found.get(name)) for name, ratio in family.items()}

@@ -72,7 +72,7 @@ def _files(raw: Location, folders: Iterable[str]) -> dict[str, dict[str, bytes]]
         folder, _, name = path.partition("/")
         if folder in found and "/" not in name:
             if name.endswith(".ring") and not size:
-                raise TraceError(f"{raw / path}: empty")
+                raise TraceError(f"{raw / path}: the file is empty, so the run is incomplete. Remove its folder")
             found[folder][name] = b""
     small = raw.spark.read.format("binaryFile").option("pathGlobFilter", "*.{json,jsonl}").load(f"{raw.pattern}/run-*")
     for row in small.select("path", "content").collect():  # Spark leaves out empty files
@@ -90,7 +90,7 @@ def _read_run(folder: Location, files: Mapping[str, bytes]) -> RawRun:
             continue
         ring = _RING.fullmatch(name)
         if ring is None or ring["table"] not in RING_TABLES:
-            raise TraceError(f"{folder / name}: not named after a table")
+            raise TraceError(f"{folder / name}: not named after a table. Move the file away")
         rings[ring["table"]] = (*rings.get(ring["table"], ()), name)
     wanted = ("client", "requests", "appends", "commits") if row["traced"] else ("client",)
     for table in wanted:

@@ -103,7 +103,7 @@ class TraceRun:
             return self.spark.createDataFrame([], declaration(name))
         found = folder.parquet_columns()
         if found is None:
-            raise TraceError(f"{folder}: no Parquet file")
+            raise TraceError(f"{folder} has no Parquet file, so the experiment is incomplete. Run it again")
         later = {column: expression for column, expression in _LATER.get(name, {}).items() if column not in found}
         for column, kind in TABLES[name].items():
             is_partition = column == "run" and column not in found and name != "runs"

@@ -35,6 +35,8 @@ CELL_COLUMNS: Final = (
 def microseconds(began: str, ended: str) -> Column:
     """Return the whole microseconds between two stamps, at least 0; null if a stamp is null.
 
+    The arguments are SQL expressions in nanoseconds.
+
     Whole numbers, because Spark's exact percentile is twenty times faster on bigint than on double.
     """
     return f.expr(f"if({ended} < {began}, 0L, ({ended} - {began}) div 1000)")  # `greatest` would ignore null

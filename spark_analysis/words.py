@@ -47,7 +47,7 @@ def certain(ratio: Ratio) -> str:
 
 
 def ends(ratio: Ratio) -> str:
-    """Format the interval alone: `2.4x to 2.8x`."""
+    """Format the interval alone: `2.4x to 2.8x`, or `too few rounds`."""
     if ratio.low is None or ratio.high is None:
         return "too few rounds"
     return f"{times(ratio.low)} to {times(ratio.high)}"

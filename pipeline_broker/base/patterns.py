@@ -143,8 +143,9 @@ def compiled(text: str) -> Pattern:
     classes, repeats = text.count("\\p") + text.count("\\P"), text.count("{")
     if CLASS_COST * classes + REPEAT_COST * repeats > READING_COST_MAX:
         raise InvalidPatternError(
-            f"it has {classes} Unicode classes and {repeats} repeats; at most {READING_COST_MAX // CLASS_COST} classes "
-            f"or {READING_COST_MAX // REPEAT_COST} repeats are allowed"
+            f"it is too expensive with {classes} Unicode classes and {repeats} repeats; allowed are at most"
+            f" {READING_COST_MAX // CLASS_COST} classes without repeats, or {READING_COST_MAX // REPEAT_COST} repeats"
+            " without classes"
         )
     options = re2.Options()
     options.log_errors = False

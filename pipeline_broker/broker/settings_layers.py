@@ -28,7 +28,7 @@ class SettingsLayers:
 
     Args:
         started_with: configuration at startup.
-        dynamic_settings: of this broker and of all brokers.
+        dynamic_settings: for this broker, and for all brokers.
 
     Attributes:
         config: effective configuration.
@@ -77,7 +77,11 @@ class SettingsLayers:
         try:
             self.config = config_with(self._started_with, {**of_all, **of_this})
         except ConfigError as error:  # they were consistent with the configuration of an earlier startup
-            logger.warning("dynamic settings of this broker are ignored: %s", error)
+            logger.warning(
+                "the dynamic settings of this broker and of all brokers are ignored, because they contradict its"
+                " configuration: %s. Correct them with `config set` or `config delete`",
+                error,
+            )
         return self.config
 
     @property

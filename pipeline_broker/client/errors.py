@@ -31,7 +31,7 @@ NO_CODE = -2
 
 
 class ClientError(Exception):
-    """A request that failed. The message is one line for a person.
+    """A failed request or connection, or a file that cannot be used. The message is one line for a person.
 
     Attributes:
         is_retriable: whether a retry may succeed.

@@ -117,7 +117,8 @@ async def describe_group(cluster: ClusterClient, group: str) -> dict[str, Any]:
 async def describe_groups(cluster: ClusterClient, groups: Sequence[ListedGroup]) -> list[dict[str, Any]]:
     """Return a row for each listed group, with `members` (a number) and `lag`.
 
-    Both are None for groups that the client may not describe. Groups that no longer exist are omitted.
+    Both are None if the broker refuses to describe the group. `lag` is also None if no lag is known. Groups that no
+    longer exist are omitted.
 
     Raises:
         ClientError: a broker cannot be reached.

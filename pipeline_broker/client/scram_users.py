@@ -113,7 +113,9 @@ async def _alter(cluster: ClusterClient, user: str, request: AlterUserScramCrede
             check(it.error_code, f"user {user}", it.error_message)
         except BrokerRefused as error:
             if error.code == ErrorCode.RESOURCE_NOT_FOUND:
-                raise ClientError(f"user {user} has no password for this mechanism: see `users list`") from None
+                numbers = [it.mechanism for it in request.deletions]
+                names = " and ".join(_NAMES.get(number, str(number)) for number in numbers)
+                raise ClientError(f"user {user} has no password for {names}: see `users list`") from None
             raise
 
     await cluster.retrying(attempt)

@@ -150,7 +150,7 @@ def _check_dynamic(names: list[str], *, for_all: bool) -> None:
         raise not_dynamic(fixed)
     if bare := [name for name in names if name in ONLY_WITH_LISTENER_PREFIX]:
         raise NotDynamicError(
-            f"{', '.join(bare)} can be changed for one listener only. Add the prefix listener.name.NAME.",
+            f"{', '.join(bare)} can be changed only for each listener. Add the prefix listener.name.NAME.",
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
             f"[{', '.join(bare)}]",
         )
@@ -173,7 +173,7 @@ def alter_known(
     changes: Sequence[tuple[str, Operation, str | None]],
     unknown: Callable[[str], ConfigError],
 ) -> dict[str, str]:
-    """Return the settings after changes, refusing unknown names.
+    """Return the settings after changes. The deletion of an unknown name has no effect.
 
     Args:
         own: the current settings.
@@ -182,7 +182,7 @@ def alter_known(
         unknown: makes the error for an unknown name.
 
     Raises:
-        ConfigError: a name is unknown, or a value is invalid.
+        ConfigError: a change other than a deletion names an unknown property, or a value is invalid.
     """
     # Like Kafka, report an unknown name before any invalid value. Deleting an unknown name has no effect.
     for name, operation, _ in changes:

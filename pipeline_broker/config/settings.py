@@ -95,7 +95,7 @@ def load_settings(files: Iterable[Path], arguments: Iterable[str]) -> tuple[Brok
 def parse_settings(
     pairs: Iterable[tuple[str, str]], secrets: frozenset[str] = frozenset()
 ) -> tuple[BrokerConfig, list[str]]:
-    """Return the configuration, and warnings about settings that have no effect.
+    """Return the configuration, and warnings about settings without effect and comments after values.
 
     Each name falls into one of four classes:
 

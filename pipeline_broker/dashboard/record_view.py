@@ -26,7 +26,7 @@ class Decoder(Protocol):
     async def decode(self, contents: Sequence[bytes]) -> Sequence[tuple[int, str, int] | None]:
         """Return for each content its schema id, the beginning of its JSON, and the length of that JSON in characters.
 
-        The result is None for a content that cannot be decoded.
+        The entry of a content that cannot be decoded is None.
         """
 
 

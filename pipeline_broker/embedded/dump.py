@@ -100,7 +100,7 @@ def seen(broker: EmbeddedBroker, rules: Sequence[Rule] = (), since_ns: int = 0) 
 
 
 def as_text(broker: EmbeddedBroker, seen: Seen) -> str:
-    """Return the report as lines of text: requests, fault rules, groups and records."""
+    """Return the last requests, fault rules, groups, and the last records of the last topics, as lines of text."""
     requests = seen.requests[-TEXT_REQUESTS_MAX:]
     lines = [seen.heading, f"requests, the last {len(requests)} of {len(seen.requests)}:"]
     lines += _lines(REQUEST_COLUMNS, _request_rows(requests))

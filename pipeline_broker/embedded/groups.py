@@ -1,4 +1,4 @@
-"""Groups of an embedded broker: descriptions, offsets, lag, and expired members."""
+"""Groups of an embedded broker: descriptions, offsets, lag, deletion, and the expiry of members."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Findings as JSON, one object per line, for programs.
 
-`type` is the kind of finding; the other keys are the names of its fields. Bytes that are not UTF-8 are base64 under
-`<name>_base64`.
+`type` is the kind of finding, and the other keys are its fields. Batches have `base_offset`, `last_offset` and, by
+depth, `batch`, `records` and `markers` in place of `header`. Topic ids are Kafka's UUID texts. Keys and values that are
+not UTF-8, also those of headers, are base64 under `<name>_base64`.
 """
 
 import base64

@@ -79,11 +79,12 @@ class _Slot:
 class Caller:
     """A sender of requests to a broker, as one principal.
 
-    A call has no connection, no queue and no observer. It is refused for the same reasons as a client's request.
+    A call has no connection, no queue, no observer and no quota. It is refused for the same reasons as a client's
+    request.
 
     Args:
         server: commits the entries of requests.
-        session: principal and host of the caller. Its listener does not exist; the name serves as the client id, too.
+        session: principal and host of the caller. The name of its listener, which does not exist, is the client id.
     """
 
     def __init__(self, server: SocketServer, broker: Broker, session: Session) -> None:

@@ -117,7 +117,7 @@ class LiveChanges:
             self._advertised = self._listeners.advertised(config)
 
     async def run(self) -> None:
-        """Apply changes that take longer, until cancelled or until the server ends."""
+        """Apply changes of processors and listeners, which take several turns, until cancelled or the server ends."""
         with contextlib.suppress(ServerNotRunningError):
             while True:
                 while self._wanted is self._applied:

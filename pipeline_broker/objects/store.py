@@ -54,7 +54,7 @@ class NotAnObject(ObjectStoreError):
 
 
 class Unavailable(ObjectStoreError):
-    """The store did not answer; retrying may succeed.
+    """The store did not answer, or refused the access; retrying may succeed.
 
     A `create` or `replace` was not applied and will not be applied later.
     """

@@ -113,7 +113,7 @@ def _sketch_some(state: RegistryState, schema_type: SchemaType, ids: list[int]) 
 
 
 def _identity(state: RegistryState, schema_id: int) -> Generator[Work | None, Any, str | None]:
-    """Return the identity of a registered schema, or NOT_A_SCHEMA; None if a reference is unresolved."""
+    """Return the identity of a schema, or NOT_A_SCHEMA; None if the schema or a reference is unknown."""
     found = state.schemas.identity(schema_id)
     schema = state.schema(schema_id)
     if found is not None or schema is None:

@@ -62,7 +62,7 @@ def typed_options(options: Any, pool: DescriptorPool | None) -> Any:
     known = type(typed).FromString(typed.SerializeToString())
     known.DiscardUnknownFields()
     if known.ByteSize() != typed.ByteSize():
-        raise ValueError("it has options that no imported file defines")
+        raise ValueError(f"{options.DESCRIPTOR.name} has options that no imported file defines")
     return typed
 
 

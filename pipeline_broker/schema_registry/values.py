@@ -182,5 +182,5 @@ class Version:
     is_deleted: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields of answers. Values may be RawJson."""
+        """Return the fields of answers and records. Values may be RawJson."""
         return {"subject": self.subject, "version": self.number, "id": self.schema_id, **self.schema.as_json()}

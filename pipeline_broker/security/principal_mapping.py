@@ -134,7 +134,7 @@ def _parts(pattern: str, replacement: str, expression: Pattern) -> Iterator[str 
     """Yield the parts of a replacement: texts, and numbers of groups.
 
     Raises:
-        ConfigError: the replacement refers to an unknown group, or to groups more than REFERENCES_MAX times.
+        ConfigError: the replacement refers to an unknown named group, or to groups more than REFERENCES_MAX times.
     """
     names, position = expression.group_names, 0
     for count, reference in enumerate(REFERENCE.finditer(replacement)):

@@ -144,7 +144,7 @@ def _read_keys(data: bytes) -> dict[str, _Key]:
     except (ValueError, TypeError, KeyError, RecursionError):
         raise ValueError("it is not a JSON object with a list of keys") from None
     if not isinstance(listed, list) or len(listed) > KEYS_MAX:
-        raise ValueError(f"keys is not a list of at most {KEYS_MAX}")
+        raise ValueError(f"`keys` is not a list of at most {KEYS_MAX} keys")
     keys: dict[str, _Key] = {}
     for each in listed:
         algorithms = _algorithms_of(each)

@@ -103,12 +103,12 @@ class _Storage(CommitStorage):
 
 
 class DrawnCommits:
-    """A `CommitExecutor` that chooses the order in which its threads run at random.
+    """A `CommitExecutor` that chooses at random in which order its threads run.
 
     Like the threads of `stages.commit_threads`, a thread takes, writes and syncs a commit and hands it to the event
-    loop. Then it takes the next one. It pauses before it takes the committer's lock, before and after each write and
-    sync, and before it takes a commit. The dice decide how far the event loop and the other threads run during a
-    pause. They also decide whether the completion of a commit takes several turns.
+    loop. Then it takes the next one. It pauses before it takes the committer's lock, before it takes a commit, before
+    and after each write and sync, and for the delay of a commit. The dice decide how far the event loop and the other
+    threads run during a pause. They also decide whether the completion of a commit takes several turns.
 
     The same seed of the dice gives the same run: one thread runs at a time while the event loop waits for it, and calls
     of the storage run on the event loop's thread.

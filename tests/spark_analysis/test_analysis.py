@@ -290,7 +290,7 @@ def test_traces_without_a_table_or_with_a_wrong_column_are_refused(planted, spar
         (tmp_path / "traces" / table.name).symlink_to(table)
     (tmp_path / "traces/commits").unlink()
     (tmp_path / "traces/commits").mkdir()
-    with pytest.raises(TraceError, match="commits: no Parquet file"):
+    with pytest.raises(TraceError, match="commits has no Parquet file"):
         report(tmp_path, spark)
     pq.write_table(pa.table({"run": pa.array([1], pa.int64())}), tmp_path / "traces/commits/part.parquet")
     with pytest.raises(TraceError, match="column run is bigint, not int"):

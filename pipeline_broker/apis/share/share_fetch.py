@@ -299,7 +299,11 @@ class _ShareFetch:
         return session is self._session and session.epoch == self._epoch
 
     def _acquire(self, reading: Reading, records_max: int) -> int:
-        """Acquire the read records for the member, except those of other members; return their number."""
+        """Acquire read records for the member, except those of other members, and add them to the response.
+
+        Returns:
+            the number of acquired records.
+        """
         active = reading.active
         data = self._found[active.key[1:]]
         data.error_code = reading.error

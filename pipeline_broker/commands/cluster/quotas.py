@@ -134,7 +134,9 @@ def _change(
 ) -> None:
     # Empty `changes` delete all quotas of the entity.
     if not entity:
-        raise click.UsageError("no entity: give --user, --client or --ip, or one of --user-defaults and the like")
+        raise click.UsageError(
+            "no entity: give --user, --client or --ip, or --user-defaults, --client-defaults or --ip-defaults"
+        )
 
     async def program(cluster: ClusterClient) -> tuple[Mapping[str, str | None], str]:
         wanted = changes or {it.name: None for it in await quotas_of(cluster, entity, is_strict=True)}

@@ -185,7 +185,7 @@ class FrameRun(NamedTuple):
     """Consecutive frames, decoded together for speed.
 
     Attributes:
-        entries: entries of all frames.
+        entries: entries of the frames from the requested LSN on; earlier frames are only checked.
         end: end position of the last frame in the buffer.
         end_lsn: the LSN after the last entry.
         durable_lsn: the durable LSN of the last frame.

@@ -149,7 +149,10 @@ class BrokerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            raise ExperimentError(f"the {self.settings.mode} broker did not drain in {DRAIN_S_MAX:g} s") from None
+            raise ExperimentError(
+                f"the {self.settings.mode} broker did not shut down within {DRAIN_S_MAX:g} s and was killed. Repeat the"
+                " experiment on a quieter machine"
+            ) from None
         finally:
             if self._process.stdout is not None:
                 self._process.stdout.close()
@@ -170,7 +173,7 @@ def last_line(path: Path) -> str:
 
 
 def read_line(stream: IO[bytes], seconds: float) -> str:
-    """Read a line of a child's output; empty at its end.
+    """Read a line of a child that writes one at a time; at the end of its output the text is empty or unfinished.
 
     Raises:
         ExperimentError: no line arrived within `seconds`.

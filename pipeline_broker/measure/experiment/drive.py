@@ -195,7 +195,10 @@ class Driver:
         # In an open loop, a slow broker may still answer requests of the warm-up when the run ends.
         counted = (row for row in rows if row.measured or run.cell.is_open)
         if not any(row.answered_ns is not None for row in counted):
-            raise ExperimentError(f"{run.cell.client} got no answer from the {run.side.mode} broker in measured time")
+            raise ExperimentError(
+                f"{run.cell.client} got no answer from the {run.side.mode} broker after the warm-up. Repeat the"
+                " experiment on a quieter machine"
+            )
         return rows, measured
 
     def _load_options(self, run: Run, broker: RunningBroker, offered_per_s: float | None) -> LoadOptions:

@@ -311,7 +311,7 @@ class Mixed:
 
 
 def pattern(read_share: float) -> tuple[int, ...]:
-    """Return 100 kinds of requests, PRODUCE or READ, with evenly distributed reads.
+    """Return the kinds of 100 successive requests, PRODUCE or READ, with evenly distributed reads.
 
     Args:
         read_share: share of reads, 0 to 1.

@@ -82,7 +82,7 @@ class SharePartition:
 
     @property
     def delivery_complete_count(self) -> int:
-        """The number of complete records in the window."""
+        """The number of records in the window that are acknowledged or archived."""
         return self.runs.done
 
     def next_offset(self) -> int | None:

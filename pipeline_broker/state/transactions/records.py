@@ -81,7 +81,8 @@ def _read_value(transactional_id: str, value: bytes) -> Transaction:
     is_stored = state in STORED_STATES and read.producer_id >= 0 and min(others) >= NO_PRODUCER_ID
     if not is_stored or read.producer_epoch < NO_EPOCH:
         raise CorruptStateRecordError(
-            f"value of a transaction: {state.title} of producer {read.producer_id} epoch {read.producer_epoch}"
+            f"value of a transaction: state {state.title}, producer {read.producer_id}, epoch {read.producer_epoch},"
+            f" previous and next producer {others} are not those of a stored transaction"
         )
     topics = read.transaction_partitions or ()
     return Transaction(

@@ -41,7 +41,13 @@ def check_regex(regex: str | None) -> None:
 
 
 def change_regex(step: Step, before: str, after: str, may_describe: Callable[[str], bool]) -> bool:
-    """Replace the expression of a member; return whether that may change assignments."""
+    """Drop the topics of a member's former expression if no member has it any more, and resolve the new one.
+
+    Call it after the member was updated. An empty text stands for a missing expression.
+
+    Returns:
+        whether assignments may change.
+    """
     if before == after:
         return False
     group = step.group
