@@ -11,7 +11,7 @@ import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.coordinator import InternalTopic
-from pipeline_broker.broker.ports import Submit
+from pipeline_broker.broker.ports import Submit, do_nothing
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.records.control_batch import read_marker
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC
@@ -172,7 +172,7 @@ class Groups:
         self._announce(self.coordinator)
         write = result.write
         if write is None:
-            return result.errors, None, _nothing
+            return result.errors, None, do_nothing
         try:
             entry = self.topic.append(write.subject, write.body or write.records, now_ms, producer)
         except LogError:
@@ -348,6 +348,3 @@ def _holder(partition: int, producer_id: int) -> Holder:
     from pipeline_broker.state.groups.pending_offsets import Holder  # noqa: PLC0415 - for brokers with groups
 
     return Holder(partition, producer_id)
-
-
-def _nothing() -> None: ...

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.journal.entry import JournalEntry
     from pipeline_broker.objects.store_figures import StoreFigures
 
-__all__ = ["Load", "Ports", "Submit", "wall_clock_ms"]
+__all__ = ["Load", "Ports", "Submit", "do_nothing", "wall_clock_ms"]
 
 Submit: TypeAlias = Callable[[Sequence["JournalEntry"], Callable[[], None]], None]
 """Commits entries, then calls the function."""
@@ -30,7 +30,7 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _nothing(*_: object) -> None: ...
+def do_nothing(*_: object) -> None: ...
 
 
 def _not_serving(entries: Sequence[JournalEntry], on_durable: Callable[[], None]) -> None:
@@ -60,17 +60,17 @@ class Ports:
     """
 
     clock_ms: Callable[[], int] = wall_clock_ms
-    wake_timer: Callable[[], None] = _nothing
+    wake_timer: Callable[[], None] = do_nothing
     submit: Submit = _not_serving
-    advertised: Callable[[str], tuple[str, int] | None] = _nothing
-    check_config: Callable[[BrokerConfig, Collection[str]], Load | None] = _nothing
-    config_changed: Callable[[BrokerConfig], None] = _nothing
-    ip_rates_changed: Callable[[], None] = _nothing
-    fetch_parked: Callable[[], None] = _nothing
-    segment_sealed: Callable[[], None] = _nothing
-    prepare_wanted: Callable[[], None] = _nothing
-    sync_wanted: Callable[[], None] = _nothing
-    faults_changed: Callable[[Faults], None] = _nothing
+    advertised: Callable[[str], tuple[str, int] | None] = do_nothing
+    check_config: Callable[[BrokerConfig, Collection[str]], Load | None] = do_nothing
+    config_changed: Callable[[BrokerConfig], None] = do_nothing
+    ip_rates_changed: Callable[[], None] = do_nothing
+    fetch_parked: Callable[[], None] = do_nothing
+    segment_sealed: Callable[[], None] = do_nothing
+    prepare_wanted: Callable[[], None] = do_nothing
+    sync_wanted: Callable[[], None] = do_nothing
+    faults_changed: Callable[[Faults], None] = do_nothing
     fault_files: FaultyFiles | None = None
     fault_store: FaultyStore | None = None
     store_figures: StoreFigures | None = None

@@ -11,7 +11,7 @@ import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.coordinator import InternalTopic
-from pipeline_broker.broker.ports import Submit
+from pipeline_broker.broker.ports import Submit, do_nothing
 from pipeline_broker.broker.wide_ends import MARKERS_AT_ONCE, WideEnd, WideEnds
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.state.internal_topics import TRANSACTIONS_TOPIC
@@ -219,7 +219,7 @@ class Transactions:
 
     @property
     def nothing(self) -> Appending:
-        return Appending((), _nothing)
+        return Appending((), do_nothing)
 
     def append(self, decision: Decision, now_ms: int) -> Appending:
         """Append the steps of a decision, and the new block of producer ids if the decision needed one.
@@ -407,6 +407,3 @@ class Transactions:
         if due_ms is not None and (self._announced_ms is None or due_ms < self._announced_ms):
             self._announced_ms = due_ms
             self._wake_timer()
-
-
-def _nothing() -> None: ...

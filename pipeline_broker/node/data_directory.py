@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline_broker.broker.broker import Broker
-from pipeline_broker.broker.ports import Ports
+from pipeline_broker.broker.ports import Ports, do_nothing
 from pipeline_broker.files.errors import DirectoryLocked, FencedError, Obstacle, reason_of
 from pipeline_broker.files.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
@@ -145,12 +145,9 @@ def _open(
         segment_sealed=ports.segment_sealed,
         prepare_wanted=ports.prepare_wanted,
         sync_wanted=ports.sync_wanted,
-        archiver_detached=_nothing if store is None else store.interrupt,
+        archiver_detached=do_nothing if store is None else store.interrupt,
     )
     return archive, Journal(taken, flush, segment_bytes, journal_ports)
-
-
-def _nothing() -> None: ...
 
 
 def _open_in_store(
