@@ -15,12 +15,10 @@ import functools
 import logging
 import struct
 from collections.abc import Callable, Generator
-from importlib import import_module
 from typing import Any, Final
 
 from pipeline_broker.apis.call import Call, Session
-from pipeline_broker.apis.loading import Handler, load
-from pipeline_broker.apis.refusals import refusal
+from pipeline_broker.apis.loading import Handler, load, response_with_error
 from pipeline_broker.apis.registry import SERVED, Served
 from pipeline_broker.apis.steps import Stepwise, paced
 from pipeline_broker.base.error_code import ErrorCode
@@ -288,7 +286,7 @@ class Dispatcher:
         """
         if request.api == PRODUCE:
             call, message = self.read(request)
-            import_module(f"pipeline_broker.apis.{SERVED[PRODUCE].module}").refuse_batches(message, call)
+            _refuse_batches(call, message)
 
     def _answer_with(self, code: ErrorCode, call: Call, message: Any, *, is_handled: bool = False) -> Send | Close:
         response = refusal_by_api(code, call, message, is_handled=is_handled)
@@ -333,9 +331,13 @@ def refusal_by_api(code: ErrorCode, call: Call, message: Any, *, is_handled: boo
         is_handled: whether the request was handled, so that only its response is replaced.
     """
     api = call.request.api
-    module = import_module(f"pipeline_broker.apis.{SERVED[api].module}")
     # Batches that are not appended leave a gap in the sequences of their producers, which later batches must not fill.
     if api == PRODUCE and not is_handled:
-        module.refuse_batches(message, call)
-    error_response = getattr(module, "error_response", None)
-    return refusal(api, code) if error_response is None else error_response(message, call, code)
+        _refuse_batches(call, message)
+    return response_with_error(SERVED[api], message, call, code)
+
+
+def _refuse_batches(call: Call, message: Any) -> None:
+    from pipeline_broker.apis.data import produce  # noqa: PLC0415 - handlers load on first use
+
+    produce.refuse_batches(message, call)

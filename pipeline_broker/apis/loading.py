@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
+from pipeline_broker.apis.refusals import refusal
 from pipeline_broker.wire.codec import decoder, encoder
 from pipeline_broker.wire.registry import message_classes
 from stages.request import Close, Result
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.apis.registry import Served
     from pipeline_broker.apis.steps import Stepwise
+    from pipeline_broker.base.error_code import ErrorCode
 
-__all__ = ["Handler", "load"]
+__all__ = ["Handler", "HandlerModule", "handler_module", "load", "response_with_error"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,26 @@ class Handler(NamedTuple):
     elements_max: int
 
 
+class HandlerModule(Protocol):
+    """The module of an API.
+
+    It may have an `error_response(request, call, code)` that returns the response to a refused request, or None if the
+    client requested no response. Without it the response carries only the error; see `refusals`.
+    """
+
+    def handle(self, call: Call, request: Any, /) -> Result | Stepwise[Result]: ...
+
+
+def handler_module(served: Served) -> HandlerModule:
+    return cast("HandlerModule", import_module(f"pipeline_broker.apis.{served.module}"))
+
+
+def response_with_error(served: Served, request: Any, call: Call, code: ErrorCode) -> Any:
+    """Build the response to a refused request; None if the client requested no response."""
+    error_response = getattr(handler_module(served), "error_response", None)
+    return refusal(served.key, code) if error_response is None else error_response(request, call, code)
+
+
 def load(served: Served, version: int) -> Handler | Close:
     """Import an API's handler with its dependencies, and build the codecs of one version. Runs in any thread.
 
@@ -38,9 +60,9 @@ def load(served: Served, version: int) -> Handler | Close:
         the handler, or `Close` if an import fails. The failure is logged, and the next request tries again.
     """
     try:
-        module = import_module(f"pipeline_broker.apis.{served.module}")
-        for name in served.needs:
-            import_module(f"pipeline_broker.{name}")
+        module = handler_module(served)
+        for need in served.needs:
+            need()
         request, response = message_classes(served.key)
         encoder(response, version)
         return Handler(request, decoder(request, version, utf8_only=True), module.handle, served.elements_max)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import attrs
 
+from pipeline_broker.apis import needed
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
@@ -28,8 +29,7 @@ class Served:
         refused_with: the error of requests that are refused because the journal cannot be written.
         elements_max: limit of array elements in a request, lower for an API that decides about all of them in one turn.
             A larger request is refused with POLICY_VIOLATION.
-        needs: modules that are loaded with the handler, because its first request creates their objects. The names are
-            relative to `pipeline_broker`.
+        needs: modules that are loaded with the handler, because its first request creates their objects.
     """
 
     key: ApiKey
@@ -38,7 +38,7 @@ class Served:
     writes: bool = False
     refused_with: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR
     elements_max: int = ELEMENTS_MAX
-    needs: tuple[str, ...] = ()
+    needs: tuple[needed.Need, ...] = ()
 
     @property
     def name(self) -> str:
@@ -69,14 +69,14 @@ SHARE_STATES_MAX = 1_000
 # Limit of users in a request that sets passwords. Each user takes several hashes.
 SCRAM_USERS_MAX = 2_000
 
-GROUPS = ("state.groups.coordinator",)
-CLASSIC_GROUPS = (*GROUPS, "state.groups.classic.coordinator")
-CONSUMER_GROUPS = (*CLASSIC_GROUPS, "state.groups.consumer.coordinator")
-SHARE_GROUPS = (*GROUPS, "state.groups.share.coordinator", "broker.share_partition_manager")
-TRANSACTIONS = ("state.transactions.coordinator",)
-QUOTAS = ("quotas.client_quotas", "quotas.kinds")
-SETTINGS = ("config.stored_settings",)
-PASSWORDS = ("security.scram_users",)
+GROUPS = (needed.groups,)
+CLASSIC_GROUPS = (*GROUPS, needed.classic_groups)
+CONSUMER_GROUPS = (*CLASSIC_GROUPS, needed.consumer_groups)
+SHARE_GROUPS = (*GROUPS, needed.share_groups, needed.share_partitions)
+TRANSACTIONS = (needed.transactions,)
+QUOTAS = (needed.client_quotas, needed.quota_kinds)
+SETTINGS = (needed.stored_settings,)
+PASSWORDS = (needed.passwords,)
 
 # Clients of a transaction coordinator retry after this error.
 _UNAVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -92,7 +92,7 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.OFFSET_FOR_LEADER_EPOCH),
         Served(ApiKey.DELETE_RECORDS, writes=True),
         Served(ApiKey.METADATA),
-        Served(ApiKey.API_VERSIONS, needs=("state.features",)),
+        Served(ApiKey.API_VERSIONS, needs=(needed.features,)),
         Served(ApiKey.INIT_PRODUCER_ID, unstable_max=True, writes=True, needs=TRANSACTIONS),
         Served(
             ApiKey.ADD_PARTITIONS_TO_TXN,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -11,6 +10,7 @@ import trio
 from pipeline_broker.apis.authorization import authorize_cluster
 from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.dispatch import refusal_by_api
+from pipeline_broker.apis.loading import handler_module
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.apis.steps import Stepwise
 from stages.durable import wait_durable
@@ -107,8 +107,7 @@ class Caller:
         # As the dispatcher does for clients.
         if served.writes and not self._broker.can_write:
             return refusal_by_api(served.refused_with, call, message)
-        handle = import_module(f"pipeline_broker.apis.{served.module}").handle
-        result = _begun(handle(call, message))
+        result = _begun(handler_module(served).handle(call, message))
         while not isinstance(result, Send | NoOp | Close):
             result = await self._next(slot, result)
         if isinstance(result, Close):

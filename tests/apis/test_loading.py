@@ -4,7 +4,6 @@ import subprocess
 import sys
 import threading
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -34,9 +33,8 @@ SLOW, QUICK = DescribeClusterRequest, MetadataRequest
 
 
 def test_every_module_that_an_api_needs_exists():
-    names = {f"pipeline_broker.{name}" for served in SERVED.values() for name in served.needs}
-    assert names
-    assert [name for name in names if find_spec(name) is None] == []
+    needs = {need for served in SERVED.values() for need in served.needs}
+    assert len({need().__name__ for need in needs}) == len(needs) > 0
 
 
 def test_a_first_request_loads_nothing_on_the_event_loop():
