@@ -229,11 +229,14 @@ async def sync_in_time(
     while policy is not None:
         await wanted.wait()
         deadline = math.inf
+        written = trio.current_time()  # no record that waits for a new limit is older
         while policy.sync_within_ms is not None:
             # A later write may have a shorter limit, but never postpones the sync of an earlier one.
-            deadline = min(deadline, trio.current_time() + policy.sync_within_ms / 1000)
+            deadline = min(deadline, written + policy.sync_within_ms / 1000)
             with trio.move_on_at(deadline) as scope:
                 await wanted.wait()
+            written = trio.current_time()
             if scope.cancelled_caught:
+                # Records that are written while this sync runs wait for the next one, from now on.
                 await trio.to_thread.run_sync(journal.sync_written)
                 deadline = math.inf

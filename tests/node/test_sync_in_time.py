@@ -16,7 +16,7 @@ class Journal:
     def __init__(self):
         self.wanted = ThreadWakeup()
         self.flush_policy = FlushPolicy("os", self.wanted)
-        self.synced, self.error = [], None
+        self.synced, self.error, self.sync_seconds = [], None, 0
 
     def write(self, **rules):
         log = log_of(FlushRules(**rules))
@@ -29,13 +29,15 @@ class Journal:
             raise self.error
         self.synced.append(round(trio.from_thread.run_sync(trio.current_time) * 1000))
         self.flush_policy.all_synced()
+        trio.from_thread.run(trio.sleep, self.sync_seconds)
 
 
-def synced(*writes, until=10_000):
+def synced(*writes, until=10_000, sync_seconds=0):
     """Return the times of syncs in milliseconds, after writes given as pairs of milliseconds and rules."""
 
     async def main():
         journal = Journal()
+        journal.sync_seconds = sync_seconds
         begin = trio.current_time()
         async with trio.open_nursery() as nursery:
             await nursery.start(sync_in_time, journal, journal.wanted)
@@ -52,6 +54,12 @@ def synced(*writes, until=10_000):
 def test_written_records_are_synced_once_after_flush_ms_of_their_topic():
     assert synced((0, {"ms": 500}), (100, {"ms": 500}), (499, {"ms": 500})) == [500]
     assert synced((0, {"ms": 500}), (600, {"ms": 500})) == [500, 1100]
+
+
+def test_the_time_of_a_record_that_is_written_while_a_sync_runs_counts_from_the_begin_of_that_sync():
+    """The exact moment of the write is not known; it was not earlier."""
+    assert synced((0, {"ms": 500}), (600, {"ms": 500}), sync_seconds=0.3) == [500, 1000]
+    assert synced((0, {"ms": 500}), (600, {"ms": 500}), sync_seconds=0.7) == [500, 1200]
 
 
 def test_the_shorter_flush_ms_of_two_topics_applies():

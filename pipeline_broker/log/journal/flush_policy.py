@@ -44,6 +44,11 @@ class FlushPolicy:
         self.sync_within_ms: int | None = None
         self.weaker: dict[str, FlushRules] = {}
 
+    @property
+    def must_sync_recovered(self) -> bool:
+        """Whether a startup must make all records durable: earlier deadlines and counts ended with their process."""
+        return self.may_sync or self._counts
+
     def topic_changed(self, topic: str, rules: FlushRules | None) -> None:
         """Update the rules of a topic; `rules` is None if the topic was deleted or has none."""
         self.weaker.pop(topic, None)

@@ -166,7 +166,7 @@ class Journal:
         recovery = Recovery(
             self._files,
             self.directory,
-            must_sync=lambda: self.flush_policy.may_sync,
+            must_sync=lambda: self.flush_policy.must_sync_recovered,
             archived_lsn=archived_lsn,
             clean=self.clean_shutdown,
         )

@@ -96,6 +96,34 @@ def test_a_power_cut_loses_what_the_rules_of_a_log_allow_and_a_kill_nothing(flus
     assert {"lost some", "lost nothing", "was due"} <= {name for name, count in Machine.seen.items() if count}
 
 
+class WithDeadlinesOnly(FlushMachine):
+    """One topic with a deadline, and none whose commits wait for a sync."""
+
+    flush = "os"
+
+    def set_policies(self):
+        rules = FlushRules(ms=1000)
+        self.logs[2].policies = attrs.evolve(DEFAULT_POLICIES, flush=rules)
+        self.journal.flush_policy.topic_changed("2", rules)
+
+
+def test_a_restart_after_a_kill_makes_records_durable_whose_deadline_ended_with_the_process():
+    machine = WithDeadlinesOnly()
+    machine.start(segment_kib=64, cache=0)
+    machine.append(2, 10)
+    machine.write()
+    (flight,) = machine.flying
+    machine.journal.sync(flight[0])
+    machine.acknowledged = len(machine.written)
+    machine.kill()
+    kept = list(machine.written)
+    assert kept
+    machine.files.power_cut(lambda _: 0)
+    machine.is_cut, machine.promised = True, len(kept)
+    machine.open()
+    assert machine.written == kept
+
+
 class UnawareOfSegments(Journal):
     """Syncs the segment of a commit, but not the complete ones before it."""
 

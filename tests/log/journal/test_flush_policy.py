@@ -41,6 +41,20 @@ def test_a_log_without_rules_does_as_the_journal(flush, is_synced):
     assert [bench.commit(1) for _ in range(3)] == [is_synced] * 3
 
 
+@pytest.mark.parametrize(
+    ("flush", "rules", "is_synced"),
+    [
+        ("always", None, True),
+        ("os", None, False),
+        ("os", FlushRules(ms=5), True),
+        ("os", FlushRules(messages=3), True),
+        ("os", FlushRules(messages=1), True),
+    ],
+)
+def test_a_startup_makes_records_durable_if_any_topic_counts_or_has_a_deadline(flush, rules, is_synced):
+    assert Bench(flush, rules).policy.must_sync_recovered is is_synced
+
+
 def test_a_log_is_synced_with_its_nth_record():
     bench = Bench("os", FlushRules(messages=3))
     assert [bench.commit(1) for _ in range(7)] == [False, False, True, False, False, True, False]
