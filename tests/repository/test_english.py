@@ -55,7 +55,7 @@ HABITS = [
     Habit("goes on", r"\b(?:goes|go|went|going) on\b", "continues, resumes", 1, 1),
 ]
 QUESTIONS_PERCENT_MAX = 1.0
-DOCSTRINGS_MAX = 5_240
+DOCSTRINGS_MAX = 5_140
 """Of the packages; a docstring that only repeats a name is deleted."""
 
 

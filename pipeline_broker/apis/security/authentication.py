@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 import logging
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pipeline_broker.apis.call import Envelope, Session
 from pipeline_broker.apis.cluster import api_versions
@@ -67,7 +67,7 @@ CONVERSATION = {State.COMPLETE: Conversation.SUCCEEDED, State.FAILED: Conversati
 class SaslAuthenticator:
     """The authenticator of one connection; see `stages.authentication.Authenticator`.
 
-    `STEPS` says how each state handles a frame. A frame that is invalid in its state fails the authentication. On
+    `_STEPS` says how each state handles a frame. A frame that is invalid in its state fails the authentication. On
     re-authentication the mechanism and the principal must stay the same (KIP-368).
 
     Args:
@@ -112,7 +112,7 @@ class SaslAuthenticator:
             self._begin_again()
         state, self._state = self._state, State.FAILED
         try:
-            parts = STEPS[state](self, frame)
+            parts = self._STEPS[state](self, frame)
         except (AuthenticationFailedError, DecodeError) as error:
             parts = ()
             self._report_failure(str(error))
@@ -264,12 +264,11 @@ class SaslAuthenticator:
         claim = f" as {name!r} by {self._mechanism}" if name else ""
         logger.info("%s failed to authenticate on %s%s: %s", session.host, session.listener, claim, reason)
 
-
-# The step that handles a frame, by state.
-STEPS: dict[State, Callable[[SaslAuthenticator, Buffer], tuple[Buffer, ...]]] = {
-    State.VERSIONS_OR_HANDSHAKE: SaslAuthenticator._versions_or_handshake,  # noqa: SLF001 - the table of that class
-    State.HANDSHAKE: SaslAuthenticator._handshake_only,  # noqa: SLF001 - the table of that class
-    State.TOKEN: SaslAuthenticator._token,  # noqa: SLF001 - the table of that class
-    State.RAW_TOKEN: SaslAuthenticator._raw_token,  # noqa: SLF001 - the table of that class
-    State.OTHER_MECHANISM: SaslAuthenticator._other_mechanism,  # noqa: SLF001 - the table of that class
-}
+    # The step that handles a frame, by state.
+    _STEPS: ClassVar[Mapping[State, Callable[[SaslAuthenticator, Buffer], tuple[Buffer, ...]]]] = {
+        State.VERSIONS_OR_HANDSHAKE: _versions_or_handshake,
+        State.HANDSHAKE: _handshake_only,
+        State.TOKEN: _token,
+        State.RAW_TOKEN: _raw_token,
+        State.OTHER_MECHANISM: _other_mechanism,
+    }

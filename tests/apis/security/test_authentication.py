@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipeline_broker.apis.call import Session
 from pipeline_broker.apis.cluster.api_versions import TELEMETRY
 from pipeline_broker.apis.registry import SERVED
-from pipeline_broker.apis.security.authentication import STEPS, SaslAuthenticator, State
+from pipeline_broker.apis.security.authentication import SaslAuthenticator, State
 from pipeline_broker.security.offer import read_offer
 from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
 from pipeline_broker.security.scram_users import ScramUsers
@@ -244,7 +244,7 @@ def test_an_unserved_version_closes_the_connection(talk, step):
 
 
 def test_every_state_that_takes_a_frame_has_a_step():
-    assert set(STEPS) == set(State) - {State.COMPLETE, State.FAILED}
+    assert set(SaslAuthenticator._STEPS) == set(State) - {State.COMPLETE, State.FAILED}
 
 
 @given(frames=st.lists(st.binary(max_size=60), min_size=1, max_size=4), wrapped=st.sampled_from([None, 0, 1]))

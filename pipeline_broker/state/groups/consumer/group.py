@@ -77,7 +77,7 @@ class ConsumerGroup:
     classic_members: int = 0
 
     def apply(self, update: Update) -> None:
-        _APPLY[update.subject](self, update.name, update.value)
+        self._APPLY[update.subject](self, update.name, update.value)
 
     def copy(self) -> ConsumerGroup:
         other = ConsumerGroup(group_id=self.group_id)
@@ -287,6 +287,16 @@ class ConsumerGroup:
     def offset_age(self) -> OffsetAge | None:
         return lambda committed: committed.commit_timestamp_ms
 
+    _APPLY: ClassVar[Mapping[Subject, Callable[[ConsumerGroup, str, Any], None]]] = {
+        Subject.GROUP_EPOCH: _apply_epoch,
+        Subject.PARTITION_METADATA: _apply_partition_metadata,
+        Subject.MEMBER: _apply_member,
+        Subject.TARGET_EPOCH: _apply_target_epoch,
+        Subject.TARGET: _apply_target,
+        Subject.CURRENT: _apply_current,
+        Subject.REGEX: _apply_regex,
+    }
+
 
 def _size_of(partitions: Mapping[bytes, Collection[int]]) -> int:
     return 2 * ENTRY_BYTES * sum(map(len, partitions.values()))
@@ -304,14 +314,3 @@ def _is_owned_since(current: CurrentAssignment, partition: PartitionCommit, epoc
         if assigned_epoch is not None:
             return assigned_epoch <= epoch
     return False
-
-
-_APPLY: Mapping[Subject, Callable[[ConsumerGroup, str, Any], None]] = {
-    Subject.GROUP_EPOCH: ConsumerGroup._apply_epoch,  # noqa: SLF001 - the table is part of the class
-    Subject.PARTITION_METADATA: ConsumerGroup._apply_partition_metadata,  # noqa: SLF001 - see above
-    Subject.MEMBER: ConsumerGroup._apply_member,  # noqa: SLF001 - see above
-    Subject.TARGET_EPOCH: ConsumerGroup._apply_target_epoch,  # noqa: SLF001 - see above
-    Subject.TARGET: ConsumerGroup._apply_target,  # noqa: SLF001 - see above
-    Subject.CURRENT: ConsumerGroup._apply_current,  # noqa: SLF001 - see above
-    Subject.REGEX: ConsumerGroup._apply_regex,  # noqa: SLF001 - see above
-}
