@@ -31,7 +31,8 @@ class Row:
 
     @property
     def named(self) -> list[str]:
-        return re.findall(r"`(tests/[^`]+)`", self.tests)
+        """The tests, with paths that begin at the repository; the document leaves `tests/` out."""
+        return [f"tests/{test}" for test in re.findall(r"`([^` ]+\.py::[^`]+)`", self.tests)]
 
     def __str__(self) -> str:
         return f"| {self.key} | {self.fact} | {self.pipelined} | {self.tests} |"
@@ -90,7 +91,7 @@ def with_tests(text: str, tests: dict[str, str]) -> str:
             named = [place for test in row.named for place in current(test)]
             named = list(dict.fromkeys([*claimed.get(row.key, []), *named]))
             if named:
-                row.tests = "<br>".join(f"`{test}`" for test in named)
+                row.tests = " ".join(f"`{test.removeprefix('tests/')}`" for test in named)
             line = str(row)
         lines.append(line)
     return "\n".join(lines) + "\n"
