@@ -107,9 +107,11 @@ def _translated(text: str) -> list[str]:
         elif kind == "other" and value == "]" and depth:
             depth -= 1
         elif kind == "other" and value == "{" and not depth:
-            raise ValueError(f"the {{ at {token.start()} does not begin a repetition. Write \\{{ for the character")
+            raise ValueError(
+                f"the {{ at position {token.start()} does not begin a repetition. Write \\{{ for the character"
+            )
         elif kind == "other" and value == "(":
-            raise ValueError(f"the group at {token.start()} is unknown to Java")
+            raise ValueError(f"the group at position {token.start()} is unknown to Java")
         parts.append(_written(token, kind, value, text[position : position + 1], is_in_class=depth > 0))
     return parts
 

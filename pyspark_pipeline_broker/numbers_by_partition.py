@@ -41,7 +41,7 @@ def partitions_of(option: str, text: str) -> frozenset[tuple[str, int]]:
     found = set()
     for topic, numbers in _topics(option, text, '{"topic": [0, 1]}'):
         if not isinstance(numbers, list) or not all(_is_partition(number) for number in numbers):
-            raise ValueError(f"{option} has no list of partitions for {topic}: {text}")
+            raise ValueError(f"{option} has no list of partition numbers for {topic}: {text}")
         found |= {(topic, number) for number in numbers}
     return frozenset(found)
 
@@ -59,9 +59,11 @@ def numbers_of(option: str, text: str) -> dict[tuple[str, int], int]:
             raise ValueError(f"{option} is not JSON like {example}: {text}")  # noqa: TRY004 - the user's text is wrong
         for partition, number in numbers.items():
             if not re.fullmatch("[0-9]{1,10}", partition, re.ASCII):
-                raise ValueError(f"{option} has {partition!r} for the number of a partition: {text}")
+                raise ValueError(f"{option} has {partition!r}, which is not a partition number: {text}")
             if isinstance(number, bool) or not isinstance(number, int) or not -MAX <= number <= MAX:
-                raise ValueError(f"{option} has {json.dumps(number)} for {topic}-{partition}, which is not an integer")
+                raise ValueError(
+                    f"{option} has {json.dumps(number)} for {topic}-{partition}, which is not a 64-bit integer"
+                )
             found[topic, int(partition)] = number
     return found
 

@@ -140,7 +140,7 @@ def _check(name: str, log: PartitionLog | None, first: int | None, end_offset: i
     if first > end_offset or end_offset > log.high_watermark:
         raise _gone(
             f"{name} ends at offset {min(end_offset, log.high_watermark)}, before offset {max(first, end_offset)}, "
-            "which the stream had reached: its topic was recreated, or the stream started after its end"
+            "which the stream had reached. The topic was recreated, or the stream started after the partition's end"
         )
     if first < min(log.log_start_offset, end_offset):
         raise _gone(f"records {first} to {min(log.log_start_offset, end_offset) - 1} of {name} were deleted")
@@ -173,7 +173,8 @@ def _logs(options: ReadOptions) -> list[PartitionLog]:
     """Return the selected logs; raises NoDataDirectoryError if a named topic or partition is missing."""
     logs = read_logs(options.stored, options.topics.has)
     if missing := sorted(set(options.topics.names or ()) - {log.topic for log in logs}):
-        raise NoDataDirectoryError(f"{options.stored} has no topic {', '.join(missing)}")
+        option = "subscribe" if options.topics.partitions is None else "assign"
+        raise NoDataDirectoryError(f"{options.stored} has no topic {', '.join(missing)}. Correct the option {option}")
     if options.topics.partitions is None:
         return logs
     existing = {(log.topic, log.partition) for log in logs}

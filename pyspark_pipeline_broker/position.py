@@ -111,10 +111,10 @@ class Position:
             return min(log.log_start_offset, end_offset)
         if not log.log_start_offset <= offset <= end_offset and not skips_gone:
             is_empty = log.log_start_offset >= end_offset
-            existing = "no records" if is_empty else f"{log.log_start_offset} to {end_offset - 1}"
+            existing = "no records" if is_empty else f"offsets {log.log_start_offset} to {end_offset - 1}"
             raise RecordsGoneError(
-                f"{self.option}: offset {offset} of {log.folder} does not exist, it has {existing}. To start at the "
-                "nearest offset, set failOnDataLoss=false"
+                f"{self.option}: offset {offset} of {log.folder} does not exist; the partition has {existing}. To use "
+                "the nearest offset, set failOnDataLoss=false"
             )
         return max(min(offset, end_offset), min(log.log_start_offset, end_offset))
 
@@ -128,7 +128,7 @@ class Position:
         if self.else_latest:
             return end_offset
         raise ValueError(
-            f"{log.folder} has no record since {time_ms}. To start at its end, set "
+            f"{log.folder} has no record since the time {time_ms} (milliseconds since 1970). To start at its end, set "
             "startingOffsetsByTimestampStrategy=latest"
         )
 

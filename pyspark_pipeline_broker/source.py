@@ -96,7 +96,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type
     def _options(self) -> ReadOptions:
         options = ReadOptions.read(self._given, is_streaming=True)
         if options.offsets_max is not None and not READS_LIMITS:
-            raise ValueError(f"{OFFSETS_MAX} needs PySpark 4.2 or newer")
+            raise ValueError(f"{OFFSETS_MAX} needs PySpark 4.2 or newer. Remove the option, or upgrade PySpark")
         return options
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name

@@ -39,7 +39,8 @@ class TopicChoice:
         """Read the one option that is set; raises ValueError if it is invalid, or if not exactly one is set."""
         given = [name for name in CHOICES if name in options]
         if len(given) != 1:
-            raise ValueError(f"set exactly one of {', '.join(CHOICES)}")
+            problem = f"{', '.join(given)} are set" if given else "no topic option is set"
+            raise ValueError(f"{problem}. Set exactly one of {', '.join(CHOICES)}")
         (option,) = given
         text = options[option]
         if option == PATTERN:

@@ -26,8 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m spark_analysis", description="Convert traces to Parquet, and write the summary and the report."
     )
     parser.add_argument("directory", metavar="DIR", help="the directory of `compare --out`, with raw/ or traces/")
-    parser.add_argument("--master", help="the Spark master (default: local[*], or the one of spark-submit)")
-    parser.add_argument("--no-parquet", action="store_true", help="keep DIR/traces even if DIR/raw exists")
+    parser.add_argument("--master", help="the Spark master (default: that of spark-submit, otherwise local[*])")
+    parser.add_argument(
+        "--no-parquet", action="store_true", help="use the existing DIR/traces and do not convert DIR/raw"
+    )
     for name, dollars in (("put", PUT_DOLLARS), ("get", GET_DOLLARS)):
         help_text = f"price of a million {name.upper()}s to an object store, in dollars (default: {dollars:g})"
         parser.add_argument(f"--{name}-price", type=_price, default=dollars, metavar="DOLLARS", help=help_text)

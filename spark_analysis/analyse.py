@@ -54,7 +54,7 @@ def analyse(
     """
     path = local_path(directory)
     if path is not None and not path.is_dir():
-        raise TraceError(f"{directory}: no such directory. Give the directory of `compare --out`")
+        raise TraceError(f"the directory {directory} does not exist. Give the directory of `compare --out`")
     started = begin("Starting Spark")
     started(0, 1)
     with spark_session(master, input_bytes=None if path is None else _input_bytes(path)) as spark:
@@ -66,7 +66,7 @@ def analyse(
             convert(place, spark, begin("Traces to Parquet"))
         if not (place / TRACES_FOLDER).is_folder():
             raise TraceError(
-                f"{directory}: no {TRACES_FOLDER} folder"
+                f"{directory} has no {TRACES_FOLDER} folder"
                 + (". Give the directory of `compare --out`" if parquet else ". Run it without --no-parquet")
             )
         return report(place, spark, begin("Spark"), prices)

@@ -52,7 +52,7 @@ def convert(
     place = directory if isinstance(directory, Location) else Location(spark, directory)
     raw = place / RAW_FOLDER
     if not raw.is_folder():
-        raise TraceError(f"{raw}: no such folder. Give the directory of `compare --out`")
+        raise TraceError(f"the folder {raw} does not exist. Give the directory of `compare --out`")
     runs, left_out = read_runs(raw)
     # Readers never see half of the tables: they are written elsewhere and renamed at the end.
     fresh = place / f"{TRACES_FOLDER}.new"

@@ -106,11 +106,12 @@ def _of_client(comparison: Comparison, client: str) -> Decision:
         load: ratio.inverse for load, ratio in waits.items() if judge(ratio) in (Judgement.PAYS, Judgement.SMALL)
     }
     if shorter:
-        lines.append(f"p99 latency at full speed, over {comparison.sides[0]}'s: {_span(shorter)}.")
+        lines.append(f"p99 latency at full speed, over that of {comparison.sides[0]}: {_span(shorter)}.")
     elif not worse:
         lines.append("p99 latency at full speed: not decided under any load.")
     if worse:
-        lines.append(f"p99 latency at full speed grows with {_listed({load: waits[load].inverse for load in worse})}.")
+        longer = {load: waits[load].inverse for load in worse}
+        lines.append(f"p99 latency at full speed is longer with {_listed(longer)}.")
     return Decision(client_name(client), answer, headline, (*lines, *_beside(comparison, rates)))
 
 
@@ -245,15 +246,22 @@ def unkept(found: Sequence[EqualLoad], modes: Sequence[str]) -> list[str]:
         if len(slow) == len(found) and len(found) > 1:
             where = f"the pace of any of the {len(found)} loads"
         else:
-            where = "; ".join(f"{pace(each.load)} ({why_unkept(side)})" for each, side in slow)
+            where = "; ".join(_pace_and_reason(each.load, side) for each, side in slow)
         sentences.append(f"{mode} did not keep {where}, so its latency is not quoted.")
     return sentences
 
 
+def _pace_and_reason(load: Load, side: PacedSide) -> str:
+    kept = f"the pace of {pace(load)}" if load.offered_per_s else pace(load)
+    return f"{kept} ({why_unkept(side)})"
+
+
 def why_unkept(side: PacedSide) -> str:
     if side.answered_share < QUOTED_SHARE_MIN:
-        return f"answers arrived at less than {QUOTED_SHARE_MIN:.0%} of it"
-    return "nothing was sent" if side.late_ms is None else f"answers arrived at {side.answered_share:.1%} of it"
+        return f"answers arrived at less than {QUOTED_SHARE_MIN:.0%} of the pace"
+    if side.late_ms is None:
+        return "nothing was sent"
+    return f"answers arrived at {side.answered_share:.1%} of the pace"
 
 
 def lateness(found: Sequence[EqualLoad]) -> list[str]:
@@ -263,8 +271,8 @@ def lateness(found: Sequence[EqualLoad]) -> list[str]:
         return []
     most = max(side.late_ms or 0.0 for each in late for side in each.sides if side.side in (0, 1))
     of_all = f"{len(late)} of {plural(len(found), 'load')}"
-    text = f"The client itself was late under {of_all}, the median request by up to {milliseconds(most)}"
-    return [f"{text}: there a claim must hold from the due time and from the time of sending."]
+    text = f"The client itself sent late under {of_all}, the median request by up to {milliseconds(most)}."
+    return [f"{text} Under such loads, a claim must hold both from the due time and from the time of sending."]
 
 
 def _of_consumers(comparison: Comparison) -> list[Decision]:
@@ -280,7 +288,7 @@ def _of_consumers(comparison: Comparison) -> list[Decision]:
         if (ratio := comparison.latency_ratios["p99"].get(load)) and judge(ratio.inverse) is Judgement.WORSE
     }
     if longer:
-        lines.append(f"p99 of a fetch grows with {_listed(longer)}.")
+        lines.append(f"p99 of a fetch is longer with {_listed(longer)}.")
     for each in timed:
         waits = {name: each.ratios[name] for name in ("p50", "p99") if name in each.ratios}
         judged += [judge(ratio.inverse) for ratio in waits.values()]
@@ -310,12 +318,12 @@ def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:
     ratio = each.ratios.get("p99")
     # Either a side did not keep the pace, or the events are too few for a p99.
     if ratio is None:
-        lines = unfair or ["Too few events for a p99."]
+        lines = unfair or ["The events are too few for a p99."]
         return Decision(subject, UNDECIDED, "", tuple(lines))
     waits = {each.load: ratio.inverse}
     answer, _, _ = _weighed(waits, "")
     better = judge(ratio.inverse) in (Judgement.PAYS, Judgement.SMALL)
     sides = [side for side in each.sides if side.side in (0, 1)]  # both have a p99, because their ratio exists
     absolute = ", ".join(f"{side.mode} {milliseconds(side.latency_ms['p99'].value)}" for side in sides)
-    text = f"p99 wait {certain(ratio)} of {comparison.sides[0]}'s ({interval(ratio)}): {absolute}."
+    text = f"p99 wait: {certain(ratio)} that of {comparison.sides[0]} ({interval(ratio)}): {absolute}."
     return Decision(subject, answer, f"p99 {certain(ratio)}" if better else "", (text, *lateness([each])))

@@ -155,7 +155,10 @@ def gather(traces: TraceRun, progress: Callable[[int, int], None] = lambda _done
     with shared(traces) as run:
         described = run.runs.collect()
         if not 0 < len(described) <= _RUNS_MAX:
-            raise TraceError(f"{run.traces / 'runs'}: {len(described):,} runs, but a report needs 1 to {_RUNS_MAX:,}")
+            raise TraceError(
+                f"{run.traces / 'runs'} has {len(described):,} runs, but a report needs 1 to {_RUNS_MAX:,}. Run an "
+                "experiment of that size"
+            )
         rows = defaultdict(list, collect_together(report_queries(run, described), progress), runs=described)
         # Listing violations sorts all rows again, so it runs only if the audit has counted any.
         is_broken = any(row["violations"] for row in rows["audit"])

@@ -53,16 +53,18 @@ def noise_sentence(comparison: Comparison) -> str:
     if noise.rate.low is None:
         return f"{noise.mode} was compared with itself in too few rounds, so the noise is unknown."
     latency = f", p99 {times(noise.p99.value)} ({ends(noise.p99)})" if noise.p99 is not None else ""
-    line = f"{noise.mode} against itself on this machine: {times(noise.rate.value)} ({ends(noise.rate)}){latency}"
+    rate = f"throughput {times(noise.rate.value)} ({ends(noise.rate)})"
+    line = f"{noise.mode} against itself on this machine: {rate}{latency}"
     zero, one = comparison.sides
-    return f"{line}; {_noise_by_loads(noise)}." if zero == one else f"{line}."
+    return f"{line}. {_noise_by_loads(noise)}." if zero == one else f"{line}."
 
 
 def _noise_by_loads(noise: Noise) -> str:
     farthest = max(noise.loads, key=lambda load: abs(math.log(noise.loads[load].value)))
+    called = plural(noise.called, "load") if noise.called else "No load"
     return (
-        f"both sides are the same mode, so every difference is noise: {noise.holding} of {len(noise.loads)} intervals "
-        f"contain 1 (19 of 20 should), {noise.called or 'none'} would be called different; the ratio farthest from 1 "
+        f"Both sides are the same mode, so every difference is noise. {noise.holding} of {len(noise.loads)} intervals "
+        f"contain 1; 19 of 20 should. {called} would be called different. The ratio farthest from 1 "
         f"is {times(noise.loads[farthest].value)} with {describe(farthest)} ({interval(noise.loads[farthest])})"
     )
 
@@ -107,11 +109,11 @@ def _order_sentence(comparison: Comparison) -> str:
     violations = broker.violations + client.violations
     if not broker.audited and not client.audited:
         return "Order was not audited: the traces contain nothing to audit."
-    complete = "" if broker.complete and client.complete else " (incomplete: trace rows were lost)"
+    complete = "" if broker.complete and client.complete else " Trace rows were lost, so the audit is incomplete."
     count = "no violation" if not violations else plural(violations, "violation")
     return (
         f"Order: {count} in {client.audited:,} answers seen by clients and {broker.audited:,} requests stamped by the "
-        f"broker{complete}."
+        f"broker.{complete}"
     )
 
 
@@ -146,8 +148,8 @@ def evidence(comparison: Comparison, load: Load) -> str:
         before, after = (size.entries_mean for size in sizes if size is not None)
         if after < before * GAIN_MIN:
             parts.append(
-                f"a commit contains {after:.1f} batches in {one} and {before:.1f} in {zero}, so group commit does not "
-                "help"
+                f"a commit contains {after:.1f} batches on average in {one} and {before:.1f} in {zero}, so group "
+                "commit does not help"
             )
     found = comparison.cause(load)
     if found is not None and found.total.value > 0:
@@ -170,6 +172,7 @@ def cause_sentence(comparison: Comparison, found: Cause) -> str:
     least, most = (duration(end) for end in sorted((abs(low), abs(high))))
     share = "all" if found.share > _NEARLY_ALL else f"{found.share:.0%}"
     return (
-        f"a request takes {duration(abs(found.total.value))} {than} in {one}, {share} of it in the {found.part}: "
-        f"{duration(found.before.value)} in {zero}, {duration(found.after.value)} in {one} ({least} to {most} {than})"
+        f"a request takes {duration(abs(found.total.value))} {than} in {one}, and {share} of the difference is in the "
+        f"{found.part}: {duration(found.before.value)} in {zero}, {duration(found.after.value)} in {one} "
+        f"({least} to {most} {than})"
     )

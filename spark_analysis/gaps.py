@@ -102,7 +102,7 @@ def _backwards(comparison: Comparison) -> str:
     runs = sorted({f"run {part.run}" for part in found})
     return (
         f"A clock went back: stamps of {_many(rows, 'row')} are in the wrong order, by up to "
-        f"{milliseconds(farthest / 1000)}, in {_names(runs)}. Their durations count as 0; do not trust those runs."
+        f"{milliseconds(farthest / 1000)}, in {_names(runs)}. Negative durations count as 0. Do not trust those runs."
     )
 
 
@@ -114,7 +114,7 @@ def _unanswered(comparison: Comparison) -> str:
     numbers = {part.run for part in found}
     runs = [run for run in comparison.figures.runs if run.number in numbers]
     loads = list(dict.fromkeys(f"{full_name(run.cell.load)}, {run.cell.mode}" for run in runs))
-    return f"{_many(rows, 'request')} had no answer when the client stopped, with {_names(loads)}."
+    return f"{_many(rows, 'request')} had no answer when the client stopped, under the loads: {_names(loads)}."
 
 
 def _lost(runs: Sequence[Run]) -> str:
@@ -123,4 +123,7 @@ def _lost(runs: Sequence[Run]) -> str:
         return ""
     rows = sum(run.lost_rows for run in lost)
     where = _many(len(lost), "run")
-    return f"{_many(rows, 'trace row')} did not fit into a ring, in {where}: counts of rows are too low there."
+    return (
+        f"{_many(rows, 'trace row')} did not fit into a ring, in {where}. Counts of rows are too low in "
+        f"{'that run' if len(lost) == 1 else 'those runs'}."
+    )

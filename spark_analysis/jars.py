@@ -51,7 +51,9 @@ def fetched_jars(name: str, noun: str, wanted: Iterable[Jar], environment: Mappi
 def _fetch(jars: Path, noun: str, project: str, environment: Mapping[str, str]) -> None:
     maven = shutil.which("mvn", path=environment.get("PATH", ""))
     if maven is None:
-        raise SparkError(f"{noun} needs Maven to be downloaded. Install the Debian package maven, or put mvn on PATH")
+        raise SparkError(
+            f"cannot download {noun}: Maven is missing. Install the Debian package maven, or put mvn on PATH"
+        )
     jars.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=jars.parent) as work:
         pom = Path(work) / "pom.xml"
@@ -65,7 +67,8 @@ def _fetch(jars: Path, noun: str, project: str, environment: Mapping[str, str]) 
             raise SparkError(f"Maven did not download {noun} within {FETCH_SECONDS_MAX} s. Try again") from None
         if done.returncode:
             lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-            raise SparkError(f"Maven could not download {noun}: {lines[0] if lines else done.returncode}")
+            reason = lines[0] if lines else f"it ended with exit code {done.returncode}"
+            raise SparkError(f"Maven could not download {noun}: {reason}")
         with contextlib.suppress(OSError):  # another process has put them there
             (Path(work) / "jars").rename(jars)
 

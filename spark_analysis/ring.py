@@ -29,6 +29,7 @@ CHUNK_ROWS: Final = 1 << 16
 """Number of rows that are decoded together, which bounds the memory of a task."""
 _PREFIX_BYTES: Final = len(RING_MAGIC) + 4
 _HEADER_BYTES_MAX: Final = 1 << 20
+_REMEDY: Final = "Remove the folder of the run"
 
 ARROW_TYPES: Final[dict[ColumnType, pa.DataType]] = {
     "int": pa.int32(),
@@ -83,7 +84,7 @@ class RingFile(NamedTuple):
         row_bytes = sum(column.width for column in columns)
         rows, torn_bytes = divmod(len(self.content) - rows_at, row_bytes)
         if torn_bytes:
-            raise TraceError(f"{self.path}: truncated, the last row has {torn_bytes} of {row_bytes} bytes")
+            raise TraceError(f"{self.path} is truncated: the last row has {torn_bytes} of {row_bytes} bytes. {_REMEDY}")
         schema = arrow_schema(self.table)
         by_name = {column.name: column for column in columns}
         for first in range(0, rows, chunk_rows):
@@ -100,19 +101,19 @@ class RingFile(NamedTuple):
     def _header(self) -> tuple[tuple[RingColumn, ...], int]:
         prefix = self.content[:_PREFIX_BYTES].to_pybytes()
         if not prefix:
-            raise TraceError(f"{self.path}: empty")
+            raise TraceError(f"{self.path} is empty. {_REMEDY}")
         if not prefix.startswith(RING_MAGIC[: len(prefix)]):
-            raise TraceError(f"{self.path}: not a trace ring (it begins with {prefix[:8]!r})")
+            raise TraceError(f"{self.path} is not a trace ring: it begins with {prefix[:8]!r}. {_REMEDY}")
         if len(prefix) < _PREFIX_BYTES:
-            raise TraceError(f"{self.path}: truncated inside its header")
+            raise TraceError(f"{self.path} is truncated inside its header. {_REMEDY}")
         (header_bytes,) = struct.unpack_from("<I", prefix, len(RING_MAGIC))
         rows_at = _PREFIX_BYTES + header_bytes
         if header_bytes > _HEADER_BYTES_MAX or rows_at > len(self.content):
-            raise TraceError(f"{self.path}: truncated inside its header")
+            raise TraceError(f"{self.path} is truncated inside its header. {_REMEDY}")
         try:
             header = json.loads(self.content[_PREFIX_BYTES:rows_at].to_pybytes())
         except ValueError as error:
-            raise TraceError(f"{self.path}: header not readable as JSON: {error}") from None
+            raise TraceError(f"{self.path} has a header that is not readable as JSON: {error}. {_REMEDY}") from None
         return _ring_columns(self.path, self.table, header), rows_at
 
     def _column(self, column: RingColumn, rows: pa.Array) -> pa.Array:
@@ -128,14 +129,15 @@ class RingFile(NamedTuple):
         try:
             return values.cast(ARROW_TYPES[kind])
         except pa.ArrowInvalid as error:
-            raise TraceError(f"{self.path}: a value of {column.name} does not fit {kind}: {error}") from None
+            raise TraceError(f"{self.path}: a value of {column.name} does not fit {kind}: {error}. {_REMEDY}") from None
 
     def _resolve(self, column: RingColumn, indexes: pa.Array) -> pa.Array:
         indexes = _null_where(indexes, pc.equal(indexes, _STRING_NONE))
         bounds = pc.min_max(indexes).as_py()
         if bounds["max"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(self.strings):
             raise TraceError(
-                f"{self.path}: {column.name} refers to string {bounds['max']}, strings.jsonl has {len(self.strings)}"
+                f"{self.path}: {column.name} refers to string {bounds['max']}, but strings.jsonl has "
+                f"{len(self.strings)} strings. {_REMEDY}"
             )
         return self.strings.take(indexes)
 
@@ -144,7 +146,9 @@ class RingFile(NamedTuple):
         places = pc.index_in(values, value_set=pa.array(list(codes), values.type))
         if places.null_count != values.null_count:
             unknown = values.filter(pc.and_(pc.is_valid(values), pc.is_null(places)))[0]
-            raise TraceError(f"{self.path}: {column.name} has the code {unknown}, which the header does not name")
+            raise TraceError(
+                f"{self.path}: {column.name} has the code {unknown}, which the header does not name. {_REMEDY}"
+            )
         return pa.array(list(codes.values()), pa.string()).take(places)
 
 
@@ -163,7 +167,9 @@ def _nulls(values: pa.Array) -> pa.Array:
 def check_schema(path: object, schema: Any) -> None:
     if schema not in SCHEMAS_READ:
         known = " and ".join(map(str, SCHEMAS_READ))
-        raise TraceError(f"{path}: schema {schema}, this version reads {known}. Use the version that wrote it")
+        raise TraceError(
+            f"{path} has schema {schema}, but this version reads {known}. Use the version that wrote the file"
+        )
 
 
 def _ring_columns(path: str, table: str, header: Any) -> tuple[RingColumn, ...]:
@@ -175,10 +181,10 @@ def _ring_columns(path: str, table: str, header: Any) -> tuple[RingColumn, ...]:
         }
         pairs = [(str(name), str(packed)) for name, packed in declared]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise TraceError(f"{path}: header lacks or misspells {error}") from None
+        raise TraceError(f"{path} has an invalid header: {type(error).__name__}: {error}. {_REMEDY}") from None
     check_schema(path, schema)
     if named != table:
-        raise TraceError(f"{path}: holds rows of the table {named!r}, not of {table}")
+        raise TraceError(f"{path} contains rows of the table {named!r}, not of {table}. {_REMEDY}")
     # Only schema 1 may lack the later stamps; a newer file without them is damaged.
     later = LATER_STAMPS if schema == 1 else ()
     names = [name for name, _ in pairs]
@@ -186,13 +192,13 @@ def _ring_columns(path: str, table: str, header: Any) -> tuple[RingColumn, ...]:
     expected = set(TABLES[table]).difference({"run"}, later, optional)
     if set(names) != expected or len(names) != len(expected):
         wrong = sorted(set(names) ^ expected) or names
-        raise TraceError(f"{path}: columns of {table} differ from schema {schema}: {', '.join(wrong)}")
+        raise TraceError(f"{path}: the columns of {table} differ from schema {schema}: {', '.join(wrong)}. {_REMEDY}")
     columns: list[RingColumn] = []
     offset = 0
     for name, packed in pairs:
         text = TABLES[table][name] == "string"
         if packed not in _PACKED_TYPES or text != (packed == "string" or name in enums):
-            raise TraceError(f"{path}: {name} is packed as {packed!r}, which is not {TABLES[table][name]}")
+            raise TraceError(f"{path}: {name} is packed as {packed!r}, which is not {TABLES[table][name]}. {_REMEDY}")
         column = RingColumn(name, packed, offset, enums.get(name))
         columns.append(column)
         offset += column.width

@@ -55,7 +55,7 @@ class TraceRun:
         try:
             return () if text is None else tuple(str(name) for name in json.loads(text))
         except (ValueError, TypeError) as error:
-            raise TraceError(f"{path}: not a JSON list of names: {error}") from None
+            raise TraceError(f"{path} is not a JSON list of names: {error}") from None
 
     @cached_property
     def runs(self) -> DataFrame:
@@ -103,7 +103,7 @@ class TraceRun:
             return self.spark.createDataFrame([], declaration(name))
         found = folder.parquet_columns()
         if found is None:
-            raise TraceError(f"{folder} has no Parquet file, so the experiment is incomplete. Run it again")
+            raise TraceError(f"{folder} has no Parquet file, so the traces are incomplete. Run the experiment again")
         later = {column: expression for column, expression in _LATER.get(name, {}).items() if column not in found}
         for column, kind in TABLES[name].items():
             is_partition = column == "run" and column not in found and name != "runs"
@@ -132,7 +132,7 @@ def load_run(directory: str | Path | Location, spark: SparkSession | None = None
     existing = traces.folders() if traces.is_folder() else []
     missing = [name for name in TABLES if name not in (*existing, *LATER_TABLES)]
     if missing:
-        raise TraceError(f"{place}: no traces ({', '.join(missing)} missing). Give the directory of `compare --out`")
+        raise TraceError(f"{place} has no traces of {', '.join(missing)}. Give the directory of `compare --out`")
     return TraceRun(traces)
 
 

@@ -48,7 +48,7 @@ class Light(enum.IntEnum):
 WORDS: Final = {
     Light.GOOD: "Good run",
     Light.FAIR: "Fair run",
-    Light.POOR: "Poor run: do not decide by it",
+    Light.POOR: "Poor run: do not base a decision on it",
 }
 CLIENT_SHARE_MAX: Final = 0.9
 """The share of a core above which the client cannot send faster."""
@@ -99,15 +99,15 @@ def _intervals(comparison: Comparison) -> Measure:
     ]
     widths = [ratio.width for ratio in ratios if ratio.width is not None]
     if not widths:
-        return Measure("intervals", Light.POOR, "no load has an interval: three rounds of both sides are needed")
+        return Measure("intervals", Light.POOR, "no load has an interval, which needs three rounds of both sides")
     claims = decisions(comparison)
     if claims and all(claim.answer in (UNDECIDED, NOT_MEASURED) for claim in claims):
         return Measure("intervals", Light.POOR, "no claim is decided")
     middle = median(widths)
     wide = sum(width > SIZE_WIDTH_MAX for width in widths)
-    finding = f"half of the intervals are wider than {times(middle)} from end to end"
+    finding = f"the upper end of the median interval is {times(middle)} its lower end"
     if wide:
-        finding += f"; the size of {wide} of {len(widths)} ratios is not certain"
+        finding += f"; the size of {wide} of {len(widths)} ratios is uncertain"
     return Measure("intervals", Light.GOOD if middle <= SIZE_WIDTH_MAX else Light.FAIR, finding)
 
 
@@ -126,7 +126,8 @@ def _steal(comparison: Comparison) -> Measure:
     known = [share for share in shares if share is not None]
     if not known:
         return Measure("steal", Light.FAIR, "the time that a hypervisor gave to others is unknown")
-    finding = f"a hypervisor gave {fmean(known):.1%} of the cores' time to others, at most {max(known):.1%} in a run"
+    mean, most = f"{fmean(known):.1%}", f"{max(known):.1%}"
+    finding = f"a hypervisor gave {mean} of the cores' time to others on average, and at most {most} in a run"
     return Measure("steal", _light(fmean(known), _STEAL_SHARES), finding)
 
 

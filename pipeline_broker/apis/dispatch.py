@@ -214,8 +214,10 @@ class Dispatcher:
 
         The result closes the connection if the API is not served, or if the client can get no response.
         """
-        logger.error("request of API %d version %d failed", request.api, request.version, exc_info=error)
-        if request.api not in SERVED:
+        served = SERVED.get(request.api)
+        name = f"API key {request.api}" if served is None else served.name
+        logger.error("a request of %s version %d failed", name, request.version, exc_info=error)
+        if served is None:
             return Close(f"handler failed: {error!r}")
         return go_on(self._answer_failed(request, error))
 
@@ -224,7 +226,7 @@ class Dispatcher:
             call, message = yield from self._read(request)
             answer = yield from self._answer_in_steps(ErrorCode.UNKNOWN_SERVER_ERROR, call, message, is_handled=False)
         except Exception as problem:  # noqa: BLE001 - a second failure must not call `failed` again
-            return Close(f"handler failed: {error!r}, then {problem!r}")
+            return Close(f"handler failed: {error!r}; its error response failed: {problem!r}")
         return answer
 
     def read(self, request: Request) -> tuple[Call, Any]:
@@ -290,14 +292,14 @@ class Dispatcher:
 
     def _answer_with(self, code: ErrorCode, call: Call, message: Any, *, is_handled: bool = False) -> Send | Close:
         response = refusal_by_api(code, call, message, is_handled=is_handled)
-        return Close(f"{code.name}, and the client requested no response") if response is None else call.send(response)
+        return _without_response(code) if response is None else call.send(response)
 
     def _answer_in_steps(
         self, code: ErrorCode, call: Call, message: Any, *, is_handled: bool
     ) -> Stepwise[Send | Close]:
         response = refusal_by_api(code, call, message, is_handled=is_handled)
         if response is None:
-            return Close(f"{code.name}, and the client requested no response")
+            return _without_response(code)
         return (yield from call.send_in_steps(response))
 
     def connection_closed(self, session: object) -> None:
@@ -308,16 +310,20 @@ class Dispatcher:
             session.produce_templates.forget()
 
 
+def _without_response(code: ErrorCode) -> Close:
+    return Close(f"the request failed with {code.name}, and the client requested no response")
+
+
 def _warn_of_text(call: Call) -> None:
     if call.session.has_warned_of_text:
         return
     call.session.has_warned_of_text = True
     logger.warning(
-        "%s (client id %r) sends text that is not UTF-8, first in a request of API %d: malformed bytes are read as "
+        "%s (client id %r) sent text that is not UTF-8 in a request of %s. The broker reads malformed bytes as "
         "U+FFFD. Correct the encoding of names in the client.",
         call.session.host,
         call.client_id,
-        call.request.api,
+        SERVED[call.request.api].name,
     )
 
 

@@ -67,6 +67,6 @@ def load(served: Served, version: int) -> Handler | Close:
         encoder(response, version)
         return Handler(request, decoder(request, version, utf8_only=True), module.handle, served.elements_max)
     except (ImportError, OSError) as error:
-        logger.error("API %d cannot be loaded, its connections are closed: %s", served.key, error)  # noqa: TRY400 - one line
+        logger.error("the API %s cannot be loaded, so its connections close: %s", served.name, error)  # noqa: TRY400 - one line
         # An OSError usually means that no file descriptors are left. Closing this connection frees one.
-        return Close(f"API {served.key} cannot be loaded: {error}")
+        return Close(f"the API {served.name} cannot be loaded: {error}")

@@ -130,8 +130,8 @@ class ProduceTemplates:
             # may be lost.
             if appended.entry is None:
                 raise
-            logger.exception("a produce request failed after it was appended")
-            return Pending((appended.entry,), Close("produce failed after it was appended"))
+            logger.exception("a produce request failed after its batch was appended")
+            return Pending((appended.entry,), Close("a produce request failed after its batch was appended"))
 
     def remember(
         self, frame: bytes, version: int, request: ProduceRequest, log: PartitionLog, client_id: str | None

@@ -110,7 +110,7 @@ class ByteBudget:
             largest = next(holders for holders in reversed(self._by_magnitude) if holders)
             victim = next((each for each in next(iter(largest)).kept if each is not kept), None)
             if victim is None:  # the largest holder has no bytes other than those it is charging
-                raise OverBudgetError("the budget of the edges is spent")
+                raise OverBudgetError("the memory for clients is used up")
             self.dropped += 1
             victim.drop()
 

@@ -341,7 +341,7 @@ def _encode(waiting: WaitingMember, result: object) -> Send | Close:
         return waiting.encode(result)
     except Exception as error:  # it closes the connection of one client; the other members get their answers
         logger.exception("cannot encode the response to a group member")
-        return Close(f"answer failed: {error!r}")
+        return Close(f"the response to a group member cannot be encoded: {error!r}")
 
 
 def _holder(partition: int, producer_id: int) -> Holder:

@@ -78,8 +78,8 @@ class SettingsLayers:
             self.config = config_with(self._started_with, {**of_all, **of_this})
         except ConfigError as error:  # they were consistent with the configuration of an earlier startup
             logger.warning(
-                "the dynamic settings of this broker and of all brokers are ignored, because they contradict its"
-                " configuration: %s. Correct them with `config set` or `config delete`",
+                "all dynamic broker settings are ignored, because they contradict the configuration: %s. Correct the"
+                " settings with `config set` or `config delete`",
                 error,
             )
         return self.config

@@ -305,7 +305,7 @@ class Transactions:
             )
         except LogError as error:
             # A newer producer of the id has written since, and has ended this transaction.
-            logger.warning("%r: cannot end a transaction: %s", log, error)
+            logger.warning("cannot end a transaction in %r: %s", log, error)
             return
         assert appended.entry is not None, "a marker has no duplicates"
         entries.append(appended.entry)

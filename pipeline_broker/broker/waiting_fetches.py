@@ -134,6 +134,6 @@ class WaitingFetches:
                 result = waiting.answer()
             except Exception as error:  # it must not fail the commit that made the records readable
                 logger.exception("cannot answer a parked fetch")
-                result = Close(f"parked fetch failed: {error!r}")
+                result = Close(f"a parked fetch cannot be answered: {error!r}")
             # Last, after all bookkeeping: it may close the connection and so enter this class again.
             waiting.request.complete(result)

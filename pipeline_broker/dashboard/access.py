@@ -85,7 +85,8 @@ class Access:
             answer = refusal(http.HTTPStatus.SEE_OTHER, "the token is now in a cookie", ("Set-Cookie", cookie))
             return attrs.evolve(answer, headers=(*answer.headers, ("Location", request.path)))
         return refusal(
-            http.HTTPStatus.UNAUTHORIZED, "open the link with the token that the broker printed at its start"
+            http.HTTPStatus.UNAUTHORIZED,
+            "the token is missing or wrong; open the link that the broker printed at startup",
         )
 
 

@@ -87,7 +87,7 @@ def refusal_in(results: Iterable[Any]) -> str | None:
 def _headers(body: Mapping[str, Any]) -> tuple[tuple[str, bytes], ...]:
     found = texts(body, "headers")
     if len(found) > HEADERS_MAX:
-        raise RequestError(f"a record has at most {HEADERS_MAX} headers here, not {len(found)}")
+        raise RequestError(f"the dashboard produces records with at most {HEADERS_MAX} headers, not {len(found)}")
     return tuple((name, value.encode(errors="replace")) for name, value in found.items())
 
 

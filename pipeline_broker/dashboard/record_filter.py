@@ -51,7 +51,9 @@ def _field(text: str) -> tuple[tuple[str, ...], Callable[[Any], bool]]:
     end = min((place for place in map(text.find, "!=<>") if place >= 0), default=len(text))
     path, sign = tuple(text[:end].strip().split(".")), next(filter(text[end:].startswith, SIGNS), "")
     if not all(path) or (not sign and end < len(text)):
-        raise BadFilterError("a JSON filter is field, field=text, field!=text or field>100, with field a.b or a.0.b")
+        raise BadFilterError(
+            "a JSON filter must be field, field=text, field!=text or field>100; a nested field is a.b or a.0.b"
+        )
     wanted = text[end + len(sign) :].strip()
     if not sign:
         return path, lambda _: True

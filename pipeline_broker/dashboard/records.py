@@ -38,7 +38,7 @@ PARTITIONS_READ_MAX = 256
 DIGITS_MAX = 10
 TAILS_MAX = 8
 WHAT = "topic or partition"
-ABSENT = refusal(http.HTTPStatus.NOT_FOUND, f"there is no such {WHAT}")
+ABSENT = refusal(http.HTTPStatus.NOT_FOUND, f"the {WHAT} does not exist")
 
 
 class Records:

@@ -21,7 +21,7 @@ def text(body: Mapping[str, Any], name: str) -> str:
     """Return a required text, which must not be empty."""
     found = body.get(name)
     if not isinstance(found, str) or not found:
-        raise RequestError(f"{name} is missing; give a non-empty text")
+        raise RequestError(f"{name} must be a non-empty text")
     return found
 
 

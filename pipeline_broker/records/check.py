@@ -114,7 +114,7 @@ def check_batch(  # noqa: C901 - runs for every batch, where a call costs more t
         LongBatchError: the check of the records takes longer than a turn; continue with `BatchCheck`.
     """
     if buffer is None or len(buffer) < MAGIC_END:
-        raise NotOneBatch("not one complete record batch")
+        raise NotOneBatch("the records are not one complete record batch")
     header = first_header(buffer)
     base_offset, length, _, _, crc, attributes, last_delta, base, max_timestamp, producer_id, _, sequence, count = (
         header
@@ -287,7 +287,7 @@ def _check_envelope(buffer: Buffer, header: BatchHeader, rules: Rules, zstd_allo
     if header.base_offset != 0:
         raise RecordsOutOfOrder(f"a client's batch starts at offset 0, not {header.base_offset}")
     if header.size_bytes > rules.size_max:
-        raise BatchTooLarge(f"{header.size_bytes} bytes are more than max.message.bytes ({rules.size_max})")
+        raise BatchTooLarge(f"the batch has {header.size_bytes} bytes, more than max.message.bytes ({rules.size_max})")
 
 
 def _check_rest(buffer: Buffer, position: int) -> None:
@@ -304,7 +304,7 @@ def _check_rest(buffer: Buffer, position: int) -> None:
 def _check_header(header: BatchHeader, *, transactions_allowed: bool) -> None:
     count = header.record_count
     if header.compression > Compression.ZSTD:
-        raise UnknownCompression(f"unknown compression id {header.compression}")
+        raise UnknownCompression(f"the compression id {header.compression} is unknown")
     if count <= 0 or header.last_offset_delta != count - 1:
         raise RecordsOutOfOrder(f"{count} records do not fill offsets 0 to {header.last_offset_delta}")
     if header.producer_id >= 0 and header.base_sequence < 0:
@@ -329,7 +329,7 @@ def _check_records(header: BatchHeader, data: bytes | bytearray, rules: Rules, n
             walked = 0
             yield
         if record.key is None and rules.keys_required:
-            keyless.append((index, "record without a key"))
+            keyless.append((index, "the record has no key"))
         elif not rules.append_time and record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest:
             offending.append((index, f"timestamp {record.timestamp} is not within [{earliest}, {latest}]"))
     if keyless:

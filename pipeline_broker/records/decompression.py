@@ -139,7 +139,7 @@ def _gzip_header_end(data: bytes, start: int) -> int:
     """
     magic, method, flags = _GZIP_HEADER.unpack_from(data, start)
     if magic != _GZIP_MAGIC or method != _DEFLATE:
-        raise ValueError("this is not gzip")
+        raise ValueError("the data is not gzip")
     position = start + _GZIP_HEADER.size
     if flags & _EXTRA:
         position += 2 + int(struct.unpack_from("<H", data, position)[0])

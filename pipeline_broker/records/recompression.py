@@ -62,6 +62,6 @@ def recompressed(
 
 def _check_size(size_bytes: int, size_max: int, segment_size_max: int) -> None:
     if size_bytes > size_max:
-        raise BatchTooLarge(f"{size_bytes} bytes after recompression are more than max.message.bytes ({size_max})")
+        raise BatchTooLarge(f"the recompressed batch has {size_bytes} bytes, more than max.message.bytes ({size_max})")
     if size_bytes > segment_size_max:
         raise RecordListTooLarge(f"a batch of {size_bytes} bytes is larger than a segment ({segment_size_max})")

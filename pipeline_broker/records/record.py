@@ -126,12 +126,12 @@ def _read_record(
     value, position = _read_nullable(data, position, end)
     count, position = read_varint(data, position)
     if not 0 <= count <= end - position:
-        raise InvalidRecord("more headers than bytes")
+        raise InvalidRecord("a record has more headers than bytes")
     headers = []
     for _ in range(count):
         name, position = _read_nullable(data, position, end)
         if name is None:
-            raise InvalidRecord("a header without a key")
+            raise InvalidRecord("a header has no key")
         content, position = _read_nullable(data, position, end)
         headers.append((name.decode(errors=name_errors), content))
     if position != end:

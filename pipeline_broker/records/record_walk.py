@@ -80,7 +80,9 @@ def walk(data: bytes, count: int, before: Walked) -> Walked:  # noqa: C901, PLR0
                 else:
                     raw = raw & 0x7F | byte << 7
             if raw != index << 1:
-                raise RecordsOutOfOrder("offsets in the batch are not consecutive", ((index, "unexpected offset"),))
+                raise RecordsOutOfOrder(
+                    "offsets in the batch are not consecutive", ((index, "the offset is not the next one"),)
+                )
             raw = data[position]
             position += 1
             if raw > 0x7F:
@@ -117,7 +119,7 @@ def _walk_headers(data: bytes, position: int, end: int, left: int) -> tuple[int,
     """Check the headers of a record; return how many more the batch may have, and the position after them."""
     count, position = read_varint(data, position)
     if not 0 <= count <= end - position:
-        raise InvalidRecord("more headers than bytes")
+        raise InvalidRecord("a record has more headers than bytes")
     if count > left:
         raise BatchTooLarge(f"a batch has at most {HEADERS_MAX} record headers")
     if count > RECORD_HEADERS_MAX:
@@ -125,7 +127,7 @@ def _walk_headers(data: bytes, position: int, end: int, left: int) -> tuple[int,
     for _ in range(count):
         length, position = read_varint(data, position)
         if length < 0:
-            raise InvalidRecord("a header without a key")
+            raise InvalidRecord("a header has no key")
         position += length
         length, position = read_varint(data, position)
         position += max(length, 0)

@@ -38,12 +38,12 @@ class _References:
     def collect(self, references: Sequence[Reference]) -> None:
         for reference in references:
             if reference in self._path:
-                raise invalid_schema(f"The reference {reference.name!r} leads back to itself")
+                raise invalid_schema(f"The reference {reference.name!r} refers back to itself")
             self._followed += 1
             if len(self._path) + len(self.found) >= DEPENDENCIES_MAX or self._followed > FOLLOWED_MAX:
                 raise invalid_schema(
-                    f"The schema refers to more than {DEPENDENCIES_MAX} others, or by more than {FOLLOWED_MAX}"
-                    " references. Merge some of them."
+                    f"The schema depends on more than {DEPENDENCIES_MAX} other schemas, or has more than {FOLLOWED_MAX}"
+                    " references. Merge some of the schemas."
                 )
             if reference.name in self.found:
                 continue

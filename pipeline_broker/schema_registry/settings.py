@@ -40,7 +40,8 @@ def _is_absent(name: str, value: Any) -> bool:
     if value not in ABSENT[name]:
         raise RegistryError(
             422,
-            f"The setting {name} cannot be {str(value)[:100]}: this registry does not support it. Omit the setting.",
+            f"The setting {name} cannot be {str(value)[:100]}: this registry does not support this value. Omit the"
+            " setting.",
         )
     return True
 

@@ -190,7 +190,7 @@ class ClientMetrics:
         others = sum(len(each) for other, each in self._patterns().items() if other != name)
         if others + len(parse_client_patterns(settings.get("match", ""))) > PATTERNS_MAX:
             raise ConfigError(
-                f"match: all subscriptions together may have {PATTERNS_MAX} patterns. Delete others first."
+                f"match: all subscriptions together may have {PATTERNS_MAX} patterns. Delete other patterns first."
             )
 
     def _patterns(self) -> Mapping[str, Mapping[str, Pattern]]:

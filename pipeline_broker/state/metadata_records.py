@@ -224,7 +224,7 @@ def integer_of(value: Any, least: int, most: int) -> int:
     """Return a JSON value as an integer from `least` to `most`; raise TypeError or ValueError if it is not one."""
     # `type`, because True is an instance of int.
     if type(value) is not int:
-        raise TypeError("not an integer")
+        raise TypeError("the value is not an integer")
     if not least <= value <= most:
         raise ValueError("the number is out of range")
     return value
@@ -246,7 +246,7 @@ def check_stored(resource_type: str, settings: Mapping[str, str]) -> None:
 def texts_of(value: Any) -> dict[str, str]:
     """Return a JSON value as a mapping of strings; raise TypeError if it is not one."""
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise TypeError("not a JSON object of strings")
+        raise TypeError("the value is not a JSON object of strings")
     return value
 
 

@@ -51,7 +51,7 @@ class SetAside:
 
     def end(self) -> None:
         if self.count > LINES_MAX:
-            logger.warning("%d more records are set aside; inspect lists them", self.count - LINES_MAX)
+            logger.warning("%d more records are set aside; the command inspect lists them", self.count - LINES_MAX)
 
 
 def reason_line(error: Exception) -> str:

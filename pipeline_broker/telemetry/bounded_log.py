@@ -56,7 +56,8 @@ class _Count:
     def summary(self) -> list[logging.LogRecord]:
         if self.last is None:
             return []
-        message = f"{self.omitted} more like this were not logged within {INTERVAL_SECONDS:.0f} s: {self.last.msg}"
+        lines = "line" if self.omitted == 1 else "lines"
+        message = f"the log omitted {self.omitted} similar {lines} within {INTERVAL_SECONDS:.0f} s: {self.last.msg}"
         self.last.msg = message
         return [self.last]
 

@@ -178,7 +178,9 @@ class BrokerMetrics:
         yield from group_families(self._groups())
         yield from self._store()
         set_aside = Sample(self._broker.set_aside.count)
-        yield gauge("pipeline_broker_set_aside_records", "State records that the startup could not read.", set_aside)
+        yield gauge(
+            "pipeline_broker_set_aside_records", "State records that the broker could not read at startup.", set_aside
+        )
 
     def _handler_families(self, statistics: ServerStatistics) -> Iterator[Family]:
         pools = [statistics.handlers]
@@ -196,7 +198,9 @@ class BrokerMetrics:
         works = sum(pool.blocking_works for pool in pools)
         yield gauge("pipeline_broker_blocking_works", "Parked requests with blocking work.", Sample(works))
         failed = sum(pool.failed for pool in pools)
-        yield counter("pipeline_broker_requests_failed_total", "Requests that failed in their handler.", Sample(failed))
+        yield counter(
+            "pipeline_broker_requests_failed_total", "Requests whose handler raised an exception.", Sample(failed)
+        )
 
     def _request_log_families(self) -> Iterator[Family]:
         log = self._request_log()
@@ -238,7 +242,7 @@ def _turn_families(statistics: ServerStatistics) -> Iterator[Family]:
     labels = [(("turn", api_name(turns.name)),) for turns in statistics.turns]
     yield gauge(
         "pipeline_broker_loop_turn_seconds_max",
-        "Longest turn of the event loop since the start.",
+        "Longest turn of the event loop since the startup.",
         *(Sample(turns.longest_seconds, each) for turns, each in zip(statistics.turns, labels, strict=True)),
     )
     yield counter(

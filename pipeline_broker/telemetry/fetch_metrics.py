@@ -72,6 +72,6 @@ def fetch_families(broker: FetchStates) -> Iterator[Family]:
     )
     yield counter(
         f"{cache}_incrementalfetchsessionevictions_total",
-        "Fetch sessions evicted to make room (IncrementalFetchSessionEvictionsPerSec).",
+        "Fetch sessions evicted for new sessions (IncrementalFetchSessionEvictionsPerSec).",
         Sample(sessions.evicted),
     )

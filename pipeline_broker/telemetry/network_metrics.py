@@ -225,12 +225,22 @@ class NetworkMetrics:
             (counter, "rejected_total", "Connections closed because their address has too many.", "rejected"),
             (counter, "acceptor_blocked_seconds_total", "Time that an acceptor was blocked.", "blocked_seconds"),
             (counter, "accept_failed_total", "Connections that broke before they were served.", "failed"),
-            (counter, "accept_exhausted_total", "Failures to accept for lack of descriptors or memory.", "exhausted"),
-            (gauge, "throttled_connections", "Connections kept waiting for the rate of their address.", "throttled"),
+            (
+                counter,
+                "accept_exhausted_total",
+                "Failures to accept connections for lack of file descriptors or memory.",
+                "exhausted",
+            ),
+            (
+                gauge,
+                "throttled_connections",
+                "Connections delayed because their address exceeds its connection rate.",
+                "throttled",
+            ),
             (
                 counter,
                 "throttled_connections_total",
-                "Connections ever kept waiting for the rate of their address.",
+                "Connections delayed since the startup because their address exceeded its connection rate.",
                 "throttled_total",
             ),
         )
@@ -257,12 +267,12 @@ class NetworkMetrics:
         )
         yield counter(
             "pipeline_broker_connection_accept_throttle_seconds_total",
-            "Time that new connections waited for the rate of the broker or the listener.",
+            "Time that new connections waited because of the connection rate of the broker or the listener.",
             *(Sample(quotas.throttled_seconds, (("listener", name),)) for name, quotas in listeners),
         )
         yield counter(
             "pipeline_broker_ip_connection_accept_throttle_seconds_total",
-            "Time that new connections waited for the rate of their address.",
+            "Time that new connections waited because of the connection rate of their address.",
             *(Sample(quotas.ip_throttled_seconds, (("listener", name),)) for name, quotas in listeners),
         )
 

@@ -52,7 +52,7 @@ class _Message:
         """Count a field, and reject one beyond FIELDS_MAX."""
         self._fields_left[0] -= 1
         if self._fields_left[0] < 0:
-            raise MalformedMetricsError(f"more than {FIELDS_MAX} fields")
+            raise MalformedMetricsError(f"the message has more than {FIELDS_MAX} fields")
         self._pace()
 
 

@@ -126,7 +126,7 @@ class RequestLog(Timeline):
                 _close(file)
                 file = None
             except Exception as error:  # noqa: BLE001 - a request that cannot be formatted must not end the thread
-                self._failed(f"cannot format a request of API {request.api} version {request.version}: {error!r}")
+                self._failed(f"cannot format a request of API key {request.api}, version {request.version}: {error!r}")
             self._taken_bytes += request.size_bytes + request.response_bytes
             self._taken += 1
         _close(file)
@@ -148,7 +148,7 @@ class RequestLog(Timeline):
         """Count a lost line, and log the first one after a written line."""
         self._lost += 1
         if not self._is_failing:
-            logger.warning("the request log loses lines: %s", reason)
+            logger.warning("the request log lost a line, and may lose more: %s", reason)
         self._is_failing = True
 
 

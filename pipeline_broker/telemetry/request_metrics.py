@@ -261,7 +261,7 @@ class RequestMetrics:
                         samples += summary_samples(histogram, (("request", request),), scale)
                     yield None
             yield Family(PREFIX + metric, "summary", explanation, samples)
-        skipped = "Requests without times of their own in the summaries, represented by a sample."
+        skipped = "Requests whose times are not in the summaries, because a sample represents them."
         total = sum(series.skipped for series in all_series)
         yield counter("pipeline_broker_metrics_requests_sampled_out_total", skipped, Sample(total))
         closed = "Requests whose connection closed before they were answered."

@@ -108,7 +108,7 @@ def _histogram(totals: StoreTotals) -> Family:
 
 def _journal_families(journal: _Journal) -> Iterator[Family]:
     values: Mapping[str, tuple[str, float]] = {
-        "generation": ("Number of the journal's owners up to this broker.", journal.generation),
+        "generation": ("Number of this owner of the journal; each takeover adds one.", journal.generation),
         "unarchived_slots": ("Journal objects that are not archived yet.", journal.slots),
         "unarchived_bytes": ("Bytes in journal objects that are not archived yet.", journal.size_bytes),
         "slots_in_flight": ("Journal objects being written.", journal.in_flight),

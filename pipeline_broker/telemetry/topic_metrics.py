@@ -217,20 +217,20 @@ _FAMILIES: tuple[tuple[str, str, str, _Value], ...] = (
     (
         "totalproducerequests",
         "TotalProduceRequestsPerSec",
-        "Partitions of produce requests",
+        "Partitions in produce requests",
         lambda counts, appended: appended.batches + appended.duplicates + counts.produces_refused,
     ),
-    ("totalfetchrequests", "TotalFetchRequestsPerSec", "Partitions of fetches", lambda counts, _: counts.fetches),
+    ("totalfetchrequests", "TotalFetchRequestsPerSec", "Partitions in fetches", lambda counts, _: counts.fetches),
     (
         "failedproducerequests",
         "FailedProduceRequestsPerSec",
-        "Partitions of produce requests refused because of their records",
+        "Partitions in produce requests that were refused because of their records",
         lambda counts, _: counts.produces_failed,
     ),
     (
         "failedfetchrequests",
         "FailedFetchRequestsPerSec",
-        "Partitions of fetches that could not be read",
+        "Partitions in fetches that could not be read",
         lambda counts, _: counts.fetches_failed,
     ),
 )
@@ -243,12 +243,12 @@ _FAULTS = {
     MAGIC: (
         "invalidmagicnumberrecords",
         "InvalidMagicNumberRecordsPerSec",
-        "Batches with another magic",
+        "Batches with an unsupported magic",
     ),
     ORDER: (
         "invalidoffsetorsequencerecords",
         "InvalidOffsetOrSequenceRecordsPerSec",
-        "Records out of order",
+        "Batches with offsets out of order or an invalid sequence number",
     ),
     NO_KEY: (
         "nokeycompactedtopicrecords",

@@ -121,7 +121,7 @@ class RingFile:
         """
         names = [name for name, _ in self.table.columns]
         if missing := [name for name in wanted if name not in names]:
-            raise RingFileError(f"no column {missing[0]} in {self.table.name}")
+            raise RingFileError(f"the table {self.table.name} has no column {missing[0]}")
         indexes = [(names.index(name), self.table.nulls[names.index(name)]) for name in wanted]
         layout = self.table.layout
         # A broker that was killed may leave an incomplete last row.
@@ -139,7 +139,7 @@ def read(path: Path) -> RingFile:
     raw, _ = read_bounded(path, FILE_BYTES_MAX)
     start = len(MAGIC) + _LENGTH.size
     if raw[: len(MAGIC)] != MAGIC or len(raw) < start:
-        raise RingFileError("not a trace ring file")
+        raise RingFileError("the file is not a trace ring file")
     (length,) = _LENGTH.unpack_from(raw, len(MAGIC))
     try:
         header: Any = json.loads(raw[start : start + length])
@@ -148,9 +148,10 @@ def read(path: Path) -> RingFile:
         table = Table(str(header["table"]), columns)
         assert table.layout.size
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise RingFileError("its header cannot be read") from None
+        raise RingFileError("the file header cannot be read") from None
     if schema not in SCHEMAS_READ:
         raise RingFileError(
-            f"schema {schema}, this version reads {' and '.join(map(str, SCHEMAS_READ))}. Use the version that wrote it"
+            f"the file has schema {schema}, but this version reads {' and '.join(map(str, SCHEMAS_READ))}. Use the "
+            "version that wrote the file"
         )
     return RingFile(table, memoryview(raw)[start + length :])

@@ -128,7 +128,7 @@ class HttpRequest:
         if not text:
             return default
         if not (text.isascii() and text.isdigit() and len(text) < 20):
-            raise BadRequestError(f"the parameter {name} must be a whole number of at least 0")
+            raise BadRequestError(f"the parameter {name} must be a whole number of at most 19 digits")
         return int(text)
 
 
@@ -213,7 +213,7 @@ def json_or_not_found(content: Any, what: str) -> Steps[Answer]:
         AnswerTooLargeError: the JSON would exceed ANSWER_BYTES_MAX.
     """
     if content is None:
-        return refusal(http.HTTPStatus.NOT_FOUND, f"there is no such {what}")
+        return refusal(http.HTTPStatus.NOT_FOUND, f"the {what} does not exist")
     body = yield from json_steps(content)
     return Answer(status=http.HTTPStatus.OK, body=body, content_type=JSON_TYPE)
 

@@ -51,9 +51,9 @@ class SameOriginCheck:
         if authority is None and self.needs_host:
             return "the request has no Host header"
         if authority is not None and not self._is_own(authority):
-            return "the Host is not this broker's"
+            return "the Host header does not name this broker"
         if headers.get("origin", f"http://{authority}") != f"http://{authority}":
-            return "the Origin is not this broker's"
+            return "the Origin header does not name this broker"
         if not is_page and headers.get("sec-fetch-site", "none") not in OWN_SITES:
             return "the request comes from another site"
         return None

@@ -152,7 +152,9 @@ class EncoderWriter:
         if kind == "uuid":
             variable = self.source.variable("uuid")
             self.source.line(f"{variable} = {expression}")
-            self.source.line(f'if len({variable}) != 16: raise EncodeError(f"a uuid of {{len({variable})}} bytes")')
+            self.source.line(
+                f'if len({variable}) != 16: raise EncodeError(f"a uuid has {{len({variable})}} bytes, not 16")'
+            )
             expression = variable
         self.fixed(FORMATS[kind], expression)
 

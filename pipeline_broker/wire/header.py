@@ -55,7 +55,7 @@ def read_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeader
         if api_version >= FLEXIBLE_FROM[api_key]:
             position = skip_tags(frame, position, end) if frame[position] else position + 1
     except KeyError:
-        raise DecodeError(f"unknown API key {api_key}") from None
+        raise DecodeError(f"the API key {api_key} is unknown") from None
     except (struct.error, IndexError) as error:
         raise DecodeError(f"request header: {error}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
@@ -69,7 +69,7 @@ def encode_request_header(header: RequestHeader) -> bytes:
     """
     data = b"" if header.client_id is None else header.client_id.encode()
     if len(data) > STRING_SIZE_MAX:
-        raise EncodeError(f"client id of {len(data)} bytes, the limit is {STRING_SIZE_MAX}")
+        raise EncodeError(f"the client id has {len(data)} bytes; the limit is {STRING_SIZE_MAX}")
     length = -1 if header.client_id is None else len(data)
     fixed = REQUEST.pack(header.api_key, header.api_version, header.correlation_id, length)
     return fixed + data + (b"\0" if header.api_version >= FLEXIBLE_FROM[header.api_key] else b"")

@@ -65,7 +65,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     try:
         first = buffer[position]
     except IndexError:
-        raise DecodeError(f"no varint at byte {position}") from None
+        raise DecodeError(f"a varint is missing at byte {position}") from None
     return read_uvarint_rest(buffer, position + 1, first) if first > 0x7F else (first, position + 1)
 
 
@@ -83,14 +83,14 @@ def read_uvarint_rest(buffer: Buffer, position: int, first: int) -> tuple[int, i
     shift = 7
     for index in range(position, position + VARINT_BYTES_MAX - 1):
         if index >= len(buffer):
-            raise DecodeError(f"varint cut short at byte {index}")
+            raise DecodeError(f"a varint is cut off at byte {index}")
         byte = buffer[index]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             # Five bytes carry 35 bits; a varint has 32.
             return value & 0xFFFFFFFF, index + 1
         shift += 7
-    raise DecodeError(f"varint longer than {VARINT_BYTES_MAX} bytes before byte {position + VARINT_BYTES_MAX - 1}")
+    raise DecodeError(f"the varint at byte {position - 1} is longer than {VARINT_BYTES_MAX} bytes")
 
 
 def read_tag_count(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
@@ -101,7 +101,7 @@ def read_tag_count(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
     """
     count, position = read_uvarint(buffer, position)
     if count > TAGS_MAX:
-        raise DecodeError(f"{count} tagged fields; the limit is {TAGS_MAX}")
+        raise DecodeError(f"a section has {count} tagged fields; the limit is {TAGS_MAX}")
     # A field has at least two bytes: its tag and its size.
     if count * 2 > end - position:
         raise DecodeError(f"{count} tagged fields do not fit into {end - position} bytes")
@@ -139,7 +139,7 @@ def skip_tags_within(buffer: Buffer, position: int, end: int, left: int) -> tupl
         size, position = read_uvarint(buffer, position)
         position += size
         if position > end:
-            raise DecodeError(f"tagged field of {size} bytes ends {position - end} bytes after the end of the message")
+            raise DecodeError(f"a tagged field of {size} bytes ends {position - end} bytes after the message")
     return position, left
 
 
@@ -151,11 +151,11 @@ def bad_length(path: str, length: int, remaining: int) -> DecodeError:
     """Return the error for a length that is negative, null in a field that is not nullable, or exceeds the buffer."""
     if length == -1:
         return DecodeError(f"{path} must not be null")
-    return DecodeError(f"{path}: length {length} with {remaining} bytes left")
+    return DecodeError(f"{path} has the length {length}, but {remaining} bytes are left")
 
 
 def string_too_long(path: str, length: int) -> DecodeError:
-    return DecodeError(f"{path}: string of {length} bytes, the limit is {STRING_SIZE_MAX}")
+    return DecodeError(f"{path} has {length} bytes; the limit of a string is {STRING_SIZE_MAX}")
 
 
 def response_too_large(name: str) -> ResponseTooLargeError:
@@ -165,7 +165,7 @@ def response_too_large(name: str) -> ResponseTooLargeError:
 def bad_tag_size(path: str, surplus: int) -> DecodeError:
     """Return the error for a tagged field with a value longer or shorter than its declared size."""
     return DecodeError(
-        f"{path}: tagged value is {abs(surplus)} bytes {'longer' if surplus > 0 else 'shorter'} than declared"
+        f"{path}: the tagged value is {abs(surplus)} bytes {'longer' if surplus > 0 else 'shorter'} than declared"
     )
 
 
@@ -179,7 +179,7 @@ def write_string_length(length: int) -> bytes:
         EncodeError: the string is longer than STRING_SIZE_MAX.
     """
     if length > STRING_SIZE_MAX + 1:
-        raise EncodeError(f"string of {length - 1} bytes, the limit is {STRING_SIZE_MAX}")
+        raise EncodeError(f"a string has {length - 1} bytes; the limit is {STRING_SIZE_MAX}")
     return write_uvarint(length)
 
 

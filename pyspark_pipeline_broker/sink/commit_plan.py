@@ -140,8 +140,9 @@ def plan(last: LedgerEntry | None, batch: BatchId, fates: Mapping[ProducerIdenti
     # The checkpoint was restored to an earlier state; writing the batch again would duplicate its rows.
     if is_same_query and last.batch.number > batch.number:
         raise ClientError(
-            f"the sink has committed batch {last.batch.number} of this query, and its checkpoint is at batch "
-            f"{batch.number}. Restore the checkpoint, or start with a new checkpoint and another transactional.id"
+            f"the sink has reached batch {last.batch.number} of this query, but the checkpoint is at batch "
+            f"{batch.number}. Restore the latest checkpoint, or start with a new checkpoint and another "
+            "transactional.id"
         )
     is_again = is_same_query and last.batch.number == batch.number
     if last.is_complete:
@@ -155,9 +156,9 @@ def plan(last: LedgerEntry | None, batch: BatchId, fates: Mapping[ProducerIdenti
         return Step.FINISH_AND_SKIP if is_again else Step.FINISH_AND_COMMIT
     counts = ", ".join(f"{sum(it is fate for it in fates.values())} {fate.value}" for fate in Fate if fate in found)
     raise ClientError(
-        f"batch {last.batch.number} was decided, but the transactions of its tasks are {counts}: the broker aborted "
-        "some after kafka.transaction.timeout.ms. Its rows are partly written; check the topic, then continue with "
-        "another transactional.id"
+        f"batch {last.batch.number} was decided, but the transactions of its tasks are {counts}, so its rows may be "
+        "partly written. The broker aborts a transaction after kafka.transaction.timeout.ms. Check the topic, then "
+        "continue with another transactional.id"
     )
 
 
@@ -174,6 +175,6 @@ def check_open(
         else:
             continue
         raise ClientError(
-            f"transaction {producer.transactional_id} {reason}. Restart the query, which writes the batch again; if it "
-            "takes longer than kafka.transaction.timeout.ms, raise that or make batches smaller"
+            f"transaction {producer.transactional_id} {reason}. Restart the query to write the batch again. If a batch "
+            "takes longer than kafka.transaction.timeout.ms, raise this timeout or make batches smaller"
         )

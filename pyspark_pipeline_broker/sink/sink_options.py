@@ -89,7 +89,9 @@ class SinkOptions:
         try:
             security = read_security(properties)
         except ClientError as error:
-            raise ValueError(f"wrong kafka.* option (named here without kafka.): {error}") from None
+            raise ValueError(
+                f"an option with the prefix kafka. is wrong, named here without the prefix: {error}"
+            ) from None
         return cls(
             addresses=_addresses(named[SERVERS]),
             security=security,

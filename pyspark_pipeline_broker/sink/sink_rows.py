@@ -53,9 +53,11 @@ def check_columns(types: Mapping[str, str], topic: str | None) -> None:
         ValueError: a column is missing or has a wrong type.
     """
     if "value" not in types:
-        raise ValueError(f"the column value is missing. The columns are {', '.join(types) or 'none'}")
+        raise ValueError(
+            f"the rows lack the column value; they have {', '.join(types) or 'no columns'}. Add the column"
+        )
     if topic is None and "topic" not in types:
-        raise ValueError("no topic: set the option topic, or add a column topic")
+        raise ValueError("the rows have no topic. Set the option topic, or add a column topic")
     for name, allowed in TYPES.items():
         if (found := types.get(name)) is not None and found not in allowed:
             raise ValueError(f"the column {name} is {found}; it must be {' or '.join(allowed)}")
@@ -121,7 +123,9 @@ def _topic_rows(
 def _topics(names: Sequence[bytes | None]) -> Iterator[str]:
     for name in names:
         if name is None:
-            raise ValueError("a row has no topic: its column topic is null, and the option topic is not set")
+            raise ValueError(
+                "a row has no topic: its column topic is null, and the option topic is not set. Set one of them"
+            )
         yield name.decode()
 
 

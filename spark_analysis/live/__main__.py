@@ -26,8 +26,8 @@ FIRST_WINDOW_SECONDS_MAX: Final = 180.0
 """Longest wait of a job with `--seconds` for its first window: Spark's startup, its first batch, and some load."""
 _POLL_SECONDS: Final = 1
 _NO_WINDOW: Final = (
-    "no window yet: the job ended before Spark's first batch, which takes about ten seconds, or the broker has "
-    "published no timeline of a Produce request. Check with pipeline-broker timelines status\n"
+    "the job computed no window: it ended before Spark's first batch, which takes about ten seconds, or the broker has "
+    "published no timeline of a Produce request. Check the broker with pipeline-broker timelines status\n"
 )
 
 
@@ -69,14 +69,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("bootstrap", metavar="HOST:PORT", help="the broker; it must publish its timelines")
     parser.add_argument(
-        "directory", metavar="DIR", help="directory for windows/ and checkpoint/; a job resumes where it stopped"
+        "directory", metavar="DIR", help="directory for windows/ and checkpoint/, from which a later job resumes"
     )
     parser.add_argument("--window", type=int, default=10, metavar="SECONDS", help="length of a window (default: 10)")
     parser.add_argument(
-        "--late", type=int, default=10, metavar="SECONDS", help="how late a request may arrive (default: 10)"
+        "--late", type=int, default=10, metavar="SECONDS", help="longest delay of a counted request (default: 10)"
     )
     parser.add_argument(
-        "--seconds", type=float, help="end this time after the first window (default: run until Ctrl-C)"
+        "--seconds", type=float, help="end this many seconds after the first window (default: run until Ctrl-C)"
     )
     parser.add_argument("--once", action="store_true", help="read the existing records, then end")
     parser.add_argument("--master", help="the Spark master (default: local[2])")
@@ -143,7 +143,7 @@ def _wait(query: StreamingQuery, job_time: _Time, signals: _EndSignals) -> None:
     finally:
         query.stop()
     if late.groups:
-        sys.stderr.write(f"requests arrived too late for {late.groups} groups of their windows: raise --late\n")
+        sys.stderr.write(f"Spark dropped {late.groups} groups of requests that arrived too late. Raise --late\n")
 
 
 class _LateRequests:

@@ -118,7 +118,7 @@ def _check_plan(place: Location, plan: dict[str, Any]) -> None:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise TraceError(f"{path}: not readable as JSON: {error}") from None
+        raise TraceError(f"{path} is not readable as JSON: {error}. Choose another directory") from None
     # The checkpoint contains windows of the old length; Spark would mix them with new ones.
     if found != plan:
-        raise TraceError(f"{path}: this directory has {found}, not {plan}. Choose another directory")
+        raise TraceError(f"{path} belongs to a job with {found}, not {plan}. Choose another directory")

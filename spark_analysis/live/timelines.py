@@ -71,7 +71,10 @@ def request_timelines(records: DataFrame) -> DataFrame:
     """
     text = records.select(f.col("value").cast("string").alias("value"))
     parsed = f.from_json("value", _schema(), {"mode": "FAILFAST"}).alias("record")
-    wrong = f.format_string(f"a record has schema %d, this version reads {RECORD_SCHEMA}", f.col("schema"))
+    wrong = f.format_string(
+        f"a record has schema %d, but this version reads schema {RECORD_SCHEMA}. Use the version of the broker",
+        f.col("schema"),
+    )
     # `assert_true` ends the query; a filter would silently drop records of another version.
     read = text.select(parsed).select("record.*").where(f.assert_true(f.col("schema") == RECORD_SCHEMA, wrong).isNull())
     columns = [_in_record(name) for name in _REQUEST]

@@ -124,8 +124,8 @@ def _rate_table(comparison: Comparison, loads: Iterable[Load], unit: str) -> Mar
             [describe(load), DASH if ratio is None else rate_finding(ratio), *rates, ratio_cell(ratio), *beside]
         )
     caption = (
-        f"{unit} per second, with 95% intervals. A ratio pairs rounds, and every round weighs the same; a rate is over "
-        "all rounds, so one slow round can move it in the opposite direction"
+        f"{unit} per second, with 95% intervals. A ratio pairs rounds, and every round weighs the same. A rate is over "
+        "all rounds, so one slow round can move the rate in the opposite direction"
     )
     return table(caption, head, rows, texts=2)
 
@@ -136,7 +136,7 @@ def latency_table(comparison: Comparison, loads: Iterable[Load]) -> Markup:
     head = ["Load", *(part for name in _PERCENTILE_WORDS.values() for part in (name, f"{name} ratio"))]
     caption = (
         f"Latency, {f' {ARROW} '.join(shown)}; the ratio is {one} over {zero} with its 95% interval. A ratio pairs "
-        "rounds; a percentile is over all rounds, so one slow round can move it in the opposite direction"
+        "rounds. A percentile is over all rounds, so one slow round can move the percentile in the opposite direction"
     )
     rows = []
     for load in loads:
@@ -193,8 +193,8 @@ def forest(title: str, ratios: Iterable[tuple[str, Ratio]], note: str, *, is_les
 
 INTERVAL_NOTE: Final = (
     "Dot: geometric mean of paired rounds; line: its 95% interval; dotted line: no difference; grey: not beyond "
-    "chance. Logarithmic scale. Colour, and the words faster and slower, hold for all loads of an experiment (the "
-    "native client, the ordinary clients) together: the chance of one false claim among them is at most 5% (Holm's "
-    "correction)."
+    "chance. The scale is logarithmic. A ratio has a colour, or is called faster or slower, only if it passes Holm's "
+    "correction for all loads of an experiment (the native client, or the ordinary clients). The chance of a false "
+    "claim among these loads is at most 5%."
 )
 """The explanation of the marks in a forest plot of speed-ups."""

@@ -38,16 +38,18 @@ def cost(comparison: Comparison) -> Markup:
         "cost",
         "What the store costs",
         paragraph(
-            "The journal of both modes is in an object store: a commit is a PUT. So the mode decides the client's "
+            "The journal of both modes is in an object store: a commit is a PUT. So the mode affects the client's "
             "latency and also the number of paid requests. The table counts the requests that the broker sent to its "
-            "store under load in traced rounds, including those of its archive and its lease, with 95% intervals over "
-            "these rounds. Rates and p50 come from untraced rounds. PUTs per second are not limited here "
-            "(wal.puts.per.second is 0): a limit would cap the costs of the pipelined mode and distort the comparison."
+            "store under load in traced rounds, including those of its archive and its lease. The 95% intervals are "
+            "over these rounds. Rates and p50 come from untraced rounds. This experiment does not limit PUTs per "
+            "second (wal.puts.per.second is 0): a limit would cap the costs of the pipelined mode and distort the "
+            "comparison."
         ),
         paragraph(
-            f"Prices: ${prices.put:g} for a million PUTs and LISTs, ${prices.get:g} for a million GETs. A GB is one of "
-            "record batches; a month is a month of this load without a pause. Storage itself costs the same in every "
-            f"mode and is left out. Requests with an unknown outcome: {unsure}; without an answer: {failed}."
+            f"Prices: ${prices.put:g} for a million PUTs and LISTs, ${prices.get:g} for a million GETs. A GB is a "
+            "gigabyte of record batches. Costs per month assume this load without a pause. Storage itself costs the "
+            "same in every mode and is left out. Requests to the store with an unknown outcome: "
+            f"{unsure}; requests without an answer: {failed}."
         ),
         table("Requests to the store and their price, by load and mode", head, rows, texts=2),
     )

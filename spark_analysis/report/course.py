@@ -39,11 +39,12 @@ def lanes(comparison: Comparison) -> Markup:
         "lanes",
         "One connection, request by request",
         paragraph(
-            "Consecutive requests of the busiest connection of a traced run. They surround the request that waited "
-            "longest for earlier responses; if none waited, they are from the middle of the run. Each request has a "
-            "lane, the oldest on top; a connection has one request queue (shard). A classic broker reads the next "
-            "request after it has answered the previous one, so the lanes form a staircase. In pipelined mode they "
-            "overlap, and their right ends never step back: responses leave in the order of the requests."
+            "Each drawing shows consecutive requests of the busiest connection of a traced run. They surround the "
+            "request that waited longest for earlier responses. If none waited, they are from the middle of the run. "
+            "Each request has a row, the oldest on top. All requests of a connection use one request queue (shard). A "
+            "classic broker reads the next request after it has answered the previous one, so the bars form a "
+            "staircase. In pipelined mode the bars overlap, and their right ends never step back: responses leave in "
+            "the order of the requests."
         ),
         legend((kind, name) for name, kind in PARTS.items()),
         charts.panels(drawings, pairs=True),
@@ -55,7 +56,7 @@ def _lanes(mode: str, load: Load, requests: list[LaneRequest]) -> Markup:
     rows = [
         charts.Lane(
             f"{request.sequence}",
-            f"request {request.sequence}, commit {request.commit}, {request.depth} in flight when it arrived",
+            f"request {request.sequence}, commit {request.commit}, {request.depth} requests in flight at its arrival",
             tuple(((a - first_ns) / 1e6, (b - first_ns) / 1e6, kind) for a, b, kind in _pieces(request)),
         )
         for request in requests
@@ -63,8 +64,8 @@ def _lanes(mode: str, load: Load, requests: list[LaneRequest]) -> Markup:
     orderly = all(a.released_ns <= b.released_ns for a, b in pairwise(requests))
     order = "released in order" if orderly else "RELEASED OUT OF ORDER"
     title = f"{mode}, {describe(load)}: connection {requests[0].connection}, queue {requests[0].queue}"
-    description = f"{len(requests)} consecutive requests on lanes, {order}"
-    return charts.lanes(title, description, "ms since the first of them was received", rows)
+    description = f"{len(requests)} consecutive requests, one per row, {order}"
+    return charts.lanes(title, description, "ms since the first request was received", rows)
 
 
 def _pieces(request: LaneRequest) -> list[tuple[int, int, str]]:
@@ -98,8 +99,9 @@ def series(comparison: Comparison) -> Markup:
         "series",
         "Over time",
         paragraph(
-            "The first untraced run of each mode, in equal intervals of time. A level line is a steady state. A slope "
-            "means that a longer run would give a different result; a single peak means that something else ran."
+            "The charts divide the first untraced run of each mode into equal intervals of time. A level line is a "
+            "steady state. A slope means that a longer run would give a different result. A single peak suggests that "
+            "another program disturbed the run."
         ),
         mode_legend(comparison),
         charts.panels(drawings, pairs=True),

@@ -78,7 +78,7 @@ def throughput(comparison: Comparison) -> Markup:
         "throughput",
         "Throughput by requests in flight",
         paragraph(
-            "Closed loop: each connection of the native client keeps the given number of requests unanswered. The "
+            "In a closed loop, each connection of the native client keeps the given number of requests unanswered. The "
             "vertical axis is logarithmic."
         ),
         mode_legend(comparison, brokers(comparison)),
@@ -160,11 +160,11 @@ def latency(comparison: Comparison) -> Markup:
         "latency",
         "Latency of a saturated broker",
         paragraph(
-            "Closed loop: each side runs as fast as it can, at its own rate, so these latencies follow from the rates "
-            "(requests in flight / rate). They do not compare waits at the same pace. The curves show the share of "
-            "requests answered within a time, from sent to answered, in untraced runs; left is better. Time is "
-            "logarithmic, and the vertical axis has equal distances between 90 %, 99 % and 99.9 %, so that the tail is "
-            "readable. A line ends where fewer than ten requests lie beyond it."
+            "In a closed loop, each side runs as fast as it can, at its own rate. So these latencies follow from the "
+            "rates (requests in flight / rate) and do not compare waits at the same pace. The curves show the share of "
+            "requests that were answered within a time after they were sent, in untraced runs. A curve further left is "
+            "better. Time is logarithmic, and the vertical axis has equal distances between 90 %, 99 % and 99.9 %, so "
+            "that the tail is readable. A line ends where fewer than ten requests lie beyond it."
         ),
         _latency_forest(comparison),
         mode_legend(comparison, brokers(comparison)),
@@ -183,9 +183,9 @@ def _latency_forest(comparison: Comparison) -> Markup:
     zero, one = comparison.sides
     title = f"p99 of {one} over {zero} in a closed loop, every load; left of the line: a shorter wait"
     note = (
-        f"Paired rounds, 95% intervals. A round has a p99 only if {SAMPLES_BEYOND_IN_RUN_MIN} requests or more lie "
-        "beyond it. "
-        "Colour holds for all loads of an experiment together (Holm's correction)."
+        "Ratios are geometric means of paired rounds, with 95% intervals. A round has a p99 only if "
+        f"{SAMPLES_BEYOND_IN_RUN_MIN} requests or more lie beyond it. A ratio has a colour only if it differs beyond "
+        "chance, also after Holm's correction for all loads of an experiment."
     )
     # A ratio below 1 is better here, so the colours are those of the other side.
     drawing = forest(title, [(full_name(load), ratio) for load, ratio in ratios.items()], note, is_less_better=True)
@@ -259,9 +259,9 @@ def ablation(comparison: Comparison) -> Markup:
         "Ablation: the gain of each part of the mode",
         paragraph(
             "The pipelined mode differs from the classic one in three ways: many requests of a connection in flight, "
-            "one commit for all waiting requests, and several queues. This section switches on the first two alone and "
-            "together. The remaining difference to pipelined is the queues. On one event loop they give isolation, "
-            "not speed."
+            "one commit for all waiting requests, and several queues. This section compares classic with modes that "
+            "have one of these parts, or the first two. On one event loop, several queues isolate connections, but do "
+            "not make the broker faster."
         ),
         *drawings,
         _ablation_table(comparison),

@@ -23,10 +23,10 @@ def factors(comparison: Comparison) -> Markup:
     if not effects:
         return NOTHING
     explanation = (
-        "The experiment ran every combination of the levels below. The figure of a level is the geometric mean over "
-        "all loads that have it, so it does not depend on one lucky load. Rates are compared with those of the "
+        "The experiment ran every combination of the levels below. The speed-up of a level is the geometric mean over "
+        "all loads with this level, so it does not depend on one lucky load. Rates are compared with those of the "
         "factor's first level, load by load, with all other factors equal. The factor that changes the speed-up most "
-        "comes first. A mean hides how factors act together: the maps and panels below show that."
+        "comes first. A mean hides how factors act together; the maps and panels below show these interactions."
     )
     return section("factors", "What each factor does", paragraph(explanation), _forest(comparison), _table(comparison))
 

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 _NAMES = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
 _RULE = (
     f"A side kept the pace if its answers arrived at {ANSWERED_SHARE_MIN:.0%} or more of the pace at which requests "
-    "became due. The latency of a side that did not keep it only shows how long the run was, and is not quoted. If the "
-    f"client sent the median request more than {LATE_MS_MAX:g} ms late, part of the latency is the client's own. The "
-    "page then shows the latency from the due time and from the time of sending, and a claim must hold for both."
+    "became due. The latency of any other side only shows how long the run was, and is not quoted. If the client sent "
+    f"the median request more than {LATE_MS_MAX:g} ms late, part of the latency is the client's own. The page then "
+    "shows the latency from the due time and from the time of sending, and a claim must hold for both."
 )
 
 
@@ -50,9 +50,9 @@ def equal_load(comparison: Comparison) -> Markup:
             "equal",
             "Latency at equal load",
             paragraph(
-                "Not measured: this experiment had no open loop at a given rate. The latencies of the closed loop "
-                "below are those of saturated brokers: each follows from its own rate, and a mode with a higher rate "
-                "has a lower latency. They do not compare waits at the same pace."
+                "This latency was not measured: the experiment had no open loop at a given rate. The latencies of the "
+                "closed loop below are those of saturated brokers: each follows from its own rate, and a mode with a "
+                "higher rate has a lower latency. They do not compare waits at the same pace."
             ),
         )
     shown = dict.fromkeys(side.mode for each in found for side in each.sides)
@@ -66,7 +66,7 @@ def equal_load(comparison: Comparison) -> Markup:
         paragraph(
             "This is the latency to decide by. Both sides receive the same requests at the same times, whether or not "
             "earlier ones are answered (an open loop). Latency counts from the time a request was due, so a stall "
-            f"counts for all requests that became due during it. {_RULE}"
+            f"counts for all requests that became due during the stall. {_RULE}"
         ),
         *_unkept(comparison, found),
         *([mode_legend(comparison, shown), charts.panels(panels, pairs=True)] if panels else []),
@@ -92,8 +92,8 @@ def consumers(comparison: Comparison) -> Markup:
     if timed:
         parts += [
             paragraph(
-                "Pairs of an unmodified confluent-kafka producer (linger 0) and consumer. Messages are sent at fixed "
-                "times, and latency counts from the time a message was due until its consumer has it."
+                "Each pair is an unmodified confluent-kafka producer with linger 0, and a consumer. Messages are sent "
+                "at fixed times. Latency counts from the time a message was due until its consumer has it."
             ),
             *_unkept(comparison, timed),
             _ratio_table(comparison, timed),
@@ -167,7 +167,9 @@ def _ratio_table(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
         )
         rows.append([_where(each), pace(each.load), finding, *waits])
     head = ["Load", "Offered", "p99 of " + one, *(f"{name} ratio" for name in _NAMES.values())]
-    caption = f"Latency of {one} over {zero} at the same offered load, with 95% intervals; below 1x: a shorter wait"
+    caption = (
+        f"Latency of {one} over {zero} at the same offered load, with 95% intervals; a ratio below 1x is a shorter wait"
+    )
     return table(caption, head, rows, texts=3)
 
 
@@ -210,9 +212,9 @@ def replay(comparison: Comparison) -> Markup:
         "replay",
         "Replay of real events",
         paragraph(
-            f"{_events(comparison)}, sent at their original times whether or not earlier ones are answered; each round "
-            "replays a part. Latency counts from the time an event was due. Both sides have the same pace, so their "
-            "latencies are comparable."
+            f"{_events(comparison)}, whether or not earlier ones are answered. Each round replays a part of the "
+            "events. Latency counts from the time an event was due. Both sides receive the events at the same times, "
+            "so their latencies are comparable."
         ),
         *_unkept(comparison, found),
         _ratio_table(comparison, found),
@@ -223,7 +225,9 @@ def replay(comparison: Comparison) -> Markup:
 
 def _events(comparison: Comparison) -> str:
     is_trace = "--replay" in command(comparison)
-    return "The requests of a trace" if is_trace else "Departures of real flights, a week in five seconds"
+    if is_trace:
+        return "The requests of a trace are sent at their original times"
+    return "Departures of real flights are sent as events, with a week compressed to five seconds"
 
 
 def _replay_panels(comparison: Comparison, fair: Sequence[EqualLoad]) -> Markup:

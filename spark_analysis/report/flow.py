@@ -39,10 +39,11 @@ def shards(comparison: Comparison) -> Markup:
         "shards",
         "Balance of the request queues",
         paragraph(
-            "A hash of its id assigns each connection to one queue, so a few connections do not use all queues, and "
-            "two busy connections may share one. Most over mean is the load of the busiest queue over the mean load; "
-            "the Gini coefficient is 0 if all queues have the same load and approaches 1 if one queue has all of it. "
-            "Compare the p99 of the busiest queue with that of the others: if they agree, imbalance costs little."
+            "A hash of its id assigns each connection to one queue. So a few connections may leave queues unused, and "
+            "two busy connections may share one. “Most over mean” is the load of the busiest queue over the mean load. "
+            "The Gini coefficient is 0 if all queues have the same load. It approaches 1 if one of many queues has the "
+            "whole load. Compare the p99 of the busiest queue with that of the others: if they agree, imbalance costs "
+            "little."
         ),
         *_shard_figures(comparison, several),
         _shard_table(found),
@@ -64,7 +65,7 @@ def _shard_figures(comparison: Comparison, found: list[tuple[Cell, Imbalance]]) 
     ]
     if not entries:
         return []
-    title = "Load of the busiest queue over the mean; a full bar: one queue has all requests"
+    title = "Load of the busiest queue over the mean; a full bar means that one queue has all requests"
     return [figure(title, charts.bars(title, entries))]
 
 
@@ -109,7 +110,7 @@ def flow(comparison: Comparison) -> Markup:
         f"The law holds within {STEADY:.0%} in {steady:,} of {len(wide):,} stages with requests; the largest "
         f"difference is {max(wide):.1%}."
         if wide
-        else "No stage has a tenth of a request on average, so the law cannot be checked."
+        else "No stage has at least a tenth of a request on average, so the law cannot be checked."
     )
     rows = [
         [
@@ -131,9 +132,10 @@ def flow(comparison: Comparison) -> Markup:
         "flow",
         "Flow: does Little's law hold?",
         paragraph(
-            "In a steady state, the number of requests in a stage is the rate at which requests enter it times their "
-            "mean wait. The two values come from different rows in the middle of each traced run. If they differ, the "
-            "load was not steady, or the stamps are wrong."
+            "In a steady state, the average number of requests in a stage is the rate at which requests enter it times "
+            "their mean wait. This section compares the counted number with this product. The two values come from "
+            "different rows in the middle of each traced run. If they differ, the load was not steady, or the stamps "
+            "are wrong."
         ),
         paragraph(result),
         details("All stages as a table", table(caption, head, rows, texts=4)),
@@ -167,5 +169,5 @@ def _spans_table(comparison: Comparison) -> Markup:
     if not rows:
         return NOTHING
     head = ["Load", "Mode", "Run", "Reason", "Spans", "Connections", "Share of time", "p50", "p99", "Longest"]
-    caption = "Spans in which connections were not read (any: all reasons, overlaps counted once)"
+    caption = "Spans in which connections were not read; the reason “any” covers all reasons and counts overlaps once"
     return details("Mutes and throttles as a table", table(caption, head, rows, texts=4))

@@ -55,10 +55,11 @@ def stages(comparison: Comparison) -> Markup:
         "stages",
         "Where the time of a request goes",
         paragraph(
-            "Mean times of the parts of a Produce request in traced rounds, one after the other; both modes of a load "
-            "have the same scale. The parts add up to the client's latency. The hatched part is the client's wait that "
-            "the broker did not see: an unread request waits in the socket. In classic mode, later requests of a "
-            f"connection wait there while an earlier one is answered. {intervals}"
+            "The drawings show the mean times of the parts of a Produce request in traced rounds, one after the "
+            "other. Both modes of a load have the same scale. For the native client, the parts add up to its "
+            "latency. The hatched part is the wait that the broker does not see: an unread request or an unread "
+            "answer waits in the socket. In classic mode, later requests of a connection wait in the socket until "
+            f"the earlier one is answered. {intervals}"
         ),
         legend((kind, name) for name, kind in ALL_PARTS.items()),
         *drawings,
@@ -164,10 +165,11 @@ def commits(comparison: Comparison) -> Markup:
         "commits",
         "Commit batch sizes",
         paragraph(
-            "The number of record batches that share one write and one sync. A mode that commits each request by "
-            "itself has one. The more requests wait, the more of them a group commit includes, and the less each "
-            "request pays. If a sync is faster than a handover to a thread, the commit runs on the event loop, which "
-            f"cannot parse or handle requests during it.{_on_loop(comparison)}"
+            "The drawings show how many record batches share a commit. In a mode that commits each request by "
+            "itself, a commit has only the batches of one request. The more requests wait, the more of them a group "
+            "commit includes, and the smaller is a request's share of the commit time. If a sync is faster than a "
+            "hand-over to a thread, the commit runs on the event loop, which cannot parse or handle requests during "
+            f"the commit.{_on_loop(comparison)}"
         ),
         *drawings,
         details("All commits as a table", _commit_table(found)),
@@ -208,7 +210,7 @@ def _on_loop(comparison: Comparison) -> str:
         if shares:
             span = " to ".join(dict.fromkeys(f"{share:.0%}" for share in (shares[0], shares[-1])))
             parts.append(f"{span} in {mode}")
-    return f" The share of such commits under these loads: {', '.join(parts)}." if parts else ""
+    return f" The share of commits on the event loop under these loads is {', '.join(parts)}." if parts else ""
 
 
 def _histogram(commit: Commits, kind: str) -> list[charts.Bar]:
@@ -238,11 +240,12 @@ def audit(comparison: Comparison) -> Markup:
         ]
         is_audited = any(part.audited for part in parts)
         complete = "yes" if all(part.complete for part in parts) else "no, rows were lost"
-        complete = complete if is_audited else "not audited: its client does not show the order"
+        complete = complete if is_audited else "not audited: the client does not show the order"
         rows.append([full_name(cell.load), cell.mode, *counts, f"{found.order_violations:,}", complete])
     totals = [comparison.audit_totals(witness) for witness in ("broker", "client")]
     violations = sum(total.violations for total in totals)
-    result = f"{violations:,} violations in {totals[1].audited:,} answers and {totals[0].audited:,} broker requests."
+    seen = f"{totals[1].audited:,} answers seen by clients and {totals[0].audited:,} requests stamped by the broker"
+    result = f"The audits found {violations:,} violations in {seen}."
     if not all(total.complete for total in totals):
         result += " Trace rows were lost in at least one run: the audit of such runs is incomplete."
     head = ["Load", "Mode", "Broker", "Client", "Violations", "Complete"]
@@ -253,10 +256,10 @@ def audit(comparison: Comparison) -> Markup:
         paragraph(
             "Pipelining must not break the order of responses. This section audits the order twice, including the "
             "warm-up: from the broker's data in the traced runs, and from the native client's data in all its runs. "
-            "Broker: along the sequence of a connection, responses are released in order, no sequence is missing or "
-            "repeated, and the offsets of the connection in a partition increase. Client: the correlation ids of a "
-            "connection return in the order in which they were sent. The two audits share no data; the second needs "
-            "no clock."
+            "The broker's data must show that the responses of a connection are released in sequence, that no sequence "
+            "number is missing or repeated, and that the offsets of the connection in a partition increase. The "
+            "client's data must show that the correlation ids of a connection return in the order in which they were "
+            "sent. The two audits share no data, and the audit of the client's data needs no clock."
         ),
         _violations(comparison),
         details("All cells as a table", table("Violations in audited rows", head, rows, texts=2)),
@@ -301,7 +304,7 @@ def tracing(comparison: Comparison) -> Markup:
     elif any(ratio.low is not None for ratio in costs.values()):
         result = "No measurable cost: no mode is slower in traced runs beyond chance."
     else:
-        result = "Not decided: one load has no interval."
+        result = "Not decided: the loads are too few for an interval."
     result += f" Throughput and latency on this page come from untraced rounds. Rows lost to full rings: {lost:,}."
     head = ["Mode", "Traced over untraced rate", "95% interval", "Loads"]
     return section("tracing", "What tracing costs", paragraph(result), table("Rate of traced runs", head, rows))

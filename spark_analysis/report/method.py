@@ -18,25 +18,27 @@ if TYPE_CHECKING:
 
 _METHOD = (
     (
-        "Throughput is the number of measured requests over the time from the first one sent to the last one answered, "
-        "summed over the untraced rounds. A speed-up, of rates or of latencies, is the geometric mean of the ratios of "
-        "paired rounds; its 95% interval is Student's t on their logarithms."
+        "Throughput is the number of measured requests over the time from the first one sent to the last one answered. "
+        "Both are summed over the untraced rounds. A speed-up, of rates or of latencies, is the geometric mean of the "
+        "ratios of paired rounds. Its 95% interval comes from Student's t distribution, applied to the logarithms of "
+        "these ratios."
     ),
     (
-        "One interval in 20 excludes 1 by chance. So this page says “faster”, “slower”, “pays”, “longer” and “shorter” "
-        "only of loads that survive Holm's correction over their family. A family is one quantity (throughput, or one "
-        "percentile) over all loads that this experiment compares; the chance of one false claim in a family is at "
-        "most 5%. Intervals are shown without correction."
+        "If the sides are equal, one interval in 20 excludes 1 by chance. So this page says “faster”, “slower”, "
+        "“pays”, “longer” and “shorter” only of loads that pass Holm's correction over their family. A family is one "
+        "quantity (throughput, or one percentile) over all loads that this experiment compares. The chance of a "
+        "false claim in a family is at most 5%. Intervals are shown without correction."
     ),
     (
-        "The native client and confluent-kafka run in a closed loop: they show capacity, and their latency is that of "
-        "a saturated system. Latency at equal load, and the replay, come from open loops: requests are due at fixed "
-        "times, and latency counts from these. Percentiles are exact, in whole microseconds. A percentile is left out "
-        "if fewer than ten samples lie beyond it, or in a single round fewer than two."
+        "In closed loops, the native client and confluent-kafka show capacity, and their latency is that of a "
+        "saturated system. Latency at equal load and the replay come from open loops: requests are due at fixed "
+        "times, from which latency counts. Percentiles are exact, in whole microseconds. A percentile is left out if "
+        "fewer than ten samples lie beyond it. In a single round, two samples are enough."
     ),
     (
-        "Limits: client and broker share the cores of one machine, and the network is loopback. Short rounds do not "
-        "show what happens after minutes. Stages come from traced rounds, which may be slower (see What tracing costs)."
+        "The results have limits: client and broker share the cores of one machine, and the network is loopback. "
+        "Short rounds do not show effects that appear after minutes. Stages come from traced rounds, which may be "
+        "slower (see What tracing costs)."
     ),
 )
 # Keys of `settings` that describe a run, not its mode.
@@ -50,10 +52,11 @@ def method(comparison: Comparison) -> Markup:
     seconds = median(run.seconds for run in runs) if runs else 0.0
     flush = ", ".join(sorted({run.flush for run in comparison.figures.runs}))
     sides = (
-        f"Side A is {zero}, side B is {one}; both are separate broker processes that run the same code except for the "
-        f"mode, with flush={flush}. Rounds of the two sides are paired and interleaved, so that drift of the machine "
-        f"affects both. Each load has up to {plural(rounds, 'untraced round')}; a run measures {seconds:.2f} s "
-        f"(median) after a warm-up.{_order_of_runs(comparison)}"
+        f"Side A is {zero}, side B is {one}. The sides are separate broker processes that run the same code with "
+        f"flush={flush}{'; only the mode differs' if zero != one else ''}. Rounds of the two sides are paired and "
+        "interleaved, so that drift of the machine affects both. Each load has up to "
+        f"{plural(rounds, 'untraced round')}. The median run measures {seconds:.2f} s after a "
+        f"warm-up.{_order_of_runs(comparison)}"
     )
     return section(
         "method",
@@ -69,7 +72,7 @@ def _order_of_runs(comparison: Comparison) -> str:
     seeds = dict.fromkeys(
         str(seed) for run in comparison.figures.runs if (seed := run.settings.get("seed")) is not None
     )
-    return f" Their order is random, from the seed {', '.join(seeds)}." if seeds else ""
+    return f" The order of the runs is random, from the seed {', '.join(seeds)}." if seeds else ""
 
 
 def _page_cache(comparison: Comparison) -> list[Markup]:
@@ -79,8 +82,9 @@ def _page_cache(comparison: Comparison) -> list[Markup]:
     return [
         paragraph(
             "With flush=os, a commit is a write to the page cache, which Apache Kafka's handler does itself. Classic "
-            "hands the write to a thread and back, which is necessary if a commit is a sync, and costs processor time. "
-            "So here a ratio over classic is more than pipelining gains over a broker like Kafka."
+            "hands the write to a thread and back. This hand-over is necessary if a commit includes a sync, but it "
+            "costs processor time. So with flush=os, a ratio over classic is more than pipelining gains over a broker "
+            "like Kafka."
         )
     ]
 
@@ -95,7 +99,7 @@ def _busy(comparison: Comparison) -> list[Markup]:
         return []
     return [
         paragraph(
-            "The client was at the limit of a core, so the broker may be faster than measured, in: "
+            "The client was at the limit of a core, so the broker may be faster than measured, under these loads: "
             + "; ".join(busy)
             + "."
         )
@@ -115,7 +119,10 @@ def reproduce(comparison: Comparison, directory: str) -> Markup:
     recorded = command(comparison)
     again = f"pipeline-broker report {shlex.quote(directory)}"
     instruction = (
-        paragraph("Repeat the experiment, which replaces its results; make this page again from the existing traces:")
+        paragraph(
+            "The first command repeats the experiment and replaces its results. The second makes this page again from "
+            "the existing traces:"
+        )
         if recorded
         else paragraph("The traces do not name the command of the experiment. Make this page again from the traces:")
     )
@@ -147,7 +154,7 @@ def durability(comparison: Comparison) -> str:
     words = {
         "always": "Our brokers answered when a record was on the disk (flush=always).",
         "os": (
-            "Our brokers answered when a record was in the page cache (flush=os): a broker that waits for the disk has "
+            "Our brokers answered when a record was in the page cache (flush=os). Brokers that wait for the disk have "
             "different ratios."
         ),
     }

@@ -50,8 +50,8 @@ def model(comparison: Comparison) -> Markup:
         paragraph(
             "In a mode that answers one request at a time, the rate of a connection is at most 1 / commit time. With "
             "pipelining, all requests that a client keeps in flight can share one commit, so the gain is at most the "
-            f"number of requests in flight: {_DEPTH} for ordinary clients. If the measured gain is far below it, "
-            "the processor or the client is the limit."
+            f"number of requests in flight: {_DEPTH} for ordinary clients. If the measured gain is far below this "
+            "bound, the processor or the client limits the rate."
         ),
         bounds,
         *_capacity(comparison, fitted),
@@ -140,11 +140,12 @@ def _capacity(comparison: Comparison, fitted: dict[str, Capacity]) -> list[Marku
     head = ["Mode", "Cells", "Fixed", "Each request", "Delays per cycle", "Error, fitted", "Held out", "Longest delay"]
     return [
         paragraph(
-            "Capacity model: the time of a cycle is a fixed time, plus a cost for each request in it, plus a number of "
-            "commit delays; rate = requests per cycle / cycle time. The model assumes a closed loop that keeps the "
-            "broker busy, a slower disk that only adds a constant delay to each commit, and spare bandwidth. Errors "
-            "are relative, with the median and the worst: of the fitted cells; of each cell when it is predicted from "
-            "the others (held out); and of the cells with the longest delay, predicted from the shorter ones."
+            "In the capacity model, the time of a cycle is a fixed time, plus a cost for each request of the cycle, "
+            "plus a number of commit delays. The rate is the requests per cycle over the cycle time. The model "
+            "assumes a closed loop that keeps the broker busy, a slower disk that only adds a constant delay to each "
+            "commit, and spare bandwidth. The table shows the median and the worst relative error in three cases: for "
+            "the fitted cells, for each cell predicted from the other cells (held out), and for the cells with the "
+            "longest delay, predicted from those with shorter delays."
         ),
         table("The model and its errors", head, rows),
         *_extrapolated(comparison, tested),

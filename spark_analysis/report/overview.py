@@ -73,7 +73,7 @@ def _question(comparison: Comparison) -> str:
 def _light(comparison: Comparison, quality: RunQuality) -> Markup:
     recorded = command(comparison)
     more = "more --time" if "--rounds auto" in recorded else "more --rounds"
-    advice = f"Repeat it while nothing else runs on this machine. If intervals are still too wide, use {more}"
+    advice = f"Repeat the experiment while nothing else runs on this machine. If intervals are too wide, use {more}."
     noise = noise_sentence(comparison)
     return piece(
         "light",
@@ -152,8 +152,9 @@ def ordinary_clients(comparison: Comparison) -> Markup:
         "ordinary",
         "Ordinary clients",
         paragraph(
-            "confluent-kafka (librdkafka), unmodified: an idempotent producer with its defaults, so each producer has "
-            "at most five requests in flight. The latency is that of a message, from produce() to its delivery report."
+            "The client is an unmodified confluent-kafka (librdkafka): an idempotent producer with its defaults, so "
+            "each producer has at most five requests in flight. The latency is that of a message, from produce() to "
+            "its delivery report."
         ),
         load_tables(comparison, loads, "Messages of an ordinary client"),
     )
@@ -178,7 +179,7 @@ def others(comparison: Comparison) -> Markup:
         return NOTHING
     note = (
         "Client, machine, disk and rounds are the same; only the broker differs. Compare brokers with the same "
-        "guarantee: with flush=always our brokers acknowledge a record when it is on the disk, as Apache Kafka does "
+        "guarantee. With flush=always, our brokers acknowledge a record when it is on the disk. Apache Kafka does so "
         "only if it flushes every message. With its defaults, Kafka acknowledges a record in the page cache and relies "
         "on replication. A Java broker compiles its hot code at run time, so it ran under load for eight seconds "
         "before the measurements."
@@ -199,10 +200,10 @@ def where_not(comparison: Comparison) -> Markup:
         return NOTHING
     found = unpaying(comparison)
     note = (
-        f"Loads under which {one} is not proven faster, gains less than a tenth, or makes p99 longer. A finding has a "
-        "reason only if a measurement shows it: batch sizes, stage times, the ablation."
+        f"The table lists loads under which {one} is not proven faster, gains less than a tenth, or makes p99 longer. "
+        "A finding has evidence only if a measurement shows the reason: batch sizes, stage times, or the ablation."
         if found
-        else f"Under every load of this experiment {one} is proven faster, and p99 does not grow."
+        else f"Under every load of this experiment, {one} is proven faster, and p99 is not proven to grow."
     )
     return section("unpaying", f"Where {one} is not proven to pay", paragraph(note), _judged(found))
 

@@ -115,8 +115,8 @@ def test_text_that_is_not_utf_8_is_logged_once_for_each_connection(dispatch, cap
             result = go_on(result.steps)
         assert isinstance(result, Send)
     assert [record.message for record in caplog.records] == [
-        f"127.0.0.1 (client id {name!r}) sends text that is not UTF-8, first in a request of API 3: malformed bytes "
-        "are read as U+FFFD. Correct the encoding of names in the client."
+        f"127.0.0.1 (client id {name!r}) sent text that is not UTF-8 in a request of Metadata. The broker reads "
+        "malformed bytes as U+FFFD. Correct the encoding of names in the client."
         for name in (REPLACEMENT * 4, "bad-input", "bad-input")
     ]
 

@@ -207,7 +207,7 @@ def test_the_pipeline_shows_both_brokers_at_work(browser, link, brokers):
     lanes, text = browser.run(f"return [{both}]")  # read at once: the page is redrawn every second
 
     assert "out of order" not in text
-    assert text.count("responses left in order") == lanes
+    assert text.count("responses were sent in order") == lanes
     panels = browser.run(
         "return [...document.querySelectorAll('.brokers > section > h2')].map((each) => each.innerText)"
     )
@@ -371,9 +371,9 @@ def test_lag_has_a_bar_and_a_chart_of_its_history(browser, link):
     ("page", "said"),
     [
         ("/nix", "this address does not exist"),
-        ("/groups?group=nix", "there is no such group"),
-        ("/topics/nix", "there is no such topic"),
-        ("/api/topics/nix", "there is no such topic"),
+        ("/groups?group=nix", "the group does not exist"),
+        ("/topics/nix", "the topic does not exist"),
+        ("/api/topics/nix", "the topic does not exist"),
     ],
 )
 def test_unknown_addresses_are_error_pages(browser, link, page, said):
@@ -423,7 +423,7 @@ def test_the_newest_record_is_first_and_the_address_contains_the_search(browser,
     assert "This is the beginning of the topic." in browser.text
     browser.open(f"{link}/topics/hostile?key=tomb", "return document.querySelectorAll('.record').length === 1")
     browser.open(f"{link}/topics/hostile?json=a..b", "return document.querySelector('.error') !== null")
-    assert "a JSON filter is field, field=text" in browser.text
+    assert "a JSON filter must be field, field=text" in browser.text
     assert [each for each in browser.complaints() if "400" not in each] == []  # the browser logs refusals itself
 
 
@@ -477,7 +477,7 @@ def test_a_rule_is_added_holds_a_request_and_releases_it(browser, link, brokers)
                 browser.look_like(theme, width)
                 assert browser.run("return document.documentElement.scrollWidth") <= width
                 browser.picture(f"faults-at-work-{theme}-{width}")
-            press(browser, "Release what rule 2 holds")
+            press(browser, "Release everything that rule 2 holds")
             assert client.expect(ProduceResponse, 9).responses[0].partition_responses[0].error_code == 0
         browser.wait("return document.querySelectorAll('.rule .held tbody tr').length === 0")
         assert browser.run("return document.title") == "Fault rules · pipeline-broker"

@@ -43,7 +43,7 @@ def test_a_time_wins_over_offsets_and_one_for_all_over_one_per_partition():
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({"path": "data"}, "set exactly one of assign"),
+        ({"path": "data"}, "Set exactly one of assign"),
         ({"path": "data", "subscribe": " ,"}, "names no topic"),
         ({"subscribe": "t"}, "path is missing"),
         (

@@ -33,8 +33,8 @@ def test_partitions_are_those_that_are_assigned():
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({}, "set exactly one of assign, subscribe, subscribePattern"),
-        ({"subscribe": "t", "assign": "{}"}, "set exactly one of"),
+        ({}, "no topic option is set. Set exactly one of assign, subscribe, subscribePattern"),
+        ({"subscribe": "t", "assign": "{}"}, "assign, subscribe are set. Set exactly one of"),
         ({"subscribe": " ,"}, "subscribe names no topic"),
         ({"assign": "{}"}, "assign names no topic"),
         ({"subscribePattern": " "}, "subscribePattern is empty"),

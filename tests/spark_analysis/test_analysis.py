@@ -247,7 +247,7 @@ def test_verdict_speaks_of_ordinary_clients_first_and_of_the_replay_and_the_orde
         "confluent-kafka, linger 5 ms: not decided on this machine. Not decided with 16 producers"
     )
     assert (
-        "Replayed events: not decided on this machine. p99 wait 1.00x of classic's (too few rounds for an interval)"
+        "Replayed events: not decided on this machine. p99 wait: 1.00x that of classic (too few rounds for an interval)"
         in verdict
     )
     assert "classic 4.00 ms, pipelined 4.00 ms" in verdict

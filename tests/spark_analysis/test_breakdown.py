@@ -59,7 +59,7 @@ def test_a_part_that_is_slower_by_a_tenth_is_found_and_named(part, seed):
     assert found.difference.value == pytest.approx(10, abs=1.5)
     assert found.share == pytest.approx(1, abs=0.35)
     said = cause_sentence(comparison, found)
-    assert f"of it in the {part}: {duration(found.before.value)} in classic, " in said
+    assert f"of the difference is in the {part}: {duration(found.before.value)} in classic, " in said
     assert "longer in pipelined" in said
 
 
@@ -211,4 +211,4 @@ def test_the_report_names_a_stage_that_is_slower_by_a_tenth(synthetic, spark, tm
     assert entry["parts_us"][SOCKET]["value"] == pytest.approx(30, abs=1)
     page = (tmp_path / "report.html").read_text()
     assert "Where the sides differ" in page
-    assert "of it in the commit wait" in page.split('<section id="unpaying"')[1]
+    assert "of the difference is in the commit wait" in page.split('<section id="unpaying"')[1]

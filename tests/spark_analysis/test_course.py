@@ -40,4 +40,4 @@ def test_lanes_report_the_order_of_released_responses(released, said):
 
     requests = tuple(request(sequence, at) for sequence, at in enumerate(released))
     page = course.lanes(made.comparison(runs, inside=Inside(lanes=requests)))
-    assert f"3 consecutive requests on lanes, {said}" in page
+    assert f"3 consecutive requests, one per row, {said}" in page

@@ -101,9 +101,9 @@ def test_loads_are_listed_by_their_judgement():
         "Not decided",
     ]
     assert found.lines[0].startswith("More requests under 1 of 5 loads: 3.0x with 0 connections x 5 in flight (95% ")
-    assert found.lines[5].startswith("p99 latency at full speed, over classic's: 0.33x with 0 connections ")
+    assert found.lines[5].startswith("p99 latency at full speed, over that of classic: 0.33x with 0 connections ")
     assert ", 0.95x with 1 connection x 5 in flight (" in found.lines[5], "from the shortest to the longest"
-    assert found.lines[6].startswith("p99 latency at full speed grows with 3 connections x 5 in flight (2.")
+    assert found.lines[6].startswith("p99 latency at full speed is longer with 3 connections x 5 in flight (2.")
     assert len(found.lines) == 7
 
 
@@ -210,13 +210,13 @@ def test_a_slower_fetch_is_reported_beside_the_rate():
         for run in runs
     ]
     found = decision_of(slower, "Consumers")
-    assert found.lines[1].startswith("p99 of a fetch grows with 16 connections x 1 fetch in flight (1.4")
+    assert found.lines[1].startswith("p99 of a fetch is longer with 16 connections x 1 fetch in flight (1.4")
 
 
 def test_the_page_shows_when_the_brokers_of_its_run_answered():
     runs = [attrs.evolve(run, flush="os") for run in made.pairs(DEEP, SURE)]
     comparison = made.comparison(runs)
-    assert "in the page cache (flush=os): a broker that waits for the disk" in render(
+    assert "in the page cache (flush=os). Brokers that wait for the disk" in render(
         comparison, run_quality(comparison), "out"
     )
 
@@ -253,7 +253,7 @@ def test_a_replay_has_a_box_with_the_latency_of_both_sides():
     found = decision_of(paced(1, SURE, client=REPLAY_CLIENT), "Replayed events")
     assert (found.answer, found.headline) == (PAYS, "p99 0.33x")
     (line,) = found.lines
-    assert line.startswith("p99 wait 0.33x of classic's (95% interval ")
+    assert line.startswith("p99 wait: 0.33x that of classic (95% interval ")
     assert line.endswith("): classic 4.00 ms, pipelined 1.32 ms.")
     worse = decision_of(paced(1, SLOWER, client=REPLAY_CLIENT), "Replayed events")
     assert (worse.answer, worse.headline) == (DOES_NOT_PAY, "")
@@ -261,7 +261,7 @@ def test_a_replay_has_a_box_with_the_latency_of_both_sides():
     assert (few.answer, few.headline) == (UNDECIDED, "")
     assert few.lines[0].startswith("classic did not keep ")
     kept = [attrs.evolve(run, requests=10) for run in paced(1, SURE, client=REPLAY_CLIENT, samples=10)]
-    assert decision_of(kept, "Replayed events").lines == ("Too few events for a p99.",)
+    assert decision_of(kept, "Replayed events").lines == ("The events are too few for a p99.",)
 
 
 def test_an_experiment_with_only_a_replay_has_only_its_box():
@@ -277,9 +277,9 @@ def test_an_experiment_with_only_a_replay_has_only_its_box():
 @pytest.mark.parametrize(
     ("share", "late_ms", "why"),
     [
-        (0.49, 0.0, "answers arrived at less than 50% of it"),
-        (0.5, 0.0, "answers arrived at 50.0% of it"),
-        (0.979, 0.0, "answers arrived at 97.9% of it"),
+        (0.49, 0.0, "answers arrived at less than 50% of the pace"),
+        (0.5, 0.0, "answers arrived at 50.0% of the pace"),
+        (0.979, 0.0, "answers arrived at 97.9% of the pace"),
         (1.0, None, "nothing was sent"),
     ],
 )
@@ -308,7 +308,7 @@ def test_a_longer_tail_is_reported_beside_the_gain():
             for run in made.pairs(DEEP, SURE)]  # fmt: skip
     found = decision_of(runs)
     assert found.answer == PAYS
-    assert "p99 latency at full speed grows with 1 connection x 64 in flight (2." in found.lines[-1]
+    assert "p99 latency at full speed is longer with 1 connection x 64 in flight (2." in found.lines[-1]
     ((load, _, finding, _),) = unpaying(made.comparison(runs))
     assert load == DEEP
     assert finding.startswith("p99 grows to 3.0x")
@@ -317,7 +317,7 @@ def test_a_longer_tail_is_reported_beside_the_gain():
 def test_an_undecided_load_has_no_reason():
     """One request in flight is not a reason: no measurement shows it."""
     ((_, _, finding, why),) = unpaying(made.comparison(made.pairs(SINGLE, WIDE)))
-    assert finding.startswith("not decided: anything from ")
+    assert finding.startswith("not decided: the interval is ")
     assert why == ""
 
 
@@ -327,7 +327,9 @@ def test_a_reason_comes_from_a_measurement():
     comparison = made.comparison(made.pairs(SINGLE, NONE), commits=commits)
     ((_, _, finding, why),) = unpaying(comparison)
     assert finding == "no gain: 0.99x to 1.01x"
-    assert why == "a commit contains 1.0 batches in pipelined and 1.0 in classic, so group commit does not help"
+    assert (
+        why == "a commit contains 1.0 batches on average in pipelined and 1.0 in classic, so group commit does not help"
+    )
     gathered = {cell: Commits({1 + 5 * (cell.mode == "pipelined"): 500}, 500, 1.0, 1.0, 1.0) for cell in commits}
     ((*_, why),) = unpaying(made.comparison(made.pairs(SINGLE, NONE), commits=gathered))
     assert why == ""
@@ -344,7 +346,7 @@ def cells_of(runs):
         (Ratio(1.05, 1.02, 1.08, 5, 0.001, 0.01), Judgement.SMALL, "small gain"),
         (Ratio(0.8, 0.7, 0.9, 5, 0.001, 0.01), Judgement.WORSE, "slower"),
         (Ratio(1.02, 0.98, 1.06, 5, 0.3, 1.0), Judgement.NO_GAIN, "no gain: 0.98x to 1.06x"),
-        (Ratio(1.5, 0.5, 4.5, 5, 0.3, 1.0), Judgement.UNDECIDED, "not decided: anything from 0.50x to 4.5x"),
+        (Ratio(1.5, 0.5, 4.5, 5, 0.3, 1.0), Judgement.UNDECIDED, "not decided: the interval is 0.50x to 4.5x"),
         (
             Ratio(1.5, 1.1, 2.0, 5, 0.02, 0.2),
             Judgement.UNDECIDED,
@@ -365,7 +367,7 @@ def test_a_ratio_is_judged_by_its_interval_and_its_family(ratio, judgement, word
         (Ratio(0.95, 0.93, 0.97, 5, 0.001, 0.01), "shorter by less than a tenth"),
         (Ratio(1.2, 1.1, 1.3, 5, 0.001, 0.01), "longer"),
         (Ratio(0.98, 0.94, 1.02, 5, 0.3, 1.0), "no shorter: 0.94x to 1.02x"),
-        (Ratio(0.6, 0.25, 1.44, 5, 0.3, 1.0), "not decided: anything from 0.25x to 1.44x"),
+        (Ratio(0.6, 0.25, 1.44, 5, 0.3, 1.0), "not decided: the interval is 0.25x to 1.44x"),
         (Ratio(0.6, None, None, 1), "not decided: too few rounds for an interval"),
     ],
 )

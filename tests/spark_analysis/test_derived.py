@@ -73,7 +73,7 @@ def test_a_cell_counts_the_violations_of_both_audits_and_the_page_calls_them_inc
     counted = {cell["in_flight"]: cell["order_violations"] for cell in summary["cells"]}
     assert counted[REQUESTS] == sum(counted.values()) == total
     assert f"Order: {total} violations in" in summary["verdict"]
-    assert "(incomplete: trace rows were lost)" in summary["verdict"]
+    assert "Trace rows were lost, so the audit is incomplete." in summary["verdict"]
     page = (reported / "report.html").read_text(encoding="utf-8")
     assert "the audit is incomplete" in page
     assert '<div class="tile no">' in page

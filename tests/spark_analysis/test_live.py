@@ -151,7 +151,7 @@ def test_late_requests_are_left_out_and_counted(spark, topic, tmp_path):
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (broken(schema=1), "a record has schema 1, this version reads 2"),
+        (broken(schema=1), "a record has schema 1, but this version reads schema 2"),
         ("no record", "MALFORMED|FAILFAST|malformed"),
     ],
 )

@@ -66,7 +66,7 @@ def test_an_error_of_the_file_system_is_one_line_with_the_address(spark, tmp_pat
     with pytest.raises(TraceError, match=r'^nofs://host/out: No FileSystem for scheme "nofs"$'):
         Location(spark, "nofs://host/out").is_folder()
     (tmp_path / "latin").write_bytes(b"\xff")
-    with pytest.raises(TraceError, match="latin: not readable as text"):
+    with pytest.raises(TraceError, match="latin is not readable as text"):
         Location(spark, tmp_path / "latin").read_text()
 
 

@@ -24,7 +24,9 @@ def test_a_mode_against_itself_is_reported_and_counts_only_as_noise():
     alone = made.comparison(made.pairs(DEEP, SURE))
     with_noise = made.comparison([*made.pairs(DEEP, SURE), *self_runs((1.0, 1.02, 0.98, 1.01, 1.0))])
     assert "No mode was compared with itself (A/A)" in verdict(alone)
-    assert "pipelined against itself on this machine: 1.00x (0.98x to 1.02x), p99 1.00x (" in verdict(with_noise)
+    assert "pipelined against itself on this machine: throughput 1.00x (0.98x to 1.02x), p99 1.00x (" in verdict(
+        with_noise
+    )
     assert with_noise.speedups.keys() == alone.speedups.keys()
     assert with_noise.sides == alone.sides
     assert with_noise.cells.keys() == alone.cells.keys()

@@ -54,9 +54,9 @@ def test_the_ratio_is_that_of_paired_rounds_with_the_interval_of_rates():
 @pytest.mark.parametrize(
     ("behind", "reason"),
     [
-        ({"growth": 0.03}, "answers arrived at 97.1% of it"),
-        ({"samples": made.REQUESTS * 97 // 100}, "answers arrived at 97.0% of it"),
-        ({"growth": 3.0}, "answers arrived at less than 50% of it"),
+        ({"growth": 0.03}, "answers arrived at 97.1% of the pace"),
+        ({"samples": made.REQUESTS * 97 // 100}, "answers arrived at 97.0% of the pace"),
+        ({"growth": 3.0}, "answers arrived at less than 50% of the pace"),
         ({"late_us": None}, "nothing was sent"),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_side_that_did_not_keep_the_pace_is_named_and_its_latency_is_not_quote
     from spark_analysis.findings import verdict
 
     found = summary(comparison, run_quality(comparison))
-    assert f"classic did not keep 95% of classic's capacity (950/s) ({reason}" in verdict(comparison)
+    assert f"classic did not keep the pace of 95% of classic's capacity (950/s) ({reason}" in verdict(comparison)
     (entry,) = [entry for entry in found["equal_load"] if entry["offered_share"] == 0.95]
     assert [(side["kept_pace"], side["p99_ms"] is None) for side in entry["sides"]] == [(False, True), (True, False)]
     assert entry["p99"] is None
@@ -110,7 +110,7 @@ def test_a_late_client_decides_only_what_both_latencies_decide(sent_us, answer):
     (decision,) = [each for each in decisions(comparison) if each.subject == "Latency at equal load"]
     assert decision.answer == answer
     assert any(
-        line.startswith("The client itself was late under 1 of 1 load, the median request by up to 2.50 ms")
+        line.startswith("The client itself sent late under 1 of 1 load, the median request by up to 2.50 ms")
         for line in decision.lines
     )
 

@@ -256,22 +256,22 @@ def lost_not_numbers(folder):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (truncate_row, "truncated, the last row has"),
+        (truncate_row, "truncated: the last row has"),
         (truncate_header, "truncated inside its header"),
         (truncate_magic, "truncated inside its header"),
         (empty, "empty"),
         (wrong_magic, "not a trace ring"),
         (header_of_4_gib, "truncated inside its header"),
-        (no_run_json, "run.json: missing"),
+        (no_run_json, "run.json is missing"),
         (half_run_json, "not readable as JSON"),
         (run_json_without("mode"), "lacks mode"),
         (run_json_with(in_flight="five"), "run.json"),
-        (run_json_with(schema=3), "schema 3, this version reads 1 and 2"),
+        (run_json_with(schema=3), "schema 3, but this version reads 1 and 2"),
         (no_client, "no client ring file"),
-        (no_table, "clients-1.ring: not named after a table"),
-        (strings_not_json, "not one JSON string a line"),
-        (strings_not_text, "not one JSON string a line"),
-        (lost_not_numbers, "not an object of numbers"),
+        (no_table, "clients-1.ring is not named after a table"),
+        (strings_not_json, "has a line that is not a JSON string"),
+        (strings_not_text, "has a line that is not a JSON string"),
+        (lost_not_numbers, "not an object of whole numbers"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -286,11 +286,11 @@ def test_a_damaged_run_is_one_clear_line_and_exit_code_2(damage, said, synthetic
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"schema": 3}, "schema 3, this version reads 1 and 2"),
-        ({"table": "requests"}, "holds rows of the table 'requests', not of client"),
+        ({"schema": 3}, "schema 3, but this version reads 1 and 2"),
+        ({"table": "requests"}, "contains rows of the table 'requests', not of client"),
         ({"columns": [["connection", "i4"]]}, "columns of client differ"),
         ({"columns": [["connection", "u9"]]}, "columns of client differ"),
-        ({"columns": 5}, "header lacks or misspells"),
+        ({"columns": 5}, "has an invalid header: TypeError"),
         ({"enums": {"error": {"0": "none"}}}, "error is packed as 'i2', which is not int"),
     ],
 )
@@ -303,7 +303,7 @@ def test_runs_of_mixed_schema_versions_are_refused(synthetic, tmp_path, capsys):
     synthetic.RawRun(tmp_path / "raw", 1).write()
     folder = synthetic.RawRun(tmp_path / "raw", 2).write()
     other_header(synthetic, schema=3)(folder)
-    assert_refused(tmp_path, "run-00002/client.ring: schema 3", capsys)
+    assert_refused(tmp_path, "run-00002/client.ring has schema 3", capsys)
 
 
 @pytest.fixture
@@ -343,7 +343,7 @@ def test_an_unknown_code_and_a_missing_string_are_refused(traced, spark, tmp_pat
     traced.rows["mutes"][0]["reason"] = 0
     traced.write()
     (folder / "strings.jsonl").write_text("")
-    with pytest.raises(TraceError, match=r"topic refers to string 0, strings\.jsonl has 0"):
+    with pytest.raises(TraceError, match=r"topic refers to string 0, but strings\.jsonl has 0 strings"):
         convert(tmp_path, spark)
 
 
@@ -358,7 +358,7 @@ def test_two_runs_with_one_number_are_refused(synthetic, spark, tmp_path):
     run.write()
     run.folder = tmp_path / "raw" / "run-again"
     run.write()
-    with pytest.raises(TraceError, match="run 1 is also in"):
+    with pytest.raises(TraceError, match="run 1 is in both"):
         convert(tmp_path, spark)
 
 

@@ -39,8 +39,8 @@ def test_a_quiet_machine_with_narrow_intervals_and_equal_sides_is_good():
 @pytest.mark.parametrize(
     ("changed", "light", "reason"),
     [
-        ({"spread": 0.4}, Light.FAIR, "half of the intervals are wider than "),
-        ({"spread": 0.12}, Light.FAIR, "half of the intervals are wider than "),
+        ({"spread": 0.4}, Light.FAIR, "the upper end of the median interval is "),
+        ({"spread": 0.12}, Light.FAIR, "the upper end of the median interval is "),
         ({"spread": 0.4, "gain": 1.0}, Light.POOR, "no claim is decided"),
         ({"client_cpu_share": 0.95}, Light.POOR, "with both sides the client was at the limit of a core under 4 of 4"),
         ({"client_cpu_share": None}, Light.FAIR, "the client's processor time is unknown"),
@@ -56,7 +56,11 @@ def test_a_quiet_machine_with_narrow_intervals_and_equal_sides_is_good():
         ({"machine": {"cores": 2}}, Light.FAIR, "the load average before the experiment is unknown"),
         ({"equal": ()}, Light.FAIR, "No mode was compared with itself (A/A)"),
         ({"equal": (1.0, 1.1, 0.95, 1.05, 0.92)}, Light.FAIR, "pipelined against itself on this machine: "),
-        ({"equal": (1.2, 1.21, 1.22, 1.2, 1.19)}, Light.POOR, "pipelined against itself on this machine: 1.20x"),
+        (
+            {"equal": (1.2, 1.21, 1.22, 1.2, 1.19)},
+            Light.POOR,
+            "pipelined against itself on this machine: throughput 1.20x",
+        ),
     ],
 )
 def test_the_light_is_the_worst_measure_with_its_reason(changed, light, reason):
@@ -89,13 +93,13 @@ def test_a_measure_follows_its_bounds(changed, name, light):
 
 def test_intervals_and_steal_report_their_median_and_their_worst():
     found = {measure.name: measure.finding for measure in quality(spread=0.4).measures}
-    assert found["intervals"].endswith("from end to end; the size of 4 of 4 ratios is not certain")
-    assert "is not certain" not in {measure.name: measure.finding for measure in quality().measures}["intervals"]
+    assert found["intervals"].endswith("its lower end; the size of 4 of 4 ratios is uncertain")
+    assert "is uncertain" not in {measure.name: measure.finding for measure in quality().measures}["intervals"]
     runs = made.pairs(made.load(1), [3.0, 3.1])
     shares = (0.0, 0.02, 0.1, 0.0)
     runs = [attrs.evolve(run, machine={"steal_share": share}) for run, share in zip(runs, shares, strict=True)]
     said = {measure.name: measure.finding for measure in run_quality(made.comparison(runs)).measures}["steal"]
-    assert said == "a hypervisor gave 3.0% of the cores' time to others, at most 10.0% in a run"
+    assert said == "a hypervisor gave 3.0% of the cores' time to others on average, and at most 10.0% in a run"
 
 
 def test_a_client_at_the_limit_with_the_faster_side_only_leaves_claims_sound():
@@ -126,7 +130,7 @@ def test_one_round_of_a_mode_against_itself_is_at_most_fair():
 
 def test_the_terminal_shows_a_warning_for_a_poor_run():
     assert quality(machine={**QUIET, "load_average_before": 5.0}).sentence == (
-        "Poor run: do not decide by it. Load average 5.0 on 2 cores before the first run."
+        "Poor run: do not base a decision on it. Load average 5.0 on 2 cores before the first run."
     )
 
 
@@ -154,9 +158,9 @@ def test_page_summary_and_terminal_show_the_same_light_computed_once(monkeypatch
     monkeypatch.setattr(module, "_steal", lambda comparison, true=module._steal: computed.append(1) or true(comparison))
     comparison = experiment(machine={**QUIET, "load_average_before": 5.0})
     told = write(tmp_path, comparison).splitlines()[-1]
-    assert told.startswith("Poor run: do not decide by it. Load average 5.0 on 2 cores")
+    assert told.startswith("Poor run: do not base a decision on it. Load average 5.0 on 2 cores")
     assert json.loads((tmp_path / "summary.json").read_text())["quality"]["light"] == "poor"
-    assert "Poor run: do not decide by it" in (tmp_path / "report.html").read_text()
+    assert "Poor run: do not base a decision on it" in (tmp_path / "report.html").read_text()
     assert len(computed) == 1
 
 
@@ -172,4 +176,4 @@ def test_only_the_load_before_the_experiment_counts():
 def test_one_round_is_a_poor_run():
     found = run_quality(made.comparison(made.pairs(made.load(1), [3.0])))
     assert found.light is Light.POOR
-    assert found.reasons == ["no load has an interval: three rounds of both sides are needed"]
+    assert found.reasons == ["no load has an interval, which needs three rounds of both sides"]

@@ -31,9 +31,9 @@ def test_a_mode_compared_with_itself_has_one_cell_over_both_sides():
     assert entry["speedup"] == pytest.approx(1.25, rel=1e-8)
     assert entry["low"] == pytest.approx(entry["high"], rel=1e-8)
     said = verdict(comparison)
-    assert said.startswith("pipelined against itself on this machine: 1.25x (1.25x to 1.25x)")
-    assert "0 of 1 intervals contain 1 (19 of 20 should), 1 would be called different" in said
-    assert "the ratio farthest from 1 is 1.25x" in said
+    assert said.startswith("pipelined against itself on this machine: throughput 1.25x (1.25x to 1.25x)")
+    assert "0 of 1 intervals contain 1; 19 of 20 should. 1 load would be called different" in said
+    assert "The ratio farthest from 1 is 1.25x" in said
     assert "against itself" in render(comparison, run_quality(comparison), "out")
 
 

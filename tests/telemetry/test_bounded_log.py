@@ -20,7 +20,7 @@ from pipeline_broker.telemetry.bounded_log import (
 from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.crashes.wire_client import WireClient
 
-LEFT_OUT = re.compile(r"(\d+) more like this were not logged within 60 s: ")
+LEFT_OUT = re.compile(r"the log omitted (\d+) similar lines? within 60 s: ")
 
 
 def record(line=1, text="message", error=None):
@@ -59,7 +59,7 @@ def test_lines_of_one_call_site_beyond_the_bound_are_counted_and_summarised_afte
     written.now = INTERVAL_SECONDS
     written.log(line=2, text="something else")
     assert written.lines[LINES_MAX:] == [
-        f"7 more like this were not logged within 60 s: a stranger failed {LINES_MAX + 6}",
+        f"the log omitted 7 similar lines within 60 s: a stranger failed {LINES_MAX + 6}",
         "something else",
     ]
 
@@ -74,7 +74,7 @@ def test_a_failure_has_one_traceback_in_an_interval_whatever_the_number_of_reque
 
     written.now = INTERVAL_SECONDS
     written.log(text="request 1000 failed", error=error)
-    assert "999 more like this were not logged within 60 s: request 999 failed: ValueError" in written.lines
+    assert "the log omitted 999 similar lines within 60 s: request 999 failed: ValueError" in written.lines
     assert written.stream.getvalue().count("Traceback") == 2
 
 
@@ -90,7 +90,7 @@ def test_the_last_omitted_messages_are_summarised_at_the_end():
     for _ in range(LINES_MAX + 1):
         written.log()
     written.handler.close()
-    assert written.lines[-1] == "1 more like this were not logged within 60 s: message"
+    assert written.lines[-1] == "the log omitted 1 similar line within 60 s: message"
 
 
 def test_names_from_a_client_make_neither_a_further_nor_a_long_line():
@@ -160,4 +160,4 @@ def test_a_client_cannot_flood_standard_error_of_a_broker(broker_process, mode):
     lines = broker.stderr.splitlines()
     assert len(lines) == LINES_MAX + 1
     assert not any(line.startswith("ERROR") for line in lines)
-    assert "900 more like this were not logged" in lines[-1]
+    assert "the log omitted 900 similar lines" in lines[-1]

@@ -73,11 +73,11 @@ def test_a_file_of_an_earlier_schema_is_read_by_its_own_header(schema, tmp_path)
         (b"", "not a trace ring file"),
         (b"PNG", "not a trace ring file"),
         (MAGIC + b"\4\0", "not a trace ring file"),
-        (MAGIC + b"\2\0\0\0{}", "its header cannot be read"),
-        (MAGIC + b"\4\0\0\0[]", "its header cannot be read"),
-        (EXAMPLE.header()[:-5], "its header cannot be read"),
-        (EXAMPLE.header().replace(b'"i1"', b'"u1"'), "its header cannot be read"),
-        (EXAMPLE.header().replace(b'"schema": 2', b'"schema": 9'), "schema 9, this version reads 1 and 2"),
+        (MAGIC + b"\2\0\0\0{}", "the file header cannot be read"),
+        (MAGIC + b"\4\0\0\0[]", "the file header cannot be read"),
+        (EXAMPLE.header()[:-5], "the file header cannot be read"),
+        (EXAMPLE.header().replace(b'"i1"', b'"u1"'), "the file header cannot be read"),
+        (EXAMPLE.header().replace(b'"schema": 2', b'"schema": 9'), "schema 9, but this version reads 1 and 2"),
     ],
 )
 def test_another_file_is_refused_in_one_line(content, said, tmp_path):
@@ -89,5 +89,5 @@ def test_another_file_is_refused_in_one_line(content, said, tmp_path):
 
 def test_a_missing_column_is_refused(tmp_path):
     write(tmp_path / "example.ring", EXAMPLE, [(1, 2)])
-    with pytest.raises(RingFileError, match="no column c in example"):
+    with pytest.raises(RingFileError, match="the table example has no column c"):
         list(read(tmp_path / "example.ring").rows("a", "c"))

@@ -40,7 +40,7 @@ def check_readable(call: Call, log: PartitionLog, header: BatchHeader, batch: Bu
     if reader is None:
         return
     if (count := header.record_count) > STATE_RECORDS_MAX:
-        raise BatchTooLarge(f"a batch of {log.topic} may have {STATE_RECORDS_MAX} records, not {count}")
+        raise BatchTooLarge(f"a batch of {log.topic} may have at most {STATE_RECORDS_MAX} records, not {count}")
     unreadable: list[tuple[int, str]] = []
     for index, record in enumerate(iterate_records(batch, header, size_max=log.rules.decompressed_size_max)):
         try:

@@ -138,9 +138,9 @@ def _append_all(
         if not is_waiting:
             raise
         # Appended batches must reach the journal whatever fails afterwards; only the response may be lost.
-        logger.exception("a produce request failed after batches of it were appended")
+        logger.exception("a produce request failed after some of its batches were appended")
         refuse_batches(request, call)
-        return Pending(entries, Close("produce failed after it was appended"), on_durable)
+        return Pending(entries, Close("a produce request failed after some of its batches were appended"), on_durable)
     if len(entries) == 1 == len(batches) and len(request.topic_data) == 1 and request.acks and admit is None:
         log = batches[0].log
         assert log is not None, "an appended batch has a log"
@@ -316,7 +316,7 @@ def _count(call: Call, request: ProduceRequest) -> None:
 def _close(call: Call, response: ProduceResponse, failure: ErrorCode) -> Close:
     # The response is not sent with acks=0, but as in Apache Kafka its errors are counted.
     call.request.answer = response
-    return Close(f"produce with acks=0 failed: {failure.name}")
+    return Close(f"a produce request with acks=0 failed: {failure.name}")
 
 
 def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:

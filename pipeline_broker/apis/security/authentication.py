@@ -161,14 +161,16 @@ class SaslAuthenticator:
 
     def _handshake(self, header: RequestHeader, frame: Buffer, position: int) -> tuple[Buffer, ...]:
         if header.api_key != ApiKey.SASL_HANDSHAKE:
-            raise AuthenticationFailedError(f"a request of API {header.api_key} before the handshake")
+            raise AuthenticationFailedError(
+                f"the client sent a request of API key {header.api_key} before the handshake"
+            )
         if header.api_version not in SERVED[ApiKey.SASL_HANDSHAKE].versions:
-            raise AuthenticationFailedError(f"a handshake of version {header.api_version}")
+            raise AuthenticationFailedError(f"the client sent a handshake of version {header.api_version}")
         request, _ = decode(SaslHandshakeRequest, header.api_version, frame, position)
         names = list(self._offer.mechanisms)
         begin = self._offer.servers.get(request.mechanism)
         if begin is None:
-            self._report_failure("a mechanism that is not offered")
+            self._report_failure("the listener does not offer the mechanism")
             refusal = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=names)
             return self._send(header, refusal)
         if self._before is not None and self._before[0] != request.mechanism:
@@ -188,7 +190,7 @@ class SaslAuthenticator:
         if header.api_key != ApiKey.SASL_AUTHENTICATE:
             return self._refuse(header)
         if header.api_version not in SERVED[ApiKey.SASL_AUTHENTICATE].versions:
-            raise AuthenticationFailedError(f"a token in version {header.api_version}")
+            raise AuthenticationFailedError(f"the client sent a token in version {header.api_version}")
         request, _ = decode(SaslAuthenticateRequest, header.api_version, frame, position)
         try:
             answer, lifetime_ms = self._answer(request.auth_bytes, State.TOKEN)
@@ -205,12 +207,14 @@ class SaslAuthenticator:
     def _refuse(self, header: RequestHeader) -> tuple[Buffer, ...]:
         # Only APIs of the conversation get an error response; all others close the connection.
         if header.api_key not in OUT_OF_TURN or header.api_version not in SERVED[header.api_key].versions:
-            raise AuthenticationFailedError(f"a request of API {header.api_key} in place of a token")
-        self._report_failure(f"a request of {SERVED[header.api_key].name} in place of a token")
+            raise AuthenticationFailedError(f"the client sent a request of API key {header.api_key} instead of a token")
+        self._report_failure(f"the client sent a request of {SERVED[header.api_key].name} instead of a token")
         return self._send(header, OUT_OF_TURN[header.api_key])
 
     def _other_mechanism(self, frame: Buffer) -> tuple[Buffer, ...]:
-        raise AuthenticationFailedError(f"another mechanism than {self._mechanism}, by a frame of {len(frame)} bytes")
+        raise AuthenticationFailedError(
+            f"the client re-authenticated by another mechanism than {self._mechanism}, in a frame of {len(frame)} bytes"
+        )
 
     # Shared by the steps
 

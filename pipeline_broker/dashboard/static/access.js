@@ -25,7 +25,7 @@ function entity(found) {
 async function section([title, path, absent, fields]) {
   const { rows, is_cut, reason } = await ask(`/api/${path}`);
   const shown = rows.map((row) => (row.of ? { ...row, of: entity(row.of) } : row));
-  const content = shown.length ? table(is_cut ? `The first ${shown.length}.` : "", fields.map(column), shown) : none(reason || absent);
+  const content = shown.length ? table(is_cut ? `The first ${shown.length} entries.` : "", fields.map(column), shown) : none(reason || absent);
   return element("section", { class: "card" }, element("h2", {}, title), content);
 }
 
@@ -38,8 +38,8 @@ function refusals([title, path, absent, [kinds, fields]], { reason, [path]: show
     return { title: head, class: PLACES.includes(field) ? "place" : null, by: text, cell: (each) => name(text(each)) };
   });
   const content = shown?.kinds.length ? [
-    table("Since the broker's start.", [...parts(kinds), number], shown.kinds),
-    table(`The newest.${shown.left_out ? ` ${count(shown.left_out)} older ones are not listed.` : ""}`, [...parts(fields), number, last], shown.rows),
+    table("Counts since the broker's startup.", [...parts(kinds), number], shown.kinds),
+    table(`The newest entries are first.${shown.left_out ? ` ${count(shown.left_out)} older refusals are not listed.` : ""}`, [...parts(fields), number, last], shown.rows),
   ] : [none(reason || absent)];
   return element("section", { class: "card" }, element("h2", {}, title), content);
 }
@@ -48,7 +48,7 @@ export async function show(main) {
   const sections = await Promise.all(SECTIONS.map(section));
   const refused = element("div");
   replace(main, element("h1", {}, "Access"),
-    element("p", { class: "lead" }, "Change them with the commands acls, users and quotas."), sections, refused);
+    element("p", { class: "lead" }, "To change these entries, use the commands acls, users and quotas."), sections, refused);
   async function look() {
     const shown = await ask("/api/refusals");
     replace(refused, REFUSED.map((each) => refusals(each, shown)));

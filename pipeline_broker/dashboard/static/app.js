@@ -33,7 +33,7 @@ async function start() {
   const main = document.getElementById("content");
   try {
     const broker = await ask("/api/broker");
-    const later = broker.topics_synced_later ? ` (topics with a delayed sync: ${broker.topics_synced_later})` : "";
+    const later = broker.topics_synced_later ? ` (topics with a weaker flush policy: ${broker.topics_synced_later})` : "";
     document.getElementById("identity").textContent = `${broker.mode}, flush ${broker.flush}${later}, node ${broker.node}`;
     const { show } = await import(module);
     await show(main, broker, title);

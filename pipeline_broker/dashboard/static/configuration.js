@@ -27,7 +27,7 @@ export function settingsTable(entries, caption, changes = null) {
       { title: "setting", cell: (entry) => element("span", { class: "name", title: entry.documentation }, entry.name) },
       { title: "value", cell: (entry) => (entry.is_secret ? element("span", { class: "size" }, "[hidden]") : entry.value === null ? "–" : name(entry.value)) },
       { title: "from", cell: (entry) => (entry.is_default ? element("span", { class: "size" }, "default") : entry.source) },
-      { title: "changes live", class: "wide", cell: (entry) => (entry.is_read_only ? "no"
+      { title: "changeable at run time", class: "wide", cell: (entry) => (entry.is_read_only ? "no"
         : changes === null ? "yes" : element("button", { type: "button", "aria-label": `Change ${entry.name}`, onclick: () => editDialog(entry, changes) }, "Change")) },
     ], wanted) : none("No matching settings."));
   }
@@ -40,6 +40,6 @@ export function settingsTable(entries, caption, changes = null) {
 
 export async function show(main, broker) {
   const { configuration } = await ask("/api/configuration");
-  replace(main, element("h1", {}, "Configuration"), element("p", { class: "lead" }, "The properties of this broker, by Kafka's names. Secrets are hidden."),
+  replace(main, element("h1", {}, "Configuration"), element("p", { class: "lead" }, "This page lists the properties of this broker by Kafka's names. Secrets are hidden."),
     element("div", { class: "card" }, settingsTable(configuration, "", broker.is_read_only ? null : BROKER)));
 }

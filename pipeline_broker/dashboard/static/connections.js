@@ -26,13 +26,13 @@ export async function show(main) {
       { title: "mute reasons", word: "mute", cell: (each) => each.mutes.join(", ") || "–" },
     ], shown.connections) : none("No open connections."));
     const amount = (each, value) => (each.unit === "bytes" ? bytes(value) : `${count(value)} ${each.unit}`);
-    replace(held, table("Held by clients.", [
+    replace(held, table("State that the broker holds for clients.", [
       { title: "state", cell: (each) => each.name },
       { title: "now", number: true, cell: (each) => amount(each, each.held) },
       { title: "limit", number: true, cell: (each) => amount(each, each.limit) },
       { title: "set by", cell: (each) => each.setting },
     ], shown.held));
-    replace(turns, table("Long turns, which block the event loop and all clients.", [
+    replace(turns, table("Long turns of the event loop. All clients wait during a turn.", [
       { title: "turn", cell: (each) => name(each.turn) },
       { title: "longest", number: true, cell: (each) => duration(each.longest_us) },
       { title: "above 5 ms", number: true, cell: (each) => count(each.long_count) },

@@ -27,9 +27,9 @@ class RuleView {
     this.struck = element("b");
     this.facts = element("p", { class: "facts" });
     this.held = element("div", { class: "held" });
-    this.release = element("button", { type: "button", "aria-label": `Release what rule ${number} holds`, onclick: async () => {
+    this.release = element("button", { type: "button", "aria-label": `Release everything that rule ${number} holds`, onclick: async () => {
       const answer = await act("release", { number }, status);
-      if (answer) say(status, answer.released ? `Rule ${number} released what it held.` : `Rule ${number} held nothing.`);
+      if (answer) say(status, answer.released ? `Rule ${number} released everything it held.` : `Rule ${number} held nothing.`);
       look();
     } }, "Release");
     const remove = element("button", { type: "button", "aria-label": `Remove rule ${number}`, onclick: async () => {
@@ -51,12 +51,12 @@ class RuleView {
     this.matched.textContent = count(rule.matched);
     this.release.disabled = !rule.holds && !rule.holds_commits;
     const still = [
-      rule.holds_commits ? "Journal writes are held: no record becomes durable." : "",
-      rule.queues ? `${plural(rule.queues, "queue")} held: handlers take no requests from it.` : "",
-      rule.files ? `${plural(rule.files, "file operation")} held.` : "",
+      rule.holds_commits ? "The rule holds journal writes: no record becomes durable." : "",
+      rule.queues ? `The rule holds ${plural(rule.queues, "queue")}: handlers take no requests from ${rule.queues === 1 ? "it" : "them"}.` : "",
+      rule.files ? `The rule holds ${plural(rule.files, "file operation")}.` : "",
     ].filter((each) => each).join(" ");
     const requests = rule.holds - rule.queues - rule.files;
-    const caption = `${plural(requests, "request")} held${rule.requests.length < requests ? `, the first ${rule.requests.length}` : ""}.`;
+    const caption = `The rule holds ${plural(requests, "request")}${rule.requests.length < requests ? `. The first ${rule.requests.length} are listed` : ""}.`;
     replace(this.held, still ? element("p", { class: "notice" }, still) : null,
       rule.requests.length ? table(caption, [
         { title: "connection", number: true, cell: (held) => held.connection },
@@ -78,7 +78,7 @@ class RuleList {
     this.sum = element("p", { class: "size" });
     this.clear = element("button", { type: "button", onclick: async () => {
       const answer = await act("clear", {}, this.status);
-      if (answer) say(this.status, `${plural(answer.removed, "rule")} removed.`);
+      if (answer) say(this.status, `Removed ${plural(answer.removed, "rule")}.`);
       this.look();
     } }, "Remove all");
     this.node = element("section", { class: "card" },

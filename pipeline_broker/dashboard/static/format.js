@@ -48,5 +48,5 @@ export function moment(ms) {
 
 // The note of a page while only part of the requests is measured.
 export function partly(watched) {
-  return `At this request rate, only ${Math.round(watched * 100)} % of the time is measured, as a sample of the rest.`;
+  return `At this request rate, requests are measured during only ${Math.round(watched * 100)} % of the time, as a sample.`;
 }

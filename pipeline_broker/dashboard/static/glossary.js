@@ -1,7 +1,7 @@
 // Meanings of words (docs/reference/glossary.md) and of stages (docs/guides/dashboard.md), shown as titles.
 
 export const WORDS = {
-  "queue": "the requests that wait for a handler. Pipelined mode has several queues and routes a connection by hash(channel id) % N; the report calls each a shard",
+  "queue": "the requests that wait for a handler. Pipelined mode has several queues and routes a connection by hash(connection id) % N; the report calls each queue a shard",
   "commit": "a write and a sync of record batches, for one request or for all waiting requests",
   "mute": "to stop reading a connection, for one of the reasons in pipeline.md",
   "in flight": "received and not answered yet",

@@ -25,11 +25,11 @@ function lagColumn(rows) {
 // A chart of the lag over the last ten minutes, of one group or of all groups.
 function lagChart(group) {
   const place = element("div");
-  const absent = none("No lag yet. The broker records it every five seconds, for the first 200 groups by name.");
+  const absent = none("No lag is recorded yet. Every five seconds, the broker records the lag of the first groups by name, at most 200.");
   const chart = new Chart(place, [{ label: "lag", colour: "--accent", value: count }], { label: "Lag" });
   const query = group === null ? "" : `?group=${encodeURIComponent(group)}`;
   const node = element("section", { class: "card" }, element("h2", {}, word("Lag", "lag")),
-    element("p", { class: "lead" }, `${group === null ? "All groups together over the" : "The"} last ten minutes. Times are UTC.`), absent, place);
+    element("p", { class: "lead" }, `The chart shows the lag ${group === null ? "of all groups together " : ""}over the last ten minutes. Times are UTC.`), absent, place);
   repeat(5, async () => {
     const { ages, lag } = await ask(`/api/lags${query}`);
     absent.hidden = ages.length > 0;
@@ -66,7 +66,7 @@ function topicOf(shown) {
 
 function forgetDialog(group, shown, done) {
   const topic = topicOf(shown);
-  confirm(["Delete offsets of ", name(group)], [["topic", topic], ["The group then starts this topic like a new group."]], "Delete", async () => {
+  confirm(["Delete offsets of ", name(group)], [["topic", topic], ["The group then reads this topic like a new group."]], "Delete", async () => {
     await change("/api/changes/delete-offsets", { group, topic: topic.value });
     done();
   }, true);
@@ -80,14 +80,14 @@ function resetDialog(group, shown, done) {
   confirm(["Reset offsets of ", name(group)], [["topic", topic], ["partition", partition], ["continue at", to], ["offset or time", value]], "Reset", async () => {
     const wanted = value.value.trim();
     const at = to.value === "time" && !/^\d+$/.test(wanted) ? Date.parse(`${wanted.replace(" ", "T")}Z`) : Number(wanted || 0);
-    if (!Number.isSafeInteger(at)) throw new Error(`"${wanted}" is not an offset or a time; write a time as 2026-01-31 12:00:00`);
+    if (!Number.isSafeInteger(at)) throw new Error(`"${wanted}" is neither an offset nor a time; write a time as 2026-01-31 12:00:00`);
     await change("/api/group/offsets", { group, topic: topic.value, partition: number(partition.value), to: to.value, value: at });
     done();
   });
 }
 
 function deleteDialog(group) {
-  confirm(["Delete ", name(group)], [["Its committed offsets are deleted, too."]], "Delete", async () => {
+  confirm(["Delete ", name(group)], [["The group's committed offsets are deleted too."]], "Delete", async () => {
     await change("/api/changes/delete-group", { group });
     location.assign("/groups");
   }, true);

@@ -1,7 +1,7 @@
 // One connection as a lane: its requests in order of arrival, each a bar from arrival to the end of its response.
 
 import { element, replace } from "./dom.js";
-import { duration } from "./format.js";
+import { duration, plural } from "./format.js";
 
 const ROWS_MAX = 20;
 const ROW_PIXELS = 8;
@@ -25,11 +25,11 @@ export class Lane {
     const depth = Math.max(...shown.map((request) => request.depth));
     const apis = [...new Set(shown.map((request) => request.api))].slice(0, 3).join(", ");
     replace(this.title,
-      element("strong", {}, `Connection ${lane.connection}`), ` ${apis}: ${shown.length} requests, up to ${depth} in flight; `,
-      overtaken ? element("span", { class: "error" }, `${overtaken} responses left out of order`)
-        : element("span", { class: "ok" }, "responses left in order"),
+      element("strong", {}, `Connection ${lane.connection}`), ` ${apis}: ${plural(shown.length, "request")}, up to ${depth} in flight; `,
+      overtaken ? element("span", { class: "error" }, `${plural(overtaken, "response")} sent out of order`)
+        : element("span", { class: "ok" }, "responses were sent in order"),
       waited ? `; ${waited} waited for an earlier response` : "",
-      lane.mutes.length ? `; muted ${lane.mutes.length} times` : "");
+      lane.mutes.length ? `; muted ${plural(lane.mutes.length, "time")}` : "");
     this.draw(lane, shown);
     this.canvas.setAttribute("aria-label", `${this.title.textContent}. Span ${duration(lane.span_us)}.`);
   }

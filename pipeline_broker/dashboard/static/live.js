@@ -9,7 +9,7 @@ function showState(text) {
 export function listen(path, handlers) {
   const source = new EventSource(path);
   source.onopen = () => showState("");
-  source.onerror = () => showState("No connection to the broker; trying again.");
+  source.onerror = () => showState("The page has no connection to the broker and tries again.");
   for (const [name, handler] of Object.entries(handlers)) {
     source.addEventListener(name, (event) => {
       showState("");
@@ -28,8 +28,8 @@ export async function ask(path, options = {}) {
   try {
     response = await fetch(path, options);
   } catch {
-    showState("No connection to the broker; trying again.");
-    throw new Error("no connection to the broker");
+    showState("The page has no connection to the broker and tries again.");
+    throw new Error("the page has no connection to the broker");
   }
   showState("");
   const content = await response.json();

@@ -27,24 +27,24 @@ class BrokerPanel {
       { scale: scales.entries, label: "Record batches in a commit" });
     this.commit = new Chart(charts.commit, [{ label: "mean time of a commit", colour: "--stage-2", value: duration }],
       { scale: scales.commit, label: "Time of a commit" });
-    this.notice = none("Waiting for the first second.");
+    this.notice = none("The data of the first second has not arrived yet.");
     this.body = element("div", { hidden: true },
       this.tiles,
-      card("Requests per second", element("p", { class: "lead" }, "The last ten minutes, including the time before this page was opened. Times are UTC."), charts.requests),
-      card("Where the time goes", element("p", { class: "lead" }, "Consecutive stages of a request: mean and 99th percentile of the last ten seconds."),
+      card("Requests per second", element("p", { class: "lead" }, "The charts show the last ten minutes, including the time before this page was opened. Times are UTC."), charts.requests),
+      card("Where the time goes", element("p", { class: "lead" }, "The bars are the consecutive stages of a request, with the mean and the 99th percentile of the last ten seconds."),
         this.part = element("p", { class: "lead", hidden: true }), this.waterfalls),
       card("Connections, request by request", element("p", { class: "lead" },
-        "Each lane shows the first requests of a connection in the last second, in order of arrival. A bar starts when the request arrives and ends when its response is sent. Shaded: the connection was muted."),
+        "Each lane shows the first requests of a connection in the last second, in order of arrival. A bar starts when the request arrives and ends when its response is sent. Shading shows that the connection was muted."),
       this.legend = element("ul", { class: "legend" }), this.lanes),
       element("div", { class: "pair" },
         card(word("Commits", "commit"), this.commitFacts, element("h3", {}, "Batches in a commit"), charts.entries, element("h3", {}, "Mean time of a commit"), charts.commit),
-        element("div", {}, card(word("Queues", "queue"), element("p", { class: "lead" }, "The longest length of each queue in the last second."), this.depths),
-          card(word("Not read", "mute"), element("p", { class: "lead" }, "Reasons for not reading a connection in the last second."), this.mutes))));
+        element("div", {}, card(word("Queues", "queue"), element("p", { class: "lead" }, "The bars show the largest number of requests in each queue during the last second."), this.depths),
+          card(word("Not read", "mute"), element("p", { class: "lead" }, "The table lists the reasons why the broker did not read a connection in the last second."), this.mutes))));
     this.node = element("section", {}, this.heading, this.notice, this.body);
   }
 
   absent(reason) {
-    this.notice.textContent = `No data from this dashboard: ${reason}`;
+    this.notice.textContent = `This dashboard sends no data: ${reason}`;
     this.notice.hidden = false;
   }
 
@@ -140,9 +140,9 @@ class BrokerPanel {
   updateCommits(shown) {
     const { commits, standing } = shown;
     replace(this.commitFacts, commits.per_s
-      ? `${rate(commits.per_s)} commits/s; ${rate(commits.entries_mean)} batches each on average, ${count(commits.entries_max)} at most; `
-        + `${bytes(commits.bytes_mean)}; write ${duration(commits.write_mean_us)}, sync ${duration(commits.sync_mean_us)}, ${duration(commits.sync_p99_us)} at the 99th percentile; `
-        + `${standing.commits_waiting} submissions wait, ${standing.commits_in_flight} commits in flight.`
+      ? `${rate(commits.per_s)} commits/s. A commit has ${rate(commits.entries_mean)} batches and ${bytes(commits.bytes_mean)} on average, and at most ${count(commits.entries_max)} batches. `
+        + `A write takes ${duration(commits.write_mean_us)} on average. A sync takes ${duration(commits.sync_mean_us)} on average, and ${duration(commits.sync_p99_us)} at the 99th percentile. `
+        + `${standing.commits_waiting} submissions wait, and ${standing.commits_in_flight} commits are in flight.`
       : "No commits in the last second.");
   }
 

@@ -24,7 +24,7 @@ export async function show(main) {
     const wanted = kept.filter((request) =>
       [request.api, request.client, ...request.topics, ...request.groups].some((each) => each.toLowerCase().includes(text)) &&
       (!onlyErrors.checked || request.error !== "NONE" || request.outcome !== "sent"));
-    replace(rows, wanted.length ? table(`The latest ${count(wanted.length)}, newest first.`, [
+    replace(rows, wanted.length ? table(`The latest ${count(wanted.length)} requests, newest first.`, [
       { title: "at (UTC)", by: (request) => request.at, cell: (request) => clock(request.at) },
       { title: "API", by: (request) => request.api, cell: (request) => `${request.api} v${request.version}` },
       { title: "client", by: (request) => request.client, cell: (request) => name(request.client || "–") },

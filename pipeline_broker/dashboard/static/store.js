@@ -39,18 +39,18 @@ export async function show(main) {
       replace(state, none("This broker has no object store. Its journal and archive are in its data directory."));
       return;
     }
-    replace(state, table("State.", [
+    replace(state, table("State of the store.", [
       { title: "what", cell: (each) => each.what },
       { title: "now", cell: (each) => name(each.said) },
     ], standing(shown)));
-    replace(kinds, table("Requests since the start, by kind as billed.", [
+    replace(kinds, table("Requests since the startup, by billed kind.", [
       { title: "kind", cell: (each) => each.kind },
       { title: "requests", number: true, cell: (each) => count(each.count) },
       { title: "mean", number: true, cell: (each) => time(each.mean_ms) },
       { title: "p50, at most", number: true, cell: (each) => time(each.p50_ms) },
       { title: "p99, at most", number: true, cell: (each) => time(each.p99_ms) },
     ], shown.kinds));
-    replace(requests, table("Outcomes.", [
+    replace(requests, table("Requests by outcome.", [
       { title: "operation", cell: (each) => each.operation },
       { title: "outcome", cell: (each) => each.outcome },
       { title: "requests", number: true, cell: (each) => count(each.count) },

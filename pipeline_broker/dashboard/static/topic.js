@@ -23,7 +23,7 @@ function readable(text) {
 
 function content(found) {
   if (found === null) return element("span", { class: "size" }, "null");
-  const size = found.cut ? element("span", { class: "size" }, ` the beginning of ${bytes(found.bytes)}`) : null;
+  const size = found.cut ? element("span", { class: "size" }, ` the beginning of ${bytes(found.bytes)} in total`) : null;
   const shown = "text" in found
     ? element("pre", { class: "content", dir: "ltr" }, visible(found.cut ? found.text : readable(found.text)))
     : element("pre", { class: "content hex", dir: "ltr" }, found.hex);
@@ -202,7 +202,7 @@ class Browser {
     this.examined += page.examined;
     this.passed += page.passed_over;
     this.found.append(...page.records.map((record) => recordView({ ...record, topic: this.topic })));
-    const passed = this.passed ? `, ${count(this.passed)} batches or values could not be read` : "";
+    const passed = this.passed ? `; ${count(this.passed)} batches or values could not be read` : "";
     const end = page.at_end ? `This is the ${this.isBackwards ? "beginning" : "end"} of the topic.` : `The topic has ${this.isBackwards ? "older" : "newer"} records.`;
     this.status.textContent = `${count(this.records.length)} of ${plural(this.examined, "examined record")} shown${passed}. ${end}`;
     this.status.classList.remove("error");
@@ -229,7 +229,7 @@ class Browser {
         missed += page.missed;
         for (const record of page.records) this.found.prepend(recordView({ ...record, topic: this.topic }));
         while (this.found.childElementCount > TAILED_MAX) this.found.lastElementChild.remove();
-        this.status.textContent = `${count(seen)} new records, newest first${missed ? `; ${count(missed)} skipped because they arrived too fast` : ""}.`;
+        this.status.textContent = `${count(seen)} new records, newest first${missed ? `; ${count(missed)} records were skipped because they arrived too fast` : ""}.`;
       },
     });
   }
@@ -258,14 +258,14 @@ function produceDialog(topic, done) {
 
 function growDialog(topic) {
   const partitions = input({ inputmode: "numeric", value: topic.partitions + 1 });
-  confirm(["Add partitions to ", name(topic.name)], [["total number of partitions", partitions], ["Later records with a key may go to other partitions than earlier ones."]], "Add", async () => {
+  confirm(["Add partitions to ", name(topic.name)], [["total number of partitions", partitions], ["Later records with a key may go to another partition than earlier records with the same key."]], "Add", async () => {
     await change("/api/changes/add-partitions", { topic: topic.name, partitions: number(partitions.value) });
     location.reload();
   });
 }
 
 function emptyDialog(topic) {
-  confirm(["Delete all records of ", name(topic)], [["All readers lose them. The topic stays, and new records continue its offsets."]], "Delete the records", async () => {
+  confirm(["Delete all records of ", name(topic)], [["All readers lose the records. The topic remains, and new records continue its offsets."]], "Delete the records", async () => {
     await change("/api/changes/empty-topic", { topic });
     location.reload();
   }, true);

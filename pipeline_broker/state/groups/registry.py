@@ -33,7 +33,9 @@ def check_replaceable(group: Group | None, kind: GroupType) -> None:
     has_offsets_only = group.is_empty and not group.protocol_type_name
     if not has_offsets_only:
         there = group.group_type.value
-        raise MisplacedRecordError(f"a {kind.value} group's record: group {group.group_id!r} is a {there} group")
+        raise MisplacedRecordError(
+            f"the record is of a {kind.value} group, but group {group.group_id!r} is a {there} group"
+        )
 
 
 INT64_MAX = 2**63 - 1

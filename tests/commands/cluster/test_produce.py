@@ -163,8 +163,8 @@ def test_a_full_disk_is_reported_to_the_first_writer_and_to_later_ones(name, mod
         values = [record.value for record in broker.records(name)]
 
     assert "did not answer ProduceRequest within 0.5 s: it cannot write now, as on a full disk" in first
-    assert f"nothing could be written to {name} for 0.5 s: The broker cannot write now, as on a full disk" in later
-    assert "producer id for an idempotent producer: The broker cannot write now, as on a full disk" in idempotent
+    assert f"nothing could be written to {name} for 0.5 s: The broker's storage failed" in later
+    assert "producer id for an idempotent producer: The broker's storage failed" in idempotent
     assert {told.count("\n") for told in (first, later, idempotent)} == {1}
     assert values == [b"before", b"first", b"after"]
 

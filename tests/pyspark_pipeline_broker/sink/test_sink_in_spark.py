@@ -88,8 +88,8 @@ def test_the_program_of_the_document_writes_in_an_environment_without_settings(s
 def test_a_wrong_write_is_refused_in_one_line(spark, broker):
     rows = spark.range(1).selectExpr("CAST(id AS STRING) value")
     for frame, options, reason in (
-        (rows, {}, "no topic: set the option topic"),
-        (spark.range(1), {"topic": "t"}, "the column value is missing. The columns are id"),
+        (rows, {}, "the rows have no topic. Set the option topic"),
+        (spark.range(1), {"topic": "t"}, "the rows lack the column value; they have id"),
         (rows, {"topic": "t", "lingerms": "1"}, "unknown option lingerms of a write"),
         (rows.selectExpr("value", "7 AS partition"), {"topic": "t"}, "topic t has no partition 7: it has 0 to 1"),
         (rows.selectExpr("value", "CAST(NULL AS STRING) topic"), {}, "a row has no topic"),

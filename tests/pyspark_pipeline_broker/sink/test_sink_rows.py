@@ -81,8 +81,8 @@ def test_rows_are_processed_a_chunk_at_a_time(monkeypatch):
 @pytest.mark.parametrize(
     ("types", "topic", "reason"),
     [
-        ({"key": "string"}, "t", "the column value is missing. The columns are key"),
-        ({"value": "string"}, None, "no topic: set the option topic, or add a column topic"),
+        ({"key": "string"}, "t", "the rows lack the column value; they have key"),
+        ({"value": "string"}, None, "the rows have no topic. Set the option topic, or add a column topic"),
         ({"value": "int"}, "t", "the column value is int; it must be string or binary"),
         ({"value": "string", "partition": "bigint"}, "t", "the column partition is bigint; it must be int"),
         ({"value": "string", "headers": "map<string,binary>"}, "t", "the column headers is map"),

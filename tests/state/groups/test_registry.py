@@ -38,7 +38,7 @@ def test_a_group_with_only_offsets_may_become_any_kind(kind: GroupType) -> None:
     ids=["had members", "has members", "has members of no type", "consumers"],
 )
 def test_any_other_group_must_have_been_deleted_first(group: ClassicGroup | ConsumerGroup, kind: GroupType) -> None:
-    with pytest.raises(MisplacedRecordError, match=f"a {kind.value} group's record: group 'g' is a "):
+    with pytest.raises(MisplacedRecordError, match=f"the record is of a {kind.value} group, but group 'g' is a "):
         check_replaceable(group, kind)
 
 
