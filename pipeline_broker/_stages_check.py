@@ -29,7 +29,8 @@ def ensure_stages() -> None:
         found = None if specification is None else specification.origin
     if found is None:
         raise ShadowedStagesError(
-            f"no package stages in {OURS.parent}: pipeline-broker is not completely installed; install it again"
+            f"the package stages is missing in {OURS.parent}: pipeline-broker is not completely installed."
+            " Install pipeline-broker again"
         )
     if Path(found).resolve().parent != OURS:
         raise ShadowedStagesError(

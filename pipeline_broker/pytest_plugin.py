@@ -74,7 +74,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini("kafka_mode", f"request path of kafka_broker: {' or '.join(MODES)}", default="pipelined")
     parser.addini(
-        "kafka_settings", "Kafka's properties of kafka_broker, NAME=VALUE a line", type="linelist", default=[]
+        "kafka_settings", "broker properties of kafka_broker, one NAME=VALUE per line", type="linelist", default=[]
     )
 
 
@@ -402,7 +402,7 @@ def _broker_section(item: pytest.Item, section: str, broker: EmbeddedBroker, rul
             path = Path(folder).absolute() / f"{name}.html"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(as_html(broker, found, item.nodeid), encoding="utf-8")
-            text += f"\nall of it: {path}"
+            text += f"\nthe complete page: {path}"
     except (EmbeddedBrokerError, OSError) as error:  # must not hide the failure of the test
-        return f"nothing can be shown of the broker: {error}"
+        return f"the state of the broker cannot be shown: {error}"
     return text

@@ -65,7 +65,7 @@ class Provider:
         if self.answers:
             return self.answers.pop(0)
         if asked.proof != f"{CLIENT_ID}:{CLIENT_SECRET}":
-            return 401, {"error": "invalid_client", "error_description": "who are\nyou?"}
+            return 401, {"error": "invalid_client", "error_description": "unknown\nclient"}
         if asked.form.get("grant_type") != ["client_credentials"]:
             return 400, {"error": "unsupported_grant_type"}
         return 200, {"access_token": bearer(), "token_type": "Bearer", "expires_in": self.life_s}

@@ -160,14 +160,14 @@ def test_a_failed_test_shows_the_brokers_view_and_on_request_writes_a_page(tree,
     assert "nobody asks" not in outcome.text
     (page,) = (tree.folder / "dumps of it").iterdir()
     assert page.name == "test_it.py-test_that_fails.html"
-    assert f"all of it: {page}" in outcome.text
+    assert f"the complete page: {page}" in outcome.text
     assert "what was there &lt;&amp;&gt;" in page.read_text(encoding="utf-8")
 
 
 def test_a_dump_that_cannot_be_written_does_not_hide_the_failure(tree):
     outcome = tree({"test_it.py": FAILING, "file": ""}, "--kafka-dump", "file")
     assert outcome.counts() == {"passed": 1, "failed": 1}, outcome.text
-    assert "nothing can be shown of the broker: " in outcome.text
+    assert "the state of the broker cannot be shown: " in outcome.text
 
 
 def test_another_package_named_stages_fails_only_tests_with_a_broker_with_one_line(tree):

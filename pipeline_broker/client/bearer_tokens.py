@@ -121,7 +121,7 @@ class TokenEndpoint:
             said = ""
             with error, contextlib.suppress(OSError, HTTPException):  # the error body may be cut off
                 said = _complaint(error.read(TOKEN_BYTES_MAX))
-            raise ClientError(f"{self.url} gave no token: {error.code} {error.reason}{said}") from None
+            raise ClientError(f"{self.url} gave no token: HTTP {error.code} {error.reason}{said}") from None
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             words = getattr(reason, "verify_message", None) or getattr(reason, "strerror", None) or reason
@@ -199,7 +199,7 @@ def _read_source(properties: Mapping[str, str]) -> TokenSource:
     try:
         context = ssl.create_default_context(cafile=authority)
     except OSError as error:
-        raise ClientError(f"{authority}: {error.strerror or error}") from None
+        raise ClientError(f"{_AUTHORITY}: cannot read {authority}: {error.strerror or error}") from None
     return TokenEndpoint(url, properties[_ID], properties[_SECRET], properties.get(_SCOPE, ""), context)
 
 
@@ -207,7 +207,7 @@ def _checked(data: bytes, place: str) -> str:
     # A token with other characters, such as \x01, would change the structure of the first message.
     text = data.strip().decode("ascii", errors="replace")
     if len(data) > TOKEN_BYTES_MAX or not _TOKEN.fullmatch(text):
-        raise ClientError(f"{place} has no valid token, which is one word of letters, digits and -._~+/=")
+        raise ClientError(f"{place} has no valid token: a token is one word of letters, digits and -._~+/=")
     return text
 
 

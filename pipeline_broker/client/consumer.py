@@ -230,5 +230,5 @@ class Reader:
         name = f"{partition[0]}-{partition[1]}"
         if position.offset >= bounds.start:
             raise ClientError(f"{name} has no offset {position.offset}: it ends before {bounds.end}")
-        self._warn(f"{name}: offsets {position.offset} to {bounds.start - 1} are deleted")
+        self._warn(f"{name}: offsets {position.offset} to {bounds.start - 1} were deleted, so they are skipped")
         position.offset = bounds.start

@@ -24,6 +24,7 @@ from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinato
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from pipeline_broker.wire.registry import API_KEYS, ApiKey
 
 PRODUCE_VERSIONS = range(9, 13)  # flexible, and topics by name
 FETCH_VERSIONS = range(12, 13)  # for the same reasons
@@ -132,7 +133,9 @@ class Control:
         """
         common = self.common_version(api_key, ours)
         if common is None:
-            raise ClientError(f"the broker has no version {ours[0]} to {ours[-1]} of API {api_key}")
+            raise ClientError(
+                f"the broker supports no version from {ours[0]} to {ours[-1]} of {API_KEYS[ApiKey(api_key)].name}"
+            )
         return common
 
     def has_version(self, api_key: int, version: int) -> bool:
@@ -213,7 +216,7 @@ class Control:
         response = await self._ask_newest(request, ListOffsetsResponse)
         starts = {}
         for found in (partition for answered in response.topics for partition in answered.partitions):
-            refuse(found.error_code, f"the start of partition {found.partition_index}")
+            refuse(found.error_code, f"the log start offset of partition {found.partition_index}")
             starts[found.partition_index] = found.offset
         return [starts[partition] for partition in partitions]
 

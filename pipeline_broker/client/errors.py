@@ -84,8 +84,14 @@ class NoSuchPartition(ClientError):
     """
 
     def __init__(self, topic: str, partition: int, count: int) -> None:
-        has = "only 0" if count == 1 else f"0 to {count - 1}" if count else "none"
-        super().__init__(f"topic {topic} has no partition {partition}: it has {has}")
+        has = (
+            "its only partition is 0"
+            if count == 1
+            else f"its partitions are 0 to {count - 1}"
+            if count
+            else "it has none"
+        )
+        super().__init__(f"topic {topic} has no partition {partition}: {has}")
 
 
 class NoSuchGroup(ClientError):
@@ -141,9 +147,9 @@ def with_hint(error: str) -> str:
     Returns the message unchanged if no cause is known.
     """
     if error.endswith("closed the connection"):
-        return f"{error}: is security.protocol right?"
+        return f"{error}: check security.protocol"
     if "issuer certificate" in error or "self-signed" in error:
-        return f"{error}: name its certificate authority with ssl.ca.location"
+        return f"{error}: name the authority of the broker's certificate with ssl.ca.location"
     if "has expired" in error:
         return f"{error}: renew the broker's certificate, or set the clock of this machine"
     return error
@@ -153,7 +159,7 @@ def missing_right(code: int) -> str:
     """Return the missing permission and its remedy as a sentence, or "" for other errors."""
     # Used in place of the broker's message, which only repeats the error code.
     resource = _NEEDS_RIGHT_ON.get(code)
-    return f"This needs a right on the {resource} that the client lacks; `acls add` grants it." if resource else ""
+    return f"The client lacks a right on the {resource}; `acls add` grants it." if resource else ""
 
 
 def _words(code: int) -> str:

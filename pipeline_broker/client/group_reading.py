@@ -159,4 +159,4 @@ class GroupReading:
         if await self._member.commit(new):
             self._committed.update(new)
         else:
-            self._warn(f"group {self._options.group} rebalanced before the last commit: some records are read again")
+            self._warn(f"group {self._options.group} rebalanced before the last commit: some records may be read again")

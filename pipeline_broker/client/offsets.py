@@ -61,7 +61,7 @@ def read_place(text: str, now_ms: int | None = None) -> Place:
     if re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) <= OFFSET_MAX:
         number = int(text)
         return Place(before_end=-number) if text.startswith("-") else Place(offset=number)
-    raise ValueError(f"{text!r} is not a place: give beginning, end, an offset, -10 for the last ten, or @TIME")
+    raise ValueError(f"{text!r} is not a position: give beginning, end, an offset, -10 for the last ten, or @TIME")
 
 
 def _time_ms(text: str, now_ms: int) -> int:
@@ -169,6 +169,6 @@ async def offsets_at(
         if is_exact and not it.start <= place.offset <= it.end:
             raise ClientError(
                 f"partition {partition} of {topic} has no offset {place.offset}: it begins at {it.start} and ends "
-                f"before {it.end}; give beginning, end or --partition"
+                f"before {it.end}. Give beginning, end or --partition"
             )
     return {partition: min(max(place.offset, it.start), it.end) for partition, it in bounds.items()}

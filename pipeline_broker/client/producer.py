@@ -139,8 +139,8 @@ class Producer:
 
         async def attempt() -> tuple[int, int]:
             answer = await self._cluster.ask(request, InitProducerIdResponse, versions=INIT_PRODUCER_ID_VERSIONS)
-            without = "" if answer.error_code in RETRIABLE else " (--no-idempotent needs none)"
-            check(answer.error_code, f"producer id for an idempotent producer{without}")
+            without = "" if answer.error_code in RETRIABLE else " (not needed with --no-idempotent)"
+            check(answer.error_code, f"producer id{without}")
             return answer.producer_id, answer.producer_epoch
 
         self._producer = await self._cluster.retrying(attempt)
@@ -349,8 +349,9 @@ class Producer:
         elif code in RETRIABLE and code != ErrorCode.CORRUPT_MESSAGE:
             self._retry([batch], describe_error(code))
         else:
-            numbers = f"{batch.numbers[0]}" + (f" to {batch.numbers[-1]}" if len(batch.numbers) > 1 else "")
-            what = f"record {numbers} for {self._topic}-{batch.partition}"
+            first, last = batch.numbers[0], batch.numbers[-1]
+            records = f"record {first}" if len(batch.numbers) == 1 else f"records {first} to {last}"
+            what = f"{records} for {self._topic}-{batch.partition}"
             try:
                 check(code, what, words)
             except BrokerRefused as error:

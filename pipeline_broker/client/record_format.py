@@ -59,7 +59,7 @@ def format_printer(text: str, null: bytes = b"", show: Show = bytes) -> Printer:
         else:
             raise ValueError(f"unknown field %{match[1]}. Use one of {', '.join('%' + name for name in fields)}, %%")
     if text.endswith("%") and position < len(text):
-        raise ValueError("a single % at the end. Write %% for a percent sign")
+        raise ValueError("the format ends with a single %. Write %% for a percent sign")
     parts.append(unescape(text[position:]))
 
     def print_record(partition: TopicPartition, record: Record, is_append_time: bool) -> bytes:  # noqa: ARG001 - Printer

@@ -78,15 +78,17 @@ def read_record(line: bytes) -> InputRecord:
     try:
         given = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise RecordFormError(f"not JSON: {error}") from None
+        raise RecordFormError(f"the line is not JSON: {error}") from None
     if not isinstance(given, dict):
-        raise RecordFormError('not a JSON object such as {"key": "a", "value": "b"}')
+        raise RecordFormError('the line is not a JSON object such as {"key": "a", "value": "b"}')
     for name in given:
         # Without this check, a mistyped `value` would write a tombstone.
         if name not in _KNOWN and name not in _IGNORED:
             raise RecordFormError(f"unknown field {name!r}. Use one of {', '.join(sorted(_KNOWN))}")
     if "value" not in given and "value_base64" not in given:
-        raise RecordFormError('no value. Add "value" or "value_base64"; write "value": null for a tombstone')
+        raise RecordFormError(
+            'the value is missing. Add "value" or "value_base64"; write "value": null for a tombstone'
+        )
     return InputRecord(
         _bytes(given, "key"),
         _bytes(given, "value"),

@@ -76,7 +76,7 @@ class LineSplitter:
             pieces = (bytes(self._rest) + data).split(self._delimiter)
             self._rest = bytearray(pieces.pop())
         if len(self._rest) > LINE_BYTES_MAX:
-            raise RecordFormError(f"longer than {LINE_BYTES_MAX} bytes. Check --delimiter")
+            raise RecordFormError(f"the record is longer than {LINE_BYTES_MAX} bytes. Check --delimiter")
         return pieces
 
     def finish(self) -> list[bytes]:
@@ -123,7 +123,7 @@ class LineForm:
             key, found, value = piece.partition(self.key_delimiter)
             if not found:
                 raise RecordFormError(
-                    f"no key delimiter {self.key_delimiter.decode(errors='backslashreplace')!r} in the line."
-                    " Write KEY, the delimiter, VALUE"
+                    f"the line has no key delimiter {self.key_delimiter.decode(errors='backslashreplace')!r}."
+                    " Write KEY, the delimiter and VALUE"
                 )
         return InputRecord(key, None if self.has_tombstones and not value else value, self.headers)

@@ -105,7 +105,7 @@ async def _authenticate(dialogue: Dialogue, security: ClientSecurity) -> None:
     handshake = await dialogue.ask(SaslHandshakeRequest(security.mechanism), SaslHandshakeResponse, _HANDSHAKE_VERSION)
     offered = ", ".join(handshake.mechanisms)
     # Before the exchange starts: otherwise any server could receive a password or its proof.
-    refuse(handshake.error_code, f"SASL {security.mechanism} (it offers {offered or 'nothing'})")
+    refuse(handshake.error_code, f"SASL {security.mechanism}", f"it offers {offered or 'no mechanism'}")
     remedy = (
         "check sasl.username and sasl.password"
         if security.bearer is None

@@ -159,9 +159,9 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
     authorities, certificate, key = (properties.get(f"ssl.{name}.location") for name in ("ca", "certificate", "key"))
     if key is not None and certificate is None:
         raise ClientError("ssl.key.location needs ssl.certificate.location. Set both")
-    for path in filter(None, (authorities, certificate, key)):
-        if not Path(path).is_file():
-            raise ClientError(f"{path}: no such file")
+    for name, path in (("ca", authorities), ("certificate", certificate), ("key", key)):
+        if path and not Path(path).is_file():
+            raise ClientError(f"ssl.{name}.location: {path} is not a file. Check the path")
     is_verified = _chosen("enable.ssl.certificate.verification", verified, _BOOLEANS)
     is_identified = _chosen("ssl.endpoint.identification.algorithm", identified, _IDENTIFICATIONS)
     try:

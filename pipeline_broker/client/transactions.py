@@ -269,7 +269,10 @@ async def abort_transaction(cluster: ClusterClient, topic: str, partition: int, 
             f"no open transaction of {topic}-{partition} began at offset {start_offset}: see `transactions producers`"
         )
     if len(found) > 1:
-        raise ClientError(f"the broker names {len(found)} producers with a transaction that began at {start_offset}")
+        raise ClientError(
+            f"the broker names {len(found)} producers with a transaction that began at offset {start_offset}: none was"
+            " aborted"
+        )
     (producer,) = found
     marker = WriteTxnMarkersRequest.WritableTxnMarker(
         producer.producer_id,

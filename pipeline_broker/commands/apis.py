@@ -16,7 +16,7 @@ __all__ = ["apis"]
 def apis(*, as_json: bool) -> None:
     """List the supported APIs and their versions.
 
-    The versions that ApiVersions advertises may begin with unsupported ones, where those of Apache Kafka do.
+    As in Apache Kafka, the versions that ApiVersions advertises may begin with unsupported ones.
     """
     served = sorted(SERVED.values(), key=lambda api: api.key)
     if as_json:

@@ -82,7 +82,9 @@ class Modes(click.ParamType[Any]):
         parts = [part.strip() for part in str(value).split(",")]
         if len(parts) != 2 or not set(parts) <= set(COMPARED_MODES):
             self.fail(
-                f"{value!r} does not name two sides. Give A,B with each one of {', '.join(COMPARED_MODES)}", param, ctx
+                f"{value!r} does not name two sides. Give A,B, where each is one of {', '.join(COMPARED_MODES)}",
+                param,
+                ctx,
             )
         return parts[0], parts[1]
 
@@ -107,7 +109,7 @@ def price_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default=dollars,
             show_default=True,
             metavar="DOLLARS",
-            help=f"For the report: price of a million {name.upper()}s to the store.",
+            help=f"Price of a million {name.upper()}s to the store, for the report.",
         )
         command = option(command)
     return command
@@ -146,7 +148,7 @@ def _given_command() -> str:
     type=click.Choice(list(PROFILES)),
     default="quick",
     show_default=True,
-    help="Size of the experiment: about three minutes, or less than half an hour.",
+    help="Size of the experiment: quick takes about three minutes, full less than half an hour.",
 )
 @click.option("--in-flight", type=_COUNTS, default=(), help="Requests in flight per connection, such as 1,5,64.")
 @click.option("--connections", type=_COUNTS, default=(), help="Connections, such as 1,16.")
@@ -162,7 +164,7 @@ def _given_command() -> str:
     type=Rounds(),
     default=None,
     metavar="N|auto",
-    help="Number of untraced rounds; auto: until intervals are narrow, or --time is over.  [default: the profile's]",
+    help="Number of untraced rounds; auto stops when intervals are narrow or --time is over.  [default: the profile's]",
 )
 @click.option(
     "--time",
@@ -172,9 +174,14 @@ def _given_command() -> str:
     help="With --rounds auto: stop after this time, such as 1800s.  [default: 600s]",
 )
 @click.option(
-    "--seed", type=click.IntRange(0, 1 << 53), help="Seed for the order of the runs.  [default: drawn, and printed]"
+    "--seed", type=click.IntRange(0, 1 << 53), help="Seed for the order of the runs.  [default: random, and printed]"
 )
-@click.option("--modes", type=Modes(), default=COMPARED_MODES, help="Sides A and B.  [default: classic,pipelined]")
+@click.option(
+    "--modes",
+    type=Modes(),
+    default=COMPARED_MODES,
+    help="Modes to compare, side A and side B.  [default: classic,pipelined]",
+)
 @click.option(
     "--flush",
     type=click.Choice(["always", "os"]),
@@ -184,14 +191,14 @@ def _given_command() -> str:
 )
 @commits_in_flight_option
 @click.option(
-    "--with-kafka", is_flag=True, help="Also drive Apache Kafka, with a flush per message, and with its defaults."
+    "--with-kafka", is_flag=True, help="Also drive Apache Kafka twice: with a flush per message, and with its defaults."
 )
 @click.option("--against", type=Address(), help="Also drive the broker at this HOST:PORT.")
 @click.option(
     "--store",
     "store_url",
     metavar="URL",
-    help="Store journal and archive of both in s3://BUCKET/PREFIX, file:///DIR or memory://.",
+    help="Store journal and archive of both sides in s3://, az:// or gs://BUCKET/PREFIX, file:///DIR or memory://.",
 )
 @click.option(
     "--store-delay",
@@ -218,7 +225,7 @@ def _given_command() -> str:
     "--sweep",
     "sweep_file",
     type=click.Path(path_type=Path),
-    help="Run the factors and levels of this TOML file; continues after an interruption.",
+    help="Run the factors and levels of this TOML file; the same command resumes an interrupted sweep.",
 )
 @click.option(
     "--otlp",
@@ -241,7 +248,8 @@ def compare(
     """Compare two modes in one interleaved experiment and write the report.
 
     Without a grid (--in-flight, --connections, --commit-delay) it drives both modes with the native client, with
-    confluent-kafka and with a replay of departures. It also runs the ablation. With a grid it runs only that grid.
+    confluent-kafka and with a replay of departures. It also runs the ablation. Parts whose package or events are
+    missing are skipped. With --store it runs no replay. With a grid it runs only that grid.
 
     Examples:
       pipeline-broker compare --out out/compare
@@ -271,7 +279,7 @@ def compare(
 
 def _check_own_traffic(given: dict[str, Any]) -> None:
     if given["command"] and BOOTSTRAP not in given["command"]:
-        raise click.UsageError(f"--client has no {BOOTSTRAP}: write it where the command takes the broker's address")
+        raise click.UsageError(f"--client has no {BOOTSTRAP}: write {BOOTSTRAP} in place of the broker's address")
     own = [name for name in ("trace", "command") if given[name]]
     if len(own) > 1:
         raise click.UsageError("--replay and --client are different experiments: leave one of them out")
@@ -325,7 +333,7 @@ def _write_spans(path: Path, out: Path) -> None:
     try:
         count = write_spans(path, spans_of_experiment(out / "raw"), wall_clock_offset_ns())
     except OSError as error:
-        raise ExperimentError(f"{path}: {error.strerror or error}") from None
+        raise ExperimentError(f"cannot write {path}: {error.strerror or error}") from None
     say(f"spans of {count:,} requests: {path}")
 
 

@@ -76,9 +76,9 @@ def faults(action: str, arguments: tuple[str, ...], data: Path, *, as_json: bool
       add NAME=VALUE...         add a rule, such as: add api=Produce topic=t nth=2 error=NOT_LEADER_OR_FOLLOWER
       list                      list the rules with their hits
       remove NUMBER, clear      remove one rule, or all
-      release NUMBER            release the requests that a rule holds
+      release NUMBER            release the requests and other operations that a rule holds
       expire GROUP [MEMBER]     expire the session of a member, or of all members
-      rebalance GROUP           make the members join again
+      rebalance GROUP           make classic members rejoin, or bump the epoch of another group
     """
     try:
         answer = ask(data, f"faults {action}", **ACTIONS[action](arguments))

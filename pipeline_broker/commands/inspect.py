@@ -27,7 +27,7 @@ EXIT_USAGE = 2
 @click.command(cls=DocumentedCommand)
 @click.argument("data", type=click.Path(path_type=Path), required=False)
 @click.option("--data", "data_option", type=click.Path(path_type=Path), help="Data directory; the same as DATA.")
-@click.option("--store", metavar="URL", help="Inspect a store with journal and archive, in place of a directory.")
+@click.option("--store", metavar="URL", help="Inspect the journal and archive in this store, in place of a directory.")
 @click.option(
     "--node-id",
     type=click.IntRange(0),
@@ -43,10 +43,12 @@ EXIT_USAGE = 2
     show_default=True,
     help="Level of detail. Only `records` verifies single records; all levels verify everything else.",
 )
-@click.option("--topic", help="Only this topic, by name or id.")
-@click.option("--partition", type=click.IntRange(0), help="Only partitions with this number.")
-@click.option("--from-offset", "first_offset", type=click.IntRange(0), help="Only records at or after this offset.")
-@click.option("--to-offset", "last_offset", type=click.IntRange(0), help="Only records up to this offset.")
+@click.option("--topic", help="Select this topic, by name or id.")
+@click.option("--partition", type=click.IntRange(0), help="Select partitions with this number.")
+@click.option("--from-offset", "first_offset", type=click.IntRange(0), help="Select records at or after this offset.")
+@click.option(
+    "--to-offset", "last_offset", type=click.IntRange(0), help="Select records up to and including this offset."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def inspect(
     data: Path | None,
@@ -59,10 +61,10 @@ def inspect(
 ) -> None:
     """Show and verify the journal and the archive of the data directory DATA (default ./data), or of a store.
 
-    The command only reads, and takes no lock. If the broker is running, its last commit may look torn. The whole
+    The command only reads, and uses no lock. If the broker is running, its last commit may look torn. The whole
     journal is verified; of the archive, only the parts that --topic, --partition and the offsets select.
 
-    Exit codes: 0 intact (torn tails and leftovers do not count), 1 damaged, 2 nothing to inspect.
+    Exit codes: 0 intact, 1 damaged, 2 nothing to inspect. Torn tails and leftovers are not damage.
     Topics are shown with their id, as in kafka-topics --describe, and with their name if it is known.
     """
     if data is not None and data_option is not None:

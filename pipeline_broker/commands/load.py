@@ -46,9 +46,14 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
     "--in-flight",
     type=click.IntRange(1, 10_000),
     default=IN_FLIGHT_DEFAULT,
-    help="Requests in flight per connection, also the limit of an open loop.",
+    help="Maximum number of requests in flight per connection, also in an open loop.",
 )
-@_option("--processes", type=click.IntRange(1, PROCESSES_MAX), default=1, help="Processes that share the connections.")
+@_option(
+    "--processes",
+    type=click.IntRange(1, PROCESSES_MAX),
+    default=1,
+    help="Processes that share the connections; --replay uses one.",
+)
 @_option(
     "--rate", "rate_per_s", type=click.FloatRange(0.01, 10_000_000), help="Run an open loop with this many requests/s."
 )
@@ -68,7 +73,10 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
     help="Codec of the batches.",
 )
 @_option(
-    "--keys", type=click.IntRange(0, 1_000_000), default=0, help="Number of different keys, which choose the partition."
+    "--keys",
+    type=click.IntRange(0, 1_000_000),
+    default=0,
+    help="Number of different keys, which determine the partition; 0: no keys.",
 )
 @_option("--key-skew", type=click.FloatRange(0, 10), default=0.0, help="Exponent of the keys' Zipf distribution.")
 @_option("--acks", type=click.Choice(list(ACKS)), default="all", help="Acknowledgement to wait for; 0: none.")
@@ -89,10 +97,10 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
     "--warmup",
     "warmup_s",
     type=Duration("s"),
-    help="Time at the start that is not measured.  [default: a tenth, at most 1s]",
+    help="Time at the start that is not measured.  [default: a tenth of --seconds, at most 1s]",
 )
 @_option("--topic", default="load", help="Topic; created if missing.")
-@_option("--partitions", type=click.IntRange(1, 10_000), default=4, help="Number of its partitions to use.")
+@_option("--partitions", type=click.IntRange(1, 10_000), default=4, help="Number of partitions of the topic to use.")
 @click.option(
     "--command-config",
     "-F",
@@ -111,9 +119,11 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
 @_option(
     "--replay",
     type=click.Path(path_type=Path),
-    help="Replay the requests that `serve --trace` recorded, at their times.",
+    help="Replay the Produce requests of this trace of `serve --trace`, at their recorded times.",
 )
-@_option("--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="Replay this many times faster.")
+@_option(
+    "--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="With --replay: replay this many times faster."
+)
 @_option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_option(
     "--histogram", type=click.Path(dir_okay=False, path_type=Path), help="Write a histogram of latencies to this file."
@@ -123,7 +133,8 @@ def load(address: tuple[str, int], as_json: bool, histogram: Path | None, **give
 
     Without --rate the load is a closed loop: a connection sends its next request after an answer. With --rate it is an
     open loop: requests are sent at scheduled times, whatever the broker does, and their latency counts from these
-    times. The exit code is 1 if a request fails, or the broker cannot be reached or closes a connection.
+    times. The exit code is 1 if a request fails, an answer is out of order, or the broker cannot be reached or closes a
+    connection.
     """
     try:
         found = _run(address, given)
@@ -159,7 +170,7 @@ def _options(address: tuple[str, int], given: dict[str, Any]) -> "LoadOptions":
     if given["warmup_s"] is None:
         given["warmup_s"] = min(WARMUP_S_MAX, given["seconds"] * WARMUP_SHARE)
     if given["warmup_s"] >= given["seconds"]:
-        raise click.UsageError("the warm-up takes the whole time: give more --seconds or less --warmup")
+        raise click.UsageError("the warm-up lasts the whole run: give more --seconds or a shorter --warmup")
     return LoadOptions(host, port, **given)
 
 
@@ -183,4 +194,4 @@ def _write(path: Path, found: "Measurement") -> None:
     try:
         path.write_text(json.dumps(curves) + "\n")
     except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror or error}") from None
+        raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from None

@@ -94,7 +94,9 @@ class EndSignals:
     "--store",
     metavar="URL",
     default=None,
-    help="Store data in s3://BUCKET/PREFIX, file:///DIR or memory:// (lost at shutdown); needs --wal.",
+    help=(
+        "Store data in s3://, az:// or gs://BUCKET/PREFIX, file:///DIR or memory:// (lost at shutdown); needs --wal."
+    ),
 )
 @click.option(
     "--wal",
@@ -112,7 +114,7 @@ class EndSignals:
 @click.option(
     "--standby",
     is_flag=True,
-    help="With --wal objects: wait until the broker that owns the journal fails, then take over.",
+    help="With --wal objects: wait until the broker that owns the journal stops or fails, then take over.",
 )
 @click.option(
     "--trace",
@@ -145,13 +147,13 @@ class EndSignals:
     "--dashboard",
     metavar="[HOST:]PORT",
     default=None,
-    help="Serve the dashboard on this port of 127.0.0.1 or HOST.",
+    help="Serve the dashboard on this port of HOST, or of 127.0.0.1 without HOST.",
 )
 @click.option(
     "--dashboard-beside",
     metavar="HOST:PORT",
     default=None,
-    help="Also show the request path of the broker with this dashboard, side by side.",
+    help="Also show the request path of the broker whose dashboard has this address, side by side.",
 )
 @click.option(
     "--dashboard-read-only",
@@ -168,7 +170,7 @@ class EndSignals:
     "--schema-registry",
     metavar="[HOST:]PORT",
     default=None,
-    help="Serve a schema registry (Confluent's REST API) on this port of 127.0.0.1 or HOST.",
+    help="Serve a schema registry (Confluent's REST API) on this port of HOST, or of 127.0.0.1 without HOST.",
 )
 @click.option(
     "--request-log",
@@ -184,7 +186,7 @@ class EndSignals:
 )
 @settings_options
 def serve(**options: object) -> None:
-    """Run a broker until SIGTERM or Ctrl-C. It then answers the requests in flight and exits with 0.
+    """Run a broker until SIGTERM or Ctrl-C. It then answers the requests in flight and exits with code 0.
 
     Examples:
       pipeline-broker serve --port 9092 --data ./data

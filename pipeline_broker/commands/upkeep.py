@@ -42,7 +42,7 @@ EXIT_USAGE = 2
 PRODUCERS_KEPT_MS = 2**63 - 1
 """producer.id.expiration.ms where the broker's value is unknown: the archive keeps all producers."""
 
-_topic = click.option("--topic", default=None, help="Only this topic.")
+_topic = click.option("--topic", default=None, help="Apply to this topic only.")
 
 
 @attrs.frozen
@@ -85,7 +85,9 @@ def compact(data: Path | None, config_files: tuple[Path, ...], settings: tuple[s
 @settings_options
 @_topic
 def retain(data: Path | None, config_files: tuple[Path, ...], settings: tuple[str, ...], topic: str | None) -> None:
-    """Delete records that are beyond retention.ms and retention.bytes.
+    """Delete the oldest segments beyond retention.ms or retention.bytes.
+
+    Without delete in its cleanup.policy, a log only loses segments below its log start offset.
 
     If the broker is running, it does the work, and this command waits. Otherwise give the settings of the broker.
     """
@@ -179,7 +181,7 @@ def _refusal(maintenance: Maintenance, skipped: Mapping[str, list[str]]) -> str:
     settings, verb = (f"{', '.join(front)} and {last}", "come") if front else (last, "comes")
     topics = f"topic {first!r}" + (f" (and {len(others)} more)" if others else "")
     return (
-        f"nothing of {topics} was {maintenance.done}: {settings} {verb} from the broker's settings. "
+        f"nothing of {topics} was {maintenance.done}: {settings} {verb} from the broker's settings, which are unknown. "
         "Give --config or --set as for serve."
     )
 

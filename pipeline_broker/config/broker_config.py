@@ -301,8 +301,8 @@ def _listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
         raise refusal_of_listeners(
             "listeners",
             config.listeners,
-            f"listener.security.protocol.map has no security protocol for {unknown[0]}; if it is the controller's,"
-            f" set controller.listener.names={unknown[0]}",
+            f"listener.security.protocol.map has no security protocol for {unknown[0]}. Add one; if {unknown[0]} is the"
+            f" controller's listener, set controller.listener.names={unknown[0]}",
             f"No security protocol defined for listener {unknown[0]}",
         )
     privileged = _privileged(config, served, protocols)

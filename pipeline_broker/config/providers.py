@@ -130,7 +130,7 @@ def _files(allowed: tuple[Path, ...] | None) -> Lookup:
     def lookup(path: str, key: str) -> str:
         values = dict(read_settings_file(_within(Path(path), allowed), is_properties=True))
         if key not in values:
-            raise ConfigError("the file has no such key. Add it")
+            raise ConfigError("the file has no such key. Add the key to the file")
         return values[key]
 
     return lookup

@@ -147,9 +147,9 @@ def parse_settings(
 def _name_warnings(ignored: list[str], unknown: list[str], commented: list[str]) -> list[str]:
     lines = [warning_of(*ignored)] if ignored else []
     if unknown:
-        lines.append(f"{', '.join(unknown)}: not a property of Kafka {KAFKA_VERSION}, and ignored")
+        lines.append(f"this broker ignores {', '.join(unknown)}: Kafka {KAFKA_VERSION} has no such property")
     if commented:
-        lines.append(f"{', '.join(commented)}: the comment after the value is ignored; give it its own line")
+        lines.append(f"{', '.join(commented)}: the comment after the value is ignored; write it on its own line")
     return [f"warning: {line}" for line in lines]
 
 
@@ -281,7 +281,7 @@ def _ineffective_warnings(config: BrokerConfig) -> list[str]:
         if name in config.properties and not config.authorizer_class_name
     ]
     if config.log_dirs is not None and len(config.log_dirs) > 1:
-        warnings.append(f"warning: log.dirs: only the first directory is used, {config.log_dirs[0]}")
+        warnings.append(f"warning: log.dirs: only the first directory, {config.log_dirs[0]}, is used")
     warnings += [
         f"warning: the listener {endpoint.name} is the controller's; this broker has no quorum and does not serve it"
         for endpoint in read_endpoints("listeners", config.listeners)

@@ -226,8 +226,8 @@ class Lifecycle:
             raise EmbeddedBrokerError("the broker was not started: use `with EmbeddedBroker() as broker:`, or start()")
         if self._process_id != os.getpid():
             raise EmbeddedBrokerError(
-                f"the broker runs in process {self._process_id}: this fork of it can only connect clients to it;"
-                " start another broker here for everything else"
+                f"the broker runs in process {self._process_id}: its fork, this process, can only connect clients."
+                " For everything else, start another broker here"
             )
         if self._is_closed:
             raise EmbeddedBrokerError("the broker is closed; start another one")

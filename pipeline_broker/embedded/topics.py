@@ -66,7 +66,7 @@ async def produce(running: Running, name: str, record: NewRecord, partition: int
         topic_data=[ProduceRequest.TopicProduceData(name=name, topic_id=topic.topic_id, partition_data=[data])],
     )
     if not 0 <= partition < topic.partitions:
-        there = f"partition {partition} does not exist; the topic has {topic.partitions}"
+        there = f"partition {partition} does not exist; the number of partitions is {topic.partitions}"
         raise RefusedError(f"produce({name!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, there)
     answer = (await ask(running, message, now_ms)).responses[0].partition_responses[0]
     _check(f"produce({name!r})", answer.error_code, answer.error_message)

@@ -125,7 +125,9 @@ class Faults(RuleFactory):
             return
         needs_disk = isinstance(condition, DiskCondition) or (type(effect) is Pause and effect.stage == effects.COMMIT)
         if needs_disk and self.disk is None:
-            raise FaultError("a rule about files needs a data directory, and this broker has none. Start it with one")
+            raise FaultError(
+                "a rule about files needs a data directory, and this broker has none. Start a broker with one"
+            )
         if isinstance(effect, StoreError | Unsure | Outage):
             raise FaultError(
                 f"{effect} is an effect on an object store, not on a request or a file. Use it in a store rule"
@@ -145,7 +147,9 @@ class Faults(RuleFactory):
 
     def _check_store(self, effect: Effect) -> None:
         if self.store is None:
-            raise FaultError("a store rule needs an object store, and this broker has none. Start it with --store")
+            raise FaultError(
+                "a store rule needs an object store, and this broker has none. Start the broker with --store"
+            )
         if not isinstance(effect, Delay | Pause | StoreError | Unsure | Outage):
             raise FaultError(f"{effect.key} is not an effect on a store; use delay, error, outage, pause or unsure")
 

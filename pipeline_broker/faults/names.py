@@ -69,7 +69,7 @@ def choice(kind: str, name: str, names: Collection[str]) -> str:
     nearest = nearest or difflib.get_close_matches(name.casefold(), folded, 1)
     hint = f"; did you mean {' or '.join(folded[each] for each in nearest)}?" if nearest else ""
     if not nearest or len(names) <= LISTED_MAX:
-        hint += f"; use one of {', '.join(sorted(names))}"
+        hint += f"{' Use' if nearest else '; use'} one of {', '.join(sorted(names))}"
     raise FaultError(f"unknown {kind} {name!r}{hint}")
 
 

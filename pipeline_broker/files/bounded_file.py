@@ -58,7 +58,7 @@ def read_bounded(path: Path, bytes_max: int) -> tuple[bytes, os.stat_result]:
         status = os.fstat(descriptor)
         if status.st_size > bytes_max:
             raise UnfitFileError(
-                errno.EFBIG, f"it has {status.st_size} bytes, and {bytes_max} are allowed", os.fspath(path)
+                errno.EFBIG, f"it has {status.st_size} bytes, but at most {bytes_max} are allowed", os.fspath(path)
             )
         pieces, left_bytes = [], status.st_size
         while left_bytes and (piece := os.read(descriptor, left_bytes)):

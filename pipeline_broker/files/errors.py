@@ -11,7 +11,7 @@ _REMEDIES = {
     errno.EMFILE: "raise the limit of open files of this process (ulimit -n, or LimitNOFILE= of its unit)",
     errno.ENFILE: "raise the limit of open files of this machine (fs.file-max)",
 }
-_UNFIT_REMEDY = "move it out of the directory, and restore the file of this name from a backup if there was one"
+_UNFIT_REMEDY = "move it out of the directory, and restore a lost file of this name from a backup"
 
 
 class SyncError(OSError):

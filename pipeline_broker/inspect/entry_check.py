@@ -119,7 +119,10 @@ class EntryCheck:
         for key, offset in self._next_offsets.items():
             partition = manifest.partitions.get(key)
             if partition is not None and offset is not None and partition.end_offset != offset:
-                reason = f"{partition.folder} ends in the archive at {partition.end_offset}, in the journal at {offset}"
+                reason = (
+                    f"{partition.folder} ends at offset {partition.end_offset} in the archive, but at offset {offset}"
+                    " in the journal"
+                )
                 yield Damage(segment.file, position, reason, min(partition.end_offset, offset))
                 self._next_offsets[key] = partition.end_offset
 
@@ -147,7 +150,7 @@ class EntryCheck:
         if header.base_offset:
             topic_id, partition = split_key(entry.key)
             name = f"partition {partition} of {self._names.find(topic_id) or uuid_text(topic_id)}"
-            reason = f"the archive has nothing of {name}, which continues with offset {header.base_offset}"
+            reason = f"the archive has no records of {name}, but the journal continues at offset {header.base_offset}"
             self._unarchived[entry.key] = Damage(segment.file, entry.place, reason, 0)
         return None
 
@@ -167,7 +170,7 @@ def _check(batch: memoryview) -> tuple[BatchHeader | None, str]:
     except RecordError as error:
         return None, str(error)
     if header.size_bytes != len(batch):
-        return header, f"it has {len(batch)} bytes, and its header says {header.size_bytes}"
+        return header, f"it has {len(batch)} bytes, but its header says {header.size_bytes}"
     if crc32c(batch[CHECKED_FROM:]) != header.crc:
         return header, "its checksum does not match"
     return header, ""

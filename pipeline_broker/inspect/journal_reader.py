@@ -220,7 +220,10 @@ class JournalReader:
             # Later segments continue without a gap, so nothing of this tail was needed.
             if suspect.segment < self._last_kept:
                 if suspect.rest is Rest.OWN:
-                    yield attrs.evolve(found, reason=f"{found.reason}; the next segment lacks none of its entries")
+                    yield attrs.evolve(
+                        found,
+                        reason=f"{found.reason}; no entry is missing, because the next segment continues without a gap",
+                    )
             elif is_damaged:
                 lost = f"LSN {next_lsn} to {self._declared_durable - 1} were durable and cannot be read"
                 yield Damage(found.file, found.position, f"{found.reason}; {lost}")

@@ -98,7 +98,7 @@ class ManifestReader:
 
     def _problem(self, window: Window, position: int) -> str:
         if not window.size_bytes:
-            return "the manifest is missing, but there are segments" if self._has_folders() else ""
+            return "the manifest is missing, but the archive has segments" if self._has_folders() else ""
         if is_edit_after(window, position):
             return "an edit cannot be read"
         return "" if position else "the first edit cannot be read"
@@ -188,6 +188,6 @@ def offset_problems(manifest: PartitionManifest) -> Iterator[tuple[str, int]]:
             yield f"{name} is not sealed, but is not the last one", segment.base_offset
         expected = segment.last_offset + 1
     if manifest.segments and expected > manifest.end_offset:
-        yield f"{folder} ends at offset {manifest.end_offset}, its last segment at {expected}", manifest.end_offset
+        yield f"{folder} ends at offset {manifest.end_offset}, but its last segment at {expected}", manifest.end_offset
     if manifest.end_offset > max(expected, may_skip_to):
         yield f"{folder} lacks offsets {expected} to {manifest.end_offset - 1}", expected

@@ -50,14 +50,14 @@ class MarkReader:
         yield MarkFound(MARK_NAME, mark.number, mark.position, mark.next_lsn)
         if not journal.ends_at(mark.number, mark.identity, mark.position) or journal.next_lsn != mark.next_lsn:
             reason = (
-                f"at the clean shutdown the journal ended with LSN {mark.next_lsn - 1} at byte {mark.position} of "
-                f"segment {mark.number}; now it ends with LSN {journal.next_lsn - 1}, or at another byte"
+                f"at the clean shutdown, the journal ended with LSN {mark.next_lsn - 1} at byte {mark.position} of "
+                f"segment {mark.number}. Now it ends with LSN {journal.next_lsn - 1}, or at another byte"
             )
             yield Damage(MARK_NAME, 0, reason)
         if mark.manifest.size_bytes and mark.manifest != manifests.end:
             size_bytes = mark.manifest.size_bytes
             yield Damage(
-                MARK_NAME, 0, f"the manifest has changed since the clean shutdown: it had {size_bytes:,} bytes"
+                MARK_NAME, 0, f"the manifest has changed since the clean shutdown: it then had {size_bytes:,} bytes"
             )
 
     def _read(self) -> tuple[int | None, CleanShutdown | None]:

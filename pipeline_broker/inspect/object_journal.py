@@ -115,7 +115,7 @@ class ObjectJournalReader:
                 return
             end = _end(Place(places[-1].generation, places[-1].slot + 1) if places else boundary, listing)
             if manifest is not None and lsn_of(end.slot) < archived_lsn:
-                reason = f"it ends before slot {end.slot}, the archive before slot {archived_lsn >> LSN_BITS}"
+                reason = f"it ends before slot {end.slot}, but the archive before slot {archived_lsn >> LSN_BITS}"
                 yield Damage(self._log, 0, reason)
             yield from self._check.unarchived()
             yield from self._after_end(end, listing)
@@ -149,7 +149,7 @@ class ObjectJournalReader:
             return
         for place, is_fence in listing.items():
             if not is_fence and place > end:
-                reason = "after an empty slot: a commit in flight, or one that was never acknowledged"
+                reason = "it follows an empty slot: the commit is in flight, or was never acknowledged"
                 yield Leftover(slot_name(self._log, place), 0, 0, reason)
 
 

@@ -150,7 +150,7 @@ class SegmentCheck:
         said = segment.first_timestamp, segment.max_timestamp
         found = builder.first_timestamp, builder.max_timestamp
         if said != found:
-            reason = f"the manifest has {said} for its first and its largest timestamp, the batches {found}"
+            reason = f"the first and the largest timestamp are {said} in the manifest, but {found} in the batches"
             yield Damage(file_of(self._files[0]), 0, reason, segment.base_offset)
 
     # The indexes
@@ -256,7 +256,7 @@ def _judge_index(
     size_bytes = recorded[0] if recorded is not None else len(wanted if wanted is not None else content or b"")
     yield IndexFound(file, size_bytes // entry_size, size_bytes, status)
     if reason:
-        yield Damage(file, position, f"{reason}; a broker rebuilds it when it needs it")
+        yield Damage(file, position, f"{reason}; a broker rebuilds the index before it uses it")
 
 
 def _first_difference(one: bytes, other: bytes) -> int:

@@ -142,7 +142,7 @@ async def _answer(
         name = request.pop("command")
         command = commands[name]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        answer = _error_line("unknown or invalid command")
+        answer = _error_line("the command is unknown or invalid")
     else:
         answer = await _run_command(name, command, request, fatal)
     with trio.move_on_after(LINE_SECONDS):
@@ -155,7 +155,7 @@ async def _run_command(
     try:
         inspect.signature(command).bind(**arguments)
     except TypeError:
-        return _error_line("invalid arguments of the command")
+        return _error_line("the arguments of the command are invalid")
     try:
         return json.dumps(await command(**arguments)).encode()
     except CommandFailedError as error:

@@ -176,7 +176,7 @@ def _refusal(data: Path, error: Exception) -> StartError:
     if not isinstance(cause, OSError):
         logger.debug("the data directory is unreadable", exc_info=error)
         return StartError(
-            f"{data} holds data that this broker cannot read ({type(error).__name__}: {error}); nothing was deleted."
+            f"{data} holds data that this broker cannot read: {type(error).__name__}: {error}. Nothing was deleted."
             " Look for the damage with pipeline-broker inspect, and restore the directory from a backup"
         )
     if cause.errno in NO_SPACE:

@@ -204,7 +204,9 @@ async def _start(
         if is_open_to_others(data):
             import shlex  # noqa: PLC0415 - for this line only
 
-            logger.warning("other users may read %s. To prevent that: chmod -R go-rwx %s", data, shlex.quote(str(data)))
+            logger.warning(
+                "other users may read %s. Run chmod -R go-rwx %s to revoke their access", data, shlex.quote(str(data))
+            )
         stack.callback(broker.logs.close)
         for rule in rules:
             broker.faults.add(*rule, "file")
@@ -217,7 +219,7 @@ def _warn_of_durability(options: ServeOptions, broker: Broker) -> None:
         logger.warning("log.flush.interval.messages: %s", rules)
     if broker.logs.topics_synced_later:
         logger.warning(
-            "topics with weaker settings than --flush %s: %s", options.flush, broker.logs.topics_synced_later
+            "topics have weaker settings than --flush %s: %s", options.flush, broker.logs.topics_synced_later
         )
 
 
@@ -344,7 +346,7 @@ def run(
             if isinstance(fenced := _root_of(cause), FencedError):
                 logger.critical("%s; this broker exits", fenced)
                 _exit_now(EXIT_TAKEN_OVER)
-            logger.critical("%s; nothing after it was acknowledged", cause)
+            logger.critical("%s; no later write was acknowledged", cause)
             _exit_now(1)
         if isinstance(cause, TakenOverError):
             logger.critical("%s", cause)

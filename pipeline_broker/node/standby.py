@@ -54,7 +54,7 @@ async def wait_for_lease(read_lease: Callable[[], Sight], times: LeaseTimes) -> 
                 was_running = False
                 logger.warning(
                     "the owner has not renewed its lease for %.1f s, but this process was suspended for %.1f s of "
-                    "that time: it waits longer",
+                    "that time: this broker waits longer",
                     watch.still_seconds,
                     watch.away_seconds,
                 )

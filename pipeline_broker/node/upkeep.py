@@ -308,7 +308,7 @@ class LogMaintenance:
 
     def _check_topic(self, topic: str | None) -> None:
         if topic is not None and not self._logs.partitions(topic):
-            raise CommandFailedError(f"unknown topic {topic!r}")
+            raise CommandFailedError(f"unknown topic {topic!r}. Name an existing topic with --topic")
 
     async def _discard(self, deleted: list[DeletedSegment]) -> None:
         if self._nursery is None:

@@ -126,7 +126,7 @@ class _Probe:
         listed = [each.name for each in list_all(self._store, self._folder)]
         written = sorted(name for name in self._names if not name.endswith("absent"))
         if listed != written:
-            raise _Broken(f"it lists {len(listed)} of {len(written)} objects that were written, or in another order")
+            raise _Broken(f"it lists {len(listed)} of {len(written)} written objects, or lists them in another order")
         if [each.name for each in list_all(self._store, self._folder, written[0])] != written[1:]:
             raise _Broken("it cannot list the objects after a given name")
 
@@ -135,7 +135,7 @@ class _Probe:
         self._store.upload(name, [content])
         end = self._store.read_end(name, HEAD_BYTES // 2)
         if (bytes(end.data), end.size_bytes) != (content[-HEAD_BYTES // 2 :], len(content)):
-            raise _Broken("it returns another end of an object than was written")
+            raise _Broken("it returns an end of an object that differs from the written one")
         self._store.delete([name])
         if _succeeds(lambda: self._store.read(name, 0, 1), Missing):
             raise _Broken("it returns a deleted object")
@@ -150,7 +150,7 @@ class _Probe:
 
     def _expect(self, name: str, content: bytes) -> None:
         if bytes(self._store.read(name, 0, len(content) + 1).data) != content:
-            raise _Broken("it returns another content than was written")
+            raise _Broken("it returns content that differs from the written content")
 
 
 def _content() -> bytes:

@@ -38,7 +38,7 @@ def check_cost(key: bytes) -> None:
     outer = sequence(key, (SEQUENCE, 0, len(key)), 1)[0]
     rounds = rounds_of(key, sequence(key, outer, 2)[0])
     if rounds > ROUNDS_MAX:
-        raise ValueError(f"its password takes {rounds} rounds, and {ROUNDS_MAX} are allowed")
+        raise ValueError(f"its password needs {rounds} rounds, but at most {ROUNDS_MAX} are allowed")
 
 
 def rounds_of(key: bytes, element: Element) -> int:
@@ -74,7 +74,7 @@ def _check_scrypt(key: bytes, parameters: Element) -> None:
     memory_bytes = 128 * n * r
     if memory_bytes > SCRYPT_BYTES_MAX or memory_bytes * p > SCRYPT_WORK_BYTES_MAX:
         raise ValueError(
-            f"its password takes scrypt with N={n}, r={r}, p={p}; 128*N*r may be at most {SCRYPT_BYTES_MAX}, and"
+            f"its password needs scrypt with N={n}, r={r}, p={p}; 128*N*r may be at most {SCRYPT_BYTES_MAX}, and"
             f" 128*N*r*p at most {SCRYPT_WORK_BYTES_MAX}"
         )
 

@@ -52,7 +52,7 @@ def parse_jaas(text: str, expected_module: str) -> JaasEntry:
     """
     if SECTION.match(text):
         raise ConfigError(
-            "a section of a JAAS file is not a line. Keep the login module and its options up to the first ;"
+            "a section of a JAAS file is not allowed. Keep only the login module and its options up to the first ;"
         )
     reader = _Reader(text)
     if reader.take("the name of a login module", "word") != expected_module:

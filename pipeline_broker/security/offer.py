@@ -98,8 +98,8 @@ def read_offer(
             users = {} if entry is None else users_of(entry)
             if len(users) > LINE_USERS_MAX:
                 raise ConfigError(
-                    f"{prefix}{_own(mechanism, 'sasl.jaas.config')}: it has {len(users)} users, and {LINE_USERS_MAX}"
-                    " are allowed. Create the others with kafka-configs.sh --entity-type users"
+                    f"{prefix}{_own(mechanism, 'sasl.jaas.config')}: it has {len(users)} users, but at most"
+                    f" {LINE_USERS_MAX} are allowed. Create the others with kafka-configs.sh --entity-type users"
                 )
             servers[mechanism] = _ScramServers(SCRAM_MECHANISMS[mechanism], scram_users, users, clock_ms)
     if not servers:

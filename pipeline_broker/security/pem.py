@@ -89,11 +89,13 @@ def read_key_store(settings: Mapping[str, str]) -> KeyStore:
     elif inline and chain:
         keys = _blocks(inline, "ssl.keystore.key", KEYS)
         certificates = _blocks(chain, "ssl.keystore.certificate.chain", CERTIFICATES)
-        name = "ssl.keystore.key"
+        name = "ssl.keystore.key with ssl.keystore.certificate.chain"
     else:
-        raise ConfigError("a TLS listener needs ssl.keystore.location, or ssl.keystore.key with .certificate.chain")
+        raise ConfigError(
+            "a TLS listener needs ssl.keystore.location, or ssl.keystore.key and ssl.keystore.certificate.chain"
+        )
     if len(keys) != 1 or not certificates:
-        raise ConfigError(f"{name} must hold one private key and, in the store or beside it, its certificates, in PEM")
+        raise ConfigError(f"{name} must hold one private key and its certificates in PEM form")
     return KeyStore(keys[0], tuple(certificates), settings.get("ssl.key.password", ""))
 
 
@@ -116,7 +118,7 @@ def read_trust_store(settings: Mapping[str, str]) -> str | None:
     name = "ssl.truststore.location" if location else "ssl.truststore.certificates"
     certificates = _blocks(_read_pem(Path(location), name) if location else str(inline), name, CERTIFICATES)
     if not certificates:
-        raise ConfigError(f"{name}: contains no certificate in PEM form")
+        raise ConfigError(f"{name} contains no certificate in PEM form")
     return "".join(certificates)
 
 
@@ -145,13 +147,13 @@ def _check_store(settings: Mapping[str, str], prefix: str, *, has_inline: bool) 
         if f"{prefix}.type" not in settings and (not location or location.endswith(PEM_NAMES)):
             raise ConfigError(
                 f"set {prefix}.type=PEM and {prefix}.location={location or '/path/store.pem'}:"
-                " without a type it is JKS, which cannot be read here"
+                " without a type the store is JKS, which cannot be read here"
             )
         path = location or "store.jks"
         raise ConfigError(
-            f"{prefix}.type: {kind} cannot be read here, convert it: keytool -importkeystore -srckeystore {path}"
-            " -destkeystore store.p12 -deststoretype PKCS12 && openssl pkcs12 -in store.p12 -noenc -out store.pem,"
-            f" then set {prefix}.type=PEM and {prefix}.location=store.pem"
+            f"{prefix}.type: {kind} cannot be read here. Convert the store with keytool -importkeystore -srckeystore"
+            f" {path} -destkeystore store.p12 -deststoretype PKCS12 && openssl pkcs12 -in store.p12 -noenc -out"
+            f" store.pem, then set {prefix}.type=PEM and {prefix}.location=store.pem"
         )
     if location and has_inline:
         raise ConfigError(f"{prefix}.location and certificates in the settings are both set. Remove one of them")
@@ -183,7 +185,7 @@ def _blocks(text: str, name: str, labels: frozenset[str]) -> list[str]:
         try:
             data = base64.b64decode(body, validate=True)
         except binascii.Error:
-            raise ConfigError(f"{name}: it contains a damaged {label.lower()}") from None
+            raise ConfigError(f"{name} contains a damaged {label.lower()}") from None
         if label == ENCRYPTED_KEY:
             try:
                 check_cost(data)

@@ -64,8 +64,8 @@ def read_pkcs12(store: bytes, password: str, name: str) -> StoreContent:
         raise ConfigError(f"{name}: the PKCS12 store cannot be read: {error}") from None
     if rounds > STORE_ROUNDS_MAX:
         raise ConfigError(
-            f"{name}: the passwords of the store take {rounds} rounds, and {STORE_ROUNDS_MAX} are allowed. Export it"
-            " again with openssl pkcs12 -export -iter 10000"
+            f"{name}: the passwords of the store need {rounds} rounds, but at most {STORE_ROUNDS_MAX} are"
+            " allowed. Export the store again with openssl pkcs12 -export -iter 10000"
         )
     if key_count > 1:
         raise ConfigError(f"{name}: the store holds {key_count} private keys. Keep only the one of this broker")

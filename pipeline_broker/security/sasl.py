@@ -78,7 +78,7 @@ class SaslServer(ABC):
         if step not in self.table:
             raise AuthenticationFailedError(f"the client sent a token after the end of the conversation ({step.name})")
         if len(token) > TOKEN_BYTES_MAX:
-            raise AuthenticationFailedError(f"the token has {len(token)} bytes; {TOKEN_BYTES_MAX} are allowed")
+            raise AuthenticationFailedError(f"the token has {len(token)} bytes; at most {TOKEN_BYTES_MAX} are allowed")
         following, answer = self.answer(step, token)
         assert following in self.table[step], (step, following)
         self._step = following

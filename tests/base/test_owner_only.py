@@ -95,7 +95,7 @@ def test_an_existing_directory_with_wider_access_is_reported_once_and_unchanged(
     broker.stop()
     quoted = "'" + str(data).replace("'", "'\"'\"'") + "'"
     (line,) = broker.stderr.splitlines()
-    assert line.endswith(f"other users may read {data}. To prevent that: chmod -R go-rwx {quoted}")
+    assert line.endswith(f"other users may read {data}. Run chmod -R go-rwx {quoted} to revoke their access")
     assert stat.S_IMODE(data.stat().st_mode) == 0o750
 
 

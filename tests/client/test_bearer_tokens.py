@@ -19,6 +19,7 @@ from tests.identity_provider import CLIENT_ID, CLIENT_SECRET, provider
 from tests.measure.load.conversations import talk
 
 URL = "sasl.oauthbearer.token.endpoint.url"
+NO_VALID_TOKEN = "has no valid token: a token is one word of letters, digits and -._~+/="
 SASL = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"}
 
 
@@ -102,16 +103,16 @@ def test_a_file_is_read_each_time(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"two words", b"a\x01auth=b", b"\xff"])
 def test_a_file_without_a_token_is_named_and_not_printed(tmp_path, content):
     (tmp_path / "t").write_bytes(content)
-    assert (
-        failure(TokenFile(tmp_path / "t"))
-        == f"{tmp_path}/t has no valid token, which is one word of letters, digits and -._~+/="
-    )
+    assert failure(TokenFile(tmp_path / "t")) == f"{tmp_path}/t {NO_VALID_TOKEN}"
 
 
 def test_a_file_that_is_too_large_or_not_regular_is_not_read(tmp_path):
     (tmp_path / "t").write_bytes(b"a" * (TOKEN_BYTES_MAX + 1))
     os.mkfifo(tmp_path / "pipe")
-    for name, reason in (("t", "it has 65537 bytes, and 65536 are allowed"), ("pipe", "it is not a regular file")):
+    for name, reason in (
+        ("t", "it has 65537 bytes, but at most 65536 are allowed"),
+        ("pipe", "it is not a regular file"),
+    ):
         assert failure(TokenFile(tmp_path / name)) == f"the token in {tmp_path / name} cannot be read: {reason}"
 
 
@@ -184,16 +185,16 @@ def test_a_truncated_response_of_the_provider_is_one_line(monkeypatch, status):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ((401, {"error": "invalid_client", "error_description": "who\nare you?"}),
-         "gave no token: 401 Unauthorized: invalid_client: who are you?"),
-        ((500, b"<html>"), "gave no token: 500 Internal Server Error"),
-        ((302, b""), "gave no token: 302 Found"),
+        ((401, {"error": "invalid_client", "error_description": "unknown\nclient"}),
+         "gave no token: HTTP 401 Unauthorized: invalid_client: unknown client"),
+        ((500, b"<html>"), "gave no token: HTTP 500 Internal Server Error"),
+        ((302, b""), "gave no token: HTTP 302 Found"),
         ((200, b"nonsense"), "did not answer with a JSON object"),
         ((200, ["a"]), "did not answer with a JSON object"),
         ((200, b"[" * TOKEN_BYTES_MAX), "did not answer with a JSON object"),
         ((200, b" " * (TOKEN_BYTES_MAX + 1)), "did not answer with a JSON object"),
         ((200, {"token": "x"}), "gave no access_token. Check that this is a token endpoint"),
-        ((200, {"access_token": "two words"}), "has no valid token, which is one word of letters, digits and -._~+/="),
+        ((200, {"access_token": "two words"}), NO_VALID_TOKEN),
     ],
 )  # fmt: skip
 def test_a_response_without_a_token_is_one_line_and_no_redirect_is_followed(identity, answer, words):

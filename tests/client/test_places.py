@@ -35,5 +35,5 @@ def test_places(text, place):
 
 @pytest.mark.parametrize("text", ["", "start", "1.5", "--5", "9" * 30, "@", "@yesterday", "@-5", "@-5y", "@2026-13-01"])
 def test_an_invalid_place_is_rejected(text):
-    with pytest.raises(ValueError, match=r"is not a (place|time): give "):
+    with pytest.raises(ValueError, match=r"is not a (position|time): give "):
         read_place(text, NOW_MS)

@@ -77,7 +77,7 @@ def test_a_record_without_a_timestamp_gets_the_current_time():
         (b"[" * 100_000, "not JSON"),
         (b"[1]", "not a JSON object"),
         (b'{"vlaue": "x"}', "unknown field 'vlaue'"),
-        (b'{"key": "x"}', "no value"),
+        (b'{"key": "x"}', "the value is missing"),
         (b'{"value": "x", "value_base64": "eA=="}', "both value and value_base64"),
         (b'{"value_base64": "?"}', "value_base64 is not base64"),
         (b'{"value_base64": 5}', "value_base64 is not base64"),

@@ -50,7 +50,7 @@ def test_the_key_ends_at_the_first_delimiter():
     assert (form.read(b"k:v:w").key, form.read(b"k:v:w").value) == (b"k", b"v:w")
     assert form.read(b"k:").value is None
     assert form.read(b":v").key == b""
-    with pytest.raises(RecordFormError, match="no key delimiter ':'"):
+    with pytest.raises(RecordFormError, match="the line has no key delimiter ':'"):
         form.read(b"kv")
 
 

@@ -95,7 +95,7 @@ async def test_records_that_are_deleted_while_reading_are_skipped_with_a_warning
         fake.hooks[ApiKey.FETCH] = lambda *_: setattr(fake, "start", 4)
         values = await consume(address, [0], warnings.append)
     assert values == {0: [b"5", b"6"]}
-    assert warnings == ["t-0: offsets 0 to 3 are deleted"]
+    assert warnings == ["t-0: offsets 0 to 3 were deleted, so they are skipped"]
 
 
 async def test_a_batch_with_a_lost_response_is_stored_once():

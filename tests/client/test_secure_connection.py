@@ -192,7 +192,7 @@ def test_a_mechanism_that_the_broker_does_not_offer_is_not_tried():
 
     async def drive(host, port):
         security = ClientSecurity(mechanism="PLAIN", username="ada", password="secret")
-        with pytest.raises(ClientError, match=r"SASL PLAIN \(it offers SCRAM-SHA-256, GSSAPI\)") as caught:
+        with pytest.raises(ClientError, match=r"SASL PLAIN: .*it offers SCRAM-SHA-256, GSSAPI") as caught:
             async with connect_securely(host, port, security):
                 raise AssertionError("it is let in")
         assert "secret" not in str(caught.value)

@@ -58,7 +58,10 @@ def test_a_broker_is_verified_by_default(tmp_path):
         (SASL, "sasl.mechanism '' is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
         ({**SASL, "sasl.mechanism": "GSSAPI"}, "'GSSAPI' is not one of PLAIN"),
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.password": ""}, "PLAIN needs sasl.username and sasl.password"),
-        ({"security.protocol": "ssl", "ssl.ca.location": "/nowhere.pem"}, "/nowhere.pem: no such file"),
+        (
+            {"security.protocol": "ssl", "ssl.ca.location": "/nowhere.pem"},
+            "ssl.ca.location: /nowhere.pem is not a file",
+        ),
         ({"security.protocol": "ssl", "ssl.key.location": "/k.pem"}, "ssl.key.location needs ssl.certificate.location"),
         (
             {"security.protocol": "ssl", "enable.ssl.certificate.verification": "maybe"},

@@ -11,13 +11,21 @@ def topology(count, *, leader=1, error_code=0):
     return Topology({1: BrokerAddress(1, "h", 1)}, 1, None, {"t": Topic("t", None, False, partitions, error_code)})
 
 
-@pytest.mark.parametrize(("count", "has"), [(0, "none"), (1, "only 0"), (2, "0 to 1"), (10, "0 to 9")])
+@pytest.mark.parametrize(
+    ("count", "has"),
+    [
+        (0, "it has none"),
+        (1, "its only partition is 0"),
+        (2, "its partitions are 0 to 1"),
+        (10, "its partitions are 0 to 9"),
+    ],
+)
 def test_an_unknown_partition_is_one_line_with_the_known_ones(count, has):
     asked = topology(count)
     for ask in (asked.topic("t").partition, lambda number: asked.leader("t", number)):
         with pytest.raises(NoSuchPartition) as caught:
             ask(10)
-        assert str(caught.value) == f"topic t has no partition 10: it has {has}"
+        assert str(caught.value) == f"topic t has no partition 10: {has}"
     assert isinstance(caught.value, ClientError)
 
 

@@ -96,7 +96,7 @@ def test_a_histogram_is_written(broker, tmp_path):
     [
         (["--acks", "0"], "give a rate"),
         (["--replay", "/nowhere/requests.ring"], "No such file"),
-        (["--warmup", "2s"], "the warm-up takes the whole time"),
+        (["--warmup", "2s"], "the warm-up lasts the whole run"),
         (["--think-time", "soon"], "is not a time"),
     ],
 )

@@ -72,7 +72,7 @@ SETTINGS = {"compact": "log.cleaner.min.compaction.lag.ms", "retain": "log.reten
 KEPT = {"compact": str(100 * OLD_MS), "retain": "-1"}
 GONE = {"compact": "0", "retain": "1000"}
 DONE = {"compact": "compacted\n", "retain": "deleted\n"}
-ADVICE = "Give --config or --set as for serve."
+ADVICE = "which are unknown. Give --config or --set as for serve."
 
 
 def old_records(broker_process, topic="t", settings=(), **config):
@@ -144,7 +144,7 @@ def test_without_the_brokers_settings_no_record_is_deleted_that_it_would_keep(br
         "retain": "cleanup.policy and retention.ms",
     }[command]
     done = {"compact": "compacted", "retain": "deleted"}[command]
-    line = f"Error: nothing of topic 't' was {done}: {inherited} come from the broker's settings. {ADVICE}\n"
+    line = f"Error: nothing of topic 't' was {done}: {inherited} come from the broker's settings, {ADVICE}\n"
     assert (code, output) == (2, line)
     assert kept_in(broker_process, broker.data, settings=settings) == RECORDS
 
@@ -154,7 +154,7 @@ def test_a_skipped_topic_does_not_stop_the_others(broker_process):
     create(broker, "gone", cleanup_policy="delete", retention_ms="1000")
     produce(broker, "gone", timestamp=int(time.time() * 1000) - OLD_MS)
     broker.stop()
-    line = f"Error: nothing of topic 'kept' was deleted: retention.ms comes from the broker's settings. {ADVICE}\n"
+    line = f"Error: nothing of topic 'kept' was deleted: retention.ms comes from the broker's settings, {ADVICE}\n"
     assert run("retain", "--data", broker.data) == (2, f"deleted\n{line}")
     again = broker_process(data=broker.data, settings=("log.retention.ms=-1",))
     assert consumed(again, "kept")[:2] == (0, RECORDS)
@@ -190,4 +190,4 @@ def test_mistakes_are_one_line(broker_process, tmp_path):
     )
     broker = broker_process()
     code, output = run("compact", "--data", broker.data, "--topic", "nope")
-    assert (code, output) == (1, "Error: unknown topic 'nope'\n")
+    assert (code, output) == (1, "Error: unknown topic 'nope'. Name an existing topic with --topic\n")

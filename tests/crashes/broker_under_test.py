@@ -132,7 +132,8 @@ def assert_failed_stop(broker, reason):
     code, stderr = broker.wait(), broker.stderr
     assert code == 1, stderr
     pattern = (
-        rf"CRITICAL pipeline_broker\.node\.process: .*{reason}.*; nothing (after it|that) was acknowledged( is lost)?"
+        rf"CRITICAL pipeline_broker\.node\.process: .*{reason}.*; "
+        "(no later write was acknowledged|no acknowledged record is lost)"
     )
     lines = [line for line in stderr.splitlines() if not line.startswith("WARNING")]
     assert len(lines) == 1, stderr

@@ -27,8 +27,9 @@ pytestmark = [pytest.mark.faults]
 DAMAGES = 25
 LOAD_SECONDS = 0.5
 REFUSAL = re.compile(
-    r"\S+: (\S+\.segment is damaged: records \d+ to \d+ were durable and cannot be read; nothing was changed"
-    r"|the header of \S+\.segment is damaged)"
+    r"\S+: (\S+\.segment is damaged: entries \d+ to \d+ were durable and cannot be read; nothing was changed\."
+    r" Restore the directory from a backup"
+    r"|the header of \S+\.segment is damaged\. Restore the directory from a backup)"
 )
 
 

@@ -35,7 +35,7 @@ SECTOR_BYTES = 512
 READS_MISDIRECTED = (0, 1, 3, 6)  # the nth of a start
 MISDIRECTED_BY_BYTES = 1 << 20
 GROUP = "group"
-REFUSAL = "is damaged: records \\d+ to \\d+ were durable and cannot be read; nothing was changed"
+REFUSAL = "is damaged: entries \\d+ to \\d+ were durable and cannot be read; nothing was changed"
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ def test_while_the_disk_is_full_reads_are_served_and_the_broker_can_be_stopped_a
         scene.broker.process.terminate()
         load.join()
         assert scene.broker.wait() == 1, "commits were waiting, and nobody was told that they had succeeded"
-        assert "No space left on device; nothing after it was acknowledged" in scene.broker.stderr
+        assert "No space left on device; no later write was acknowledged" in scene.broker.stderr
         make_space(small_disk)
         scene.start()
         scene.forgive_storage_errors()

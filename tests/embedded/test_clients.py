@@ -103,7 +103,7 @@ def test_a_group_is_awaited_and_described(broker, consumer):
     assert sorted(member.assignment["t"] for member in group.members) == [(0,), (1,)]
     assert broker.groups() == [group]
     assert broker.lag("g") == {("t", 0): None, ("t", 1): None}, "nothing is committed"
-    with pytest.raises(EmbeddedBrokerError, match="members, name one; members: "):
+    with pytest.raises(EmbeddedBrokerError, match="members; name one; members: "):
         broker.expire_member("g")
 
 

@@ -17,7 +17,7 @@ def test_a_regular_file_is_read_up_to_its_bound(tmp_path):
     assert data == b"x" * 10
     assert status.st_ino == path.stat().st_ino
     path.write_bytes(b"x" * 11)
-    with pytest.raises(OSError, match="it has 11 bytes, and 10 are allowed"):
+    with pytest.raises(OSError, match="it has 11 bytes, but at most 10 are allowed"):
         read_bounded(path, 10)
 
 
@@ -32,7 +32,7 @@ def test_a_sparse_file_is_refused_before_it_is_read(tmp_path):
     with path.open("wb") as file:
         file.truncate(1 << 40)
     began = time.perf_counter()
-    with pytest.raises(OSError, match="bytes, and 1048576 are allowed"):
+    with pytest.raises(OSError, match="bytes, but at most 1048576 are allowed"):
         read_bounded(path, 1 << 20)
     assert time.perf_counter() - began < 1
 

@@ -38,7 +38,11 @@ def test_an_archive_and_a_journal_with_a_gap_or_an_overlap_are_damage(tmp_path):
 
         in_journal = [one for one in found if one[0].startswith("journal")]
         assert in_journal == [
-            (SEGMENT.format(12), min(end, 58), f"events-0 ends in the archive at {end}, in the journal at 58"),
+            (
+                SEGMENT.format(12),
+                min(end, 58),
+                f"events-0 ends at offset {end} in the archive, but at offset 58 in the journal",
+            ),
             (SEGMENT.format(12), 58, f"batch at LSN 59: expected offset {end} of the partition, not 58"),
         ]
 
@@ -50,7 +54,10 @@ def test_a_live_partition_that_the_archive_has_lost_is_damage(tmp_path):
 
     (damage,) = damages(tmp_path)
 
-    assert damage["reason"] == "the archive has nothing of partition 1 of events, which continues with offset 58"
+    assert (
+        damage["reason"]
+        == "the archive has no records of partition 1 of events, but the journal continues at offset 58"
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +81,7 @@ def test_timestamps_that_differ_from_the_batches_are_damage(tmp_path):
     ((file, offset, reason),) = committed(tmp_path, change)
 
     assert (file, offset) == (LOG, 0)
-    assert reason.startswith("the manifest has (0, 1099511627776) for its first and its largest timestamp")
+    assert reason.startswith("the first and the largest timestamp are (0, 1099511627776) in the manifest")
 
 
 def test_a_decreasing_lsn_and_a_malformed_edit_are_damage(tmp_path):
@@ -112,7 +119,7 @@ def segment(base, last, *, sealed=True, size_bytes=100):
         (PartitionManifest("t-0", 0, 7), ["t-0 lacks offsets 0 to 6"]),
         (PartitionManifest("t-0", 0, 10, (segment(0, 4), segment(6, 9))), ["t-0 lacks offsets 5 to 5"]),
         (PartitionManifest("t-0", 0, 12, (segment(0, 9),)), ["t-0 lacks offsets 10 to 11"]),
-        (PartitionManifest("t-0", 0, 8, (segment(0, 9),)), ["t-0 ends at offset 8, its last segment at 10"]),
+        (PartitionManifest("t-0", 0, 8, (segment(0, 9),)), ["t-0 ends at offset 8, but its last segment at 10"]),
         (
             PartitionManifest("t-0", 0, 10, (segment(0, 6), segment(5, 9))),
             ["segment 5 of t-0 begins before offset 7, where the previous segment ends"],

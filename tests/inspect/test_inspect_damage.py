@@ -90,7 +90,7 @@ def test_any_changed_byte_of_valid_data_is_reported_with_its_file(sample, counti
         assert damage.position <= place
         assert damage.offset is not None
     if name.endswith("index"):
-        assert reported == [Damage(name, place, "the index is damaged; a broker rebuilds it when it needs it")]
+        assert reported == [Damage(name, place, "the index is damaged; a broker rebuilds the index before it uses it")]
         statuses = {finding.file: finding.status for finding in found if isinstance(finding, IndexFound)}
         assert {file for file, status in statuses.items() if status is not IndexStatus.VALID} == {name}
 

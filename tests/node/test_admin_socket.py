@@ -121,12 +121,14 @@ NO_COMMANDS = [b"", b"{}", b"[]", b"nonsense", b'{"command": "no such"}', b'{"co
 @pytest.mark.parametrize("line", NO_COMMANDS, ids=lambda line: repr(line[:30]))
 def test_an_invalid_command_gets_an_error(tmp_path, line):
     assert json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line + b"\n"))) == {
-        "error": "unknown or invalid command"
+        "error": "the command is unknown or invalid"
     }
 
 
 def test_invalid_arguments_get_an_error(tmp_path):
-    assert with_admin(tmp_path, lambda: refused(tmp_path, "refuse", other=1)) == "invalid arguments of the command"
+    assert (
+        with_admin(tmp_path, lambda: refused(tmp_path, "refuse", other=1)) == "the arguments of the command are invalid"
+    )
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ def test_a_store_in_memory_exists_as_long_as_its_process(broker_process, tmp_pat
     if wal == "disk":
         code, said, _ = failed_start(broker.data, *arguments)
         assert (code, said.count("\n")) == (2, 1)
-        assert "ended with its process" in said
+        assert "was lost when its process ended" in said
     else:
         broker = broker_process(data=broker.data, arguments=arguments)
         create(broker, "t")

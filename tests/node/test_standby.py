@@ -98,7 +98,7 @@ def test_a_starved_standby_waits_longer_logs_that_and_takes_over(caplog):
     assert Scene(dies_at=0.5).run(Starved(*TIMES)) == 21
     assert Scene(dies_at=1000).run(Starved(*TIMES)) is None
     assert [record.message.rpartition(":")[2] for record in caplog.records] == [
-        " it waits longer",
+        " this broker waits longer",
         " this broker takes over",
     ]
 

@@ -87,8 +87,8 @@ BROKEN = {
     LosesRaces: "accepted 8 of 8 concurrent",
     ListsLate: "lists",
     IgnoresAfter: "cannot list the objects after",
-    Truncates: "another content",
-    ReadsWrongEnd: "another end",
+    Truncates: "content that differs",
+    ReadsWrongEnd: "an end of an object that differs",
     KeepsDeletedObjects: "a deleted object",
 }
 

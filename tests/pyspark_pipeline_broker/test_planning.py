@@ -259,7 +259,7 @@ def test_a_torn_end_is_ignored_and_is_damage_after_a_clean_shutdown(tmp_path):
     data.close()
     (journal,) = tmp_path.glob("journal/0*")
     journal.write_bytes(journal.read_bytes()[:-60])
-    with pytest.raises(StoredDataError, match="at the clean shutdown the journal ended with LSN 6"):
+    with pytest.raises(StoredDataError, match="at the clean shutdown, the journal ended with LSN 6"):
         rows(tmp_path, subscribe="events")
 
     mark_path(tmp_path).unlink()

@@ -88,7 +88,7 @@ def test_the_refusal_of_a_value_suggests_quotes(text, has_hint):
 
 
 def test_the_refusal_of_a_section_of_a_jaas_file_names_the_part_to_keep():
-    with pytest.raises(ConfigError, match="Keep the login module and its options up to the first ;"):
+    with pytest.raises(ConfigError, match="Keep only the login module and its options up to the first ;"):
         parse_jaas(f'KafkaServer {{\n  {MODULE} required\n  user_a="{SECRET}";\n}};', MODULE)
 
 

@@ -269,7 +269,7 @@ def test_a_file_is_read_up_to_its_bounds(tmp_path):
         assert validate(token(headers={"kid": key_id})) == ALICE
     with path.open("a") as file:
         file.write(" ")
-    with pytest.raises(ConfigError, match="262145 bytes, and 262144 are allowed"):
+    with pytest.raises(ConfigError, match="262145 bytes, but at most 262144 are allowed"):
         KeyFile(path)
 
 

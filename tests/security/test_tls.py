@@ -257,7 +257,7 @@ def test_suites_can_be_chosen_by_javas_names(settings):
         ({"ssl.truststore.location": "/dev/null"}, "cannot read /dev/null: it is not a regular file"),
         ({"ssl.truststore.location": "/a.pem"}, "set ssl.truststore.type=PEM and ssl.truststore.location=/a.pem"),
         ({"ssl.truststore.location": "/dev/null", "ssl.truststore.type": "PEM"}, "it is not a regular file"),
-        ({"ssl.truststore.certificates": "x", "ssl.truststore.type": "PEM"}, "certificates: contains no certificate"),
+        ({"ssl.truststore.certificates": "x", "ssl.truststore.type": "PEM"}, "certificates contains no certificate"),
         ({"ssl.truststore.location": "/a.jks"}, "cannot read /a.jks: No such file"),
         ({"ssl.enabled.protocols": "TLSv1.1,TLSv1"}, "'TLSv1.1' is not allowed"),
         ({"ssl.enabled.protocols": "TLSv1.4,TLSv1.2"}, "'TLSv1.4' is not allowed"),
@@ -320,7 +320,7 @@ def test_a_store_with_two_keys_is_refused():
 def test_the_error_names_the_kind_of_a_damaged_block(damage):
     first, *body, last = chain(SERVER).splitlines()
     text = f"{first}\n{damage(''.join(body).rstrip('='))}\n{last}\n"
-    with pytest.raises(ConfigError, match="it contains a damaged certificate"):
+    with pytest.raises(ConfigError, match="contains a damaged certificate"):
         TlsContexts(inline(**{"ssl.keystore.certificate.chain": text}))
 
 
@@ -362,7 +362,7 @@ def test_a_store_is_read_up_to_its_bound_and_its_blocks_have_their_usual_form(se
     assert store.chain == (chain(SERVER),)
     with path.open("a") as file:
         file.write("#")
-    with pytest.raises(ConfigError, match="1048577 bytes, and 1048576 are allowed"):
+    with pytest.raises(ConfigError, match="1048577 bytes, but at most 1048576 are allowed"):
         read_key_store(settings)
 
 

@@ -185,7 +185,7 @@ def test_the_share_of_commits_on_the_event_loop_is_known_and_shown(planted, spar
     shares = {cell.mode: commit.on_loop_share for cell, commit in comparison.figures.commits.items()}
     assert shares == {"classic": 0.5, "pipelined": 0.5}
     shown = commits(comparison)
-    assert "The share of such commits under these loads: 50% in classic, 50% in pipelined." in shown
+    assert "The share of commits on the event loop under these loads is 50% in classic, 50% in pipelined." in shown
     assert "On the loop" in shown
 
 

@@ -62,7 +62,7 @@ def _resource_options(function: Command) -> Command:
         click.option("--cluster", "is_cluster", is_flag=True, help="The cluster itself."),
         click.option("--transactional-id", "transactional_ids", multiple=True, help="A transactional id; repeatable."),
         click.option("--delegation-token", "delegation_tokens", multiple=True, help="A delegation token; repeatable."),
-        click.option("--user-principal", "users", multiple=True, help="The owner of delegation tokens; repeatable."),
+        click.option("--user-principal", "users", multiple=True, help="An owner of delegation tokens; repeatable."),
     )
 
 
@@ -84,20 +84,20 @@ def _filter_options(function: Command) -> Command:
             type=click.Choice(["any", "match", "literal", "prefixed"], case_sensitive=False),
             default="any",
             show_default=True,
-            help="Kind of names in the rules; match selects all rules that apply to the name.",
+            help="Pattern type of the rules; match selects every rule that applies to the name.",
         ),
         click.option(
             "--principal",
             "principals",
             multiple=True,
-            help="Only rules for this principal, such as User:ada; repeatable.",
+            help="Select rules for this principal, such as User:ada; repeatable.",
         ),
-        click.option("--host", help="Only rules for this address."),
+        click.option("--host", help="Select rules for this address."),
         _operations,
         click.option(
             "--permission",
             type=click.Choice(["allow", "deny"], case_sensitive=False),
-            help="Only rules with this permission.",
+            help="Select rules with this permission.",
         ),
     )
 
@@ -122,6 +122,8 @@ def acls() -> None:
 def list_(bootstrap: Bootstrap, *, as_json: bool, **selection: Any) -> None:
     """List the rules that match all options; without options, all rules.
 
+    A repeated option matches any of its values.
+
     Examples:
       pipeline-broker acls list
       pipeline-broker acls list --topic orders --resource-pattern-type match
@@ -138,7 +140,7 @@ def list_(bootstrap: Bootstrap, *, as_json: bool, **selection: Any) -> None:
     type=click.Choice(["literal", "prefixed"], case_sensitive=False),
     default="literal",
     show_default=True,
-    help="Match complete names, or names with this prefix.",
+    help="literal: apply to the exact names; prefixed: to all names that begin with them.",
 )
 @click.option(
     "--allow-principal",
@@ -157,11 +159,16 @@ def list_(bootstrap: Bootstrap, *, as_json: bool, **selection: Any) -> None:
 )
 @_operations
 @click.option(
-    "--producer", "is_producer", is_flag=True, help="Operations of a producer on --topic and --transactional-id."
+    "--producer",
+    "is_producer",
+    is_flag=True,
+    help="Add the operations of a producer on --topic and --transactional-id.",
 )
-@click.option("--consumer", "is_consumer", is_flag=True, help="Operations of a consumer on --topic and --group.")
 @click.option(
-    "--idempotent", "is_idempotent", is_flag=True, help="With --producer: also IdempotentWrite on the cluster."
+    "--consumer", "is_consumer", is_flag=True, help="Add the operations of a consumer on --topic and --group."
+)
+@click.option(
+    "--idempotent", "is_idempotent", is_flag=True, help="With --producer: also add IdempotentWrite on the cluster."
 )
 @as_json_option
 @with_bootstrap
@@ -192,13 +199,15 @@ def add(bootstrap: Bootstrap, *, as_json: bool, **rule: Any) -> None:
 def delete(bootstrap: Bootstrap, *, as_json: bool, **selection: Any) -> None:
     """Delete the rules that match all options, and show them.
 
+    A repeated option matches any of its values.
+
     Examples:
       pipeline-broker acls delete --principal User:ada
       pipeline-broker acls delete --topic orders --operation write --permission allow
     """
     if not any(value for name, value in selection.items() if name != "pattern"):
         raise click.UsageError(
-            "nothing selects the rules: give a resource, --principal, --host, --operation or --permission"
+            "the rules to delete are not selected: give a resource, --principal, --host, --operation or --permission"
         )
     _print(_for_each_filter(bootstrap, selection, deletes=True), as_json=as_json)
 
@@ -263,9 +272,12 @@ def _bindings(
     who = [(it, host, "ALLOW") for it in allowed for host in allowed_hosts or [EVERY_HOST]]
     who += [(it, host, "DENY") for it in denied for host in denied_hosts or [EVERY_HOST]]
     if not who:
-        raise click.UsageError("no principal: give --allow-principal or --deny-principal")
+        raise click.UsageError("a principal is missing: give --allow-principal or --deny-principal")
     if not what:
-        raise click.UsageError("no resource: give --topic, --group, --cluster, --transactional-id or another one")
+        raise click.UsageError(
+            "a resource is missing: give --topic, --group, --cluster, --transactional-id, --delegation-token or"
+            " --user-principal"
+        )
     return [
         AclBinding(
             ResourceType[kind],
@@ -295,7 +307,7 @@ def _client_rules(
         raise click.UsageError("--producer and --consumer choose the operations: leave --operation out")
     kinds = {kind for kind, _ in resources}
     if "TOPIC" not in kinds or (is_consumer and "GROUP" not in kinds):
-        raise click.UsageError("--producer needs --topic, --consumer needs --topic and --group")
+        raise click.UsageError("--producer needs --topic; --consumer needs --topic and --group")
     found = []
     for kind, name in resources:
         if kind == "TOPIC":
@@ -305,7 +317,7 @@ def _client_rules(
         elif kind == "TRANSACTIONAL_ID":
             wanted = ["write", "describe"] * is_producer
         else:
-            raise click.UsageError("--producer and --consumer take --topic, --group and --transactional-id only")
+            raise click.UsageError("--producer and --consumer accept only --topic, --group and --transactional-id")
         found += [(kind, name, operation) for operation in dict.fromkeys(wanted)]
     if is_idempotent:
         found.append(("CLUSTER", "kafka-cluster", "idempotent-write"))

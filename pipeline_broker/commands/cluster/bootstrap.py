@@ -60,7 +60,7 @@ class Addresses(click.ParamType[Any]):
             return value
         parts = [part.strip() for part in str(value).split(",") if part.strip()]
         if not parts:
-            self.fail("give an address such as localhost:9092", param, ctx)
+            self.fail("the address is missing: give one such as localhost:9092", param, ctx)
         return tuple(address_of(part, param, ctx, PORT_DEFAULT) for part in parts)
 
 
@@ -150,7 +150,7 @@ def with_bootstrap(function: Command) -> Command:
             type=Duration("s"),
             default=TIMEOUT_S_DEFAULT,
             show_default=True,
-            help="Longest wait for an answer, including retries: seconds, or 500ms.",
+            help="Longest wait for an answer, including retries, such as 30 (seconds) or 500ms.",
         ),
     )
 

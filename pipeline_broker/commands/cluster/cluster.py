@@ -32,7 +32,7 @@ def cluster() -> None:
 @as_json_option
 @with_bootstrap
 def describe(bootstrap: Bootstrap, *, as_json: bool) -> None:
-    """Show the cluster id, the controller, and each broker with its number of led partitions.
+    """Show the cluster id, the controller, and each broker with the number of partitions that it leads.
 
     Examples:
       pipeline-broker cluster describe
@@ -56,13 +56,13 @@ def describe(bootstrap: Bootstrap, *, as_json: bool) -> None:
 
 
 @cluster.command("log-dirs", cls=ClientCommand)
-@click.option("--broker", "brokers", type=click.IntRange(0), multiple=True, help="Only this broker; repeatable.")
+@click.option("--broker", "brokers", type=click.IntRange(0), multiple=True, help="Show only this broker; repeatable.")
 @click.option(
     "--topic",
     "topics",
     multiple=True,
     shell_complete=complete_topics,
-    help="Only partitions of this topic; repeatable.",
+    help="Show only partitions of this topic; repeatable.",
 )
 @as_json_option
 @with_bootstrap

@@ -18,9 +18,7 @@ __all__ = ["config"]
 KINDS = ("topic", "broker", "group", "client-metrics", "broker-logger", "user", "client", "ip")
 _kind = click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
 _words = click.argument("words", nargs=-1, metavar="[NAME] ...")
-_default = click.option(
-    "--default", "is_default", is_flag=True, help="In place of NAME: the default for all of the kind."
-)
+_default = click.option("--default", "is_default", is_flag=True, help="Select the default of KIND, in place of NAME.")
 
 
 @click.group(
@@ -52,7 +50,7 @@ def config() -> None:
 def get(
     bootstrap: Bootstrap, kind: str, words: Sequence[str], *, is_default: bool, is_all: bool, as_json: bool
 ) -> None:
-    """Show the named settings of KIND NAME, or those that differ from the default.
+    """Show the named settings of KIND NAME; without names, those that differ from the default.
 
     Examples:
       pipeline-broker config get topic orders
@@ -93,7 +91,7 @@ def get(
 @as_json_option
 @with_bootstrap
 def set_(bootstrap: Bootstrap, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
-    """Change settings of KIND NAME with SETTING=VALUE..., all or none.
+    """Apply every SETTING=VALUE to KIND NAME, or none of them.
 
     Examples:
       pipeline-broker config set topic orders retention.ms=86400000 cleanup.policy=delete
@@ -112,7 +110,7 @@ def set_(bootstrap: Bootstrap, kind: str, words: Sequence[str], *, is_default: b
 @as_json_option
 @with_bootstrap
 def delete(bootstrap: Bootstrap, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
-    """Reset settings SETTING... of KIND NAME to their defaults.
+    """Reset the named settings of KIND NAME to their defaults.
 
     Examples:
       pipeline-broker config delete topic orders retention.ms
@@ -126,7 +124,7 @@ def _named(kind: str, words: Sequence[str], *, is_default: bool) -> tuple[str | 
     if is_default:
         return None, words
     if not words or not words[0]:
-        raise click.UsageError(f"give the name of a {kind}" + ("" if kind == "topic" else ", or --default"))
+        raise click.UsageError(f"{kind} needs a name: give NAME" + ("" if kind == "topic" else " or --default"))
     return words[0], words[1:]
 
 

@@ -38,7 +38,7 @@ Examples:
     "partitions",
     type=click.IntRange(0, PARTITION_MAX),
     multiple=True,
-    help="Only this partition; repeatable.",
+    help="Read only this partition; repeatable.",
 )
 @click.option(
     "--from",
@@ -60,9 +60,9 @@ Examples:
     "-f",
     "text",
     metavar="FORMAT",
-    help=r"%s value, %k key, %t topic, %p partition, %o offset, %T time, %h headers.",
+    help=r"Print records in this format: %s value, %k key, %t topic, %p partition, %o offset, %T time, %h headers.",
 )
-@click.option("--key-delimiter", "-K", help="Print each record as KEY, this delimiter, VALUE.")
+@click.option("--key-delimiter", "-K", help="Print each record as KEY, this delimiter and VALUE.")
 @click.option("--null", default="", help="Text to print for a null key or value.")
 @click.option("--json", "-J", "as_json", is_flag=True, help="Print each record as a JSON object.")
 @click.option(
@@ -77,9 +77,10 @@ Examples:
 def consume(bootstrap: Bootstrap, topics: Sequence[str], **given: Any) -> None:
     """Print the records of TOPICS.
 
-    Reads up to the current end of each partition, and stops. With --follow, the default of --from end, it waits for
-    more records. A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970, or -5m for five minutes
-    ago. On a terminal, bytes that are not text are escaped; elsewhere they are printed unchanged.
+    Reads up to the current end of each partition, and stops. With --follow, it waits for more records. --follow is the
+    default of --from end without --until. A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970,
+    or -5m for five minutes ago. On a terminal, bytes that are not text are escaped; elsewhere they are printed
+    unchanged.
     """
     for one, other in _CONTRADICTIONS:
         if given[one] not in _NOT_GIVEN and given[other] not in _NOT_GIVEN:

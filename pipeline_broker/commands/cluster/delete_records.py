@@ -25,13 +25,13 @@ __all__ = ["delete_records"]
     required=True,
     help="Delete records before end, an offset, -10 (ten before the end), or @TIME.",
 )
-@click.option("--execute", is_flag=True, help="Delete the records; without it only the plan is shown.")
+@click.option("--execute", is_flag=True, help="Delete the records; without this option, only show the plan.")
 @as_json_option
 @with_bootstrap
 def delete_records(bootstrap: Bootstrap, topics: Sequence[str], before: str, *, execute: bool, as_json: bool) -> None:
-    """Delete the records of topics before a place, for good, like kafka-delete-records.
+    """Delete the records of topics before a position, permanently, like kafka-delete-records.
 
-    Without --execute it only shows the plan.
+    Without --execute, the command only shows the plan.
 
     A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970, or -5m for five minutes ago.
 

@@ -54,14 +54,14 @@ def groups() -> None:
     "states",
     type=click.Choice(STATES, case_sensitive=False),
     multiple=True,
-    help="Only groups in this state, such as Stable or Empty; repeatable.",
+    help="List only groups in this state, such as Stable or Empty; repeatable.",
 )
 @click.option(
     "--type",
     "types",
     type=click.Choice(["classic", "consumer", "share", "streams"]),
     multiple=True,
-    help="Only groups of this type; repeatable.",
+    help="List only groups of this type; repeatable.",
 )
 @as_json_option
 @with_bootstrap
@@ -167,7 +167,7 @@ def delete(bootstrap: Bootstrap, groups: Sequence[str], *, as_json: bool) -> Non
 )
 @click.option("--to", metavar="PLACE", help="Reset to earliest, latest, an offset, -10 (ten before the end), or @TIME.")
 @click.option("--shift", type=int, help="Move committed offsets by this number; back if negative.")
-@click.option("--execute", is_flag=True, help="Reset the offsets; without it only the plan is shown.")
+@click.option("--execute", is_flag=True, help="Reset the offsets; without this option, only show the plan.")
 @as_json_option
 @with_bootstrap
 def reset_offsets(
@@ -182,7 +182,7 @@ def reset_offsets(
 ) -> None:
     """Reset the committed offsets of a group, which must have no members.
 
-    Without --execute it only shows the plan.
+    Without --execute, the command only shows the plan.
 
     A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970, or -5m for five minutes ago.
 

@@ -39,7 +39,7 @@ class Bytes(click.ParamType[bytes]):
         except ValueError as error:
             self.fail(f"{value!r}: {error}", param, ctx)
         if not found:
-            self.fail("give at least one character", param, ctx)
+            self.fail("the delimiter is empty: give at least one character", param, ctx)
         return found
 
 
@@ -55,9 +55,14 @@ Examples:
 )
 @click.argument("topic", shell_complete=complete_topics)
 @click.argument("files", nargs=-1, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--partition", "-p", type=click.IntRange(0, PARTITION_MAX), help="Write all records to this partition.")
+@click.option(
+    "--partition",
+    "-p",
+    type=click.IntRange(0, PARTITION_MAX),
+    help="Write records to this partition, unless a JSON line names its own.",
+)
 @click.option("--key", "-k", help="Key of records without their own key.")
-@click.option("--key-delimiter", "-K", type=Bytes(), help="Split each line into KEY, this delimiter, VALUE.")
+@click.option("--key-delimiter", "-K", type=Bytes(), help="Split each line into KEY, this delimiter and VALUE.")
 @click.option(
     "--header",
     "-H",
@@ -72,7 +77,7 @@ Examples:
 @click.option(
     "--json", "-J", "as_json", is_flag=True, help='Read each line as an object such as {"key": "a", "value": "b"}.'
 )
-@click.option("--by-key", is_flag=True, help='With --json: ignore "partition", and choose it by key.')
+@click.option("--by-key", is_flag=True, help='With --json: ignore the "partition" of each line.')
 @click.option(
     "--compression",
     "-z",
@@ -90,7 +95,7 @@ Examples:
     type=click.IntRange(1, IN_FLIGHT_MAX),
     default=IN_FLIGHT_MAX,
     show_default=True,
-    help="Unacknowledged requests per broker.",
+    help="Maximum number of unacknowledged requests per broker.",
 )
 @click.option("--offsets", "has_offsets", is_flag=True, help="Print number, partition and offset of each record.")
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress bar.")
@@ -118,9 +123,9 @@ def produce(
 ) -> None:
     """Write records to TOPIC: the lines of standard input, or of FILES.
 
-    A key chooses the partition like Java's clients do. With --json a line has "key", "value" (or "key_base64",
-    "value_base64"), "headers", "partition" and "timestamp". Only the value is required; null is a tombstone. The
-    command ends when all records are acknowledged.
+    The key of a record determines its partition, as in Kafka's Java client. With --json, a line has "key", "value" (or
+    "key_base64", "value_base64"), "headers", "partition" and "timestamp". Only the value is required; a null value is
+    a tombstone. The command ends when all records are acknowledged.
     """
     if as_json and (key_delimiter is not None or tombstones or whole):
         raise click.UsageError("--json contradicts --key-delimiter, --tombstones and --whole: leave these out")

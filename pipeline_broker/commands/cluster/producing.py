@@ -90,7 +90,7 @@ class Production:
             # Flush first, so that the user can fix the line and continue after it.
             await producer.flush()
             place = f"{path}: " if path is not None else ""
-            raise ClientError(f"{place}line {number + 1}: {error}. All lines before it are written") from None
+            raise ClientError(f"{place}line {number + 1}: {error}. All earlier lines were written") from None
 
     def _add(self, producer: Producer, piece: bytes) -> None:
         given = self.form.read(piece)

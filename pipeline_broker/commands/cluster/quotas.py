@@ -40,12 +40,12 @@ def _entity_options(function: Command) -> Command:
 
     return with_options(
         wrapper,
-        click.option("--user", help="This user."),
-        click.option("--user-defaults", is_flag=True, help="All users without a quota of their own."),
-        click.option("--client", help="Clients with this client id; with --user: of that user."),
-        click.option("--client-defaults", is_flag=True, help="All client ids without a quota of their own."),
-        click.option("--ip", help="Connections from this address."),
-        click.option("--ip-defaults", is_flag=True, help="All addresses without a quota of their own."),
+        click.option("--user", help="Select this user."),
+        click.option("--user-defaults", is_flag=True, help="Select all users without a quota of their own."),
+        click.option("--client", help="Select clients with this client id; with --user, only those of that user."),
+        click.option("--client-defaults", is_flag=True, help="Select all client ids without a quota of their own."),
+        click.option("--ip", help="Select connections from this address."),
+        click.option("--ip-defaults", is_flag=True, help="Select all addresses without a quota of their own."),
     )
 
 
@@ -102,7 +102,7 @@ def _row(quota: Quota) -> dict[str, str]:
 def set_(
     bootstrap: Bootstrap, settings: Sequence[tuple[str, str]], entity: Mapping[str, str | None], *, as_json: bool
 ) -> None:
-    """Set quotas of an entity, all or none.
+    """Set quotas of an entity. If one is invalid, none is set.
 
     The quotas are producer_byte_rate, consumer_byte_rate (bytes/s), request_percentage, controller_mutation_rate, and,
     for an address, connection_creation_rate.
@@ -135,7 +135,7 @@ def _change(
     # Empty `changes` delete all quotas of the entity.
     if not entity:
         raise click.UsageError(
-            "no entity: give --user, --client or --ip, or --user-defaults, --client-defaults or --ip-defaults"
+            "an entity is missing: give --user, --client, --ip, --user-defaults, --client-defaults or --ip-defaults"
         )
 
     async def program(cluster: ClusterClient) -> tuple[Mapping[str, str | None], str]:

@@ -32,13 +32,13 @@ def source_of(path: Path | None) -> Iterator[Callable[[], Awaitable[bytes]]]:
     try:
         source = _standard_input() if path is None else path.open("rb", buffering=0)
     except OSError as error:
-        raise ClientError(f"{path}: {error.strerror or error}") from None
+        raise ClientError(f"cannot read {path}: {error.strerror or error}") from None
 
     async def read() -> bytes:
         try:
             data = await trio.to_thread.run_sync(source.read, READ_BYTES, abandon_on_cancel=True)
         except OSError as error:
-            raise ClientError(f"{path or 'standard input'}: {error.strerror or error}") from None
+            raise ClientError(f"cannot read {path or 'standard input'}: {error.strerror or error}") from None
         return data or b""
 
     try:
@@ -77,7 +77,7 @@ class Output:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise ClientError(f"standard output: {error.strerror or error}") from None
+            raise ClientError(f"cannot write to standard output: {error.strerror or error}") from None
 
     def _is_ready(self, size: int) -> bool:
         # A writable pipe takes up to PIPE_BUF bytes without blocking.

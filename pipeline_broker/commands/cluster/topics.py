@@ -181,7 +181,7 @@ def create(
 @as_json_option
 @with_bootstrap
 def delete(bootstrap: Bootstrap, topics: Sequence[str], *, if_exists: bool, as_json: bool) -> None:
-    """Delete topics with all their records, at once and for good.
+    """Delete topics with all their records, permanently and without a prompt.
 
     Examples:
       pipeline-broker topics delete orders

@@ -47,7 +47,9 @@ def transactions() -> None:
 
 
 @transactions.command("list", cls=ClientCommand)
-@click.option("--state", "states", multiple=True, help="Only transactions in this state, such as Ongoing; repeatable.")
+@click.option(
+    "--state", "states", multiple=True, help="List only transactions in this state, such as Ongoing; repeatable."
+)
 @as_json_option
 @with_bootstrap
 def list_(bootstrap: Bootstrap, states: Sequence[str], *, as_json: bool) -> None:
@@ -99,12 +101,12 @@ def describe(bootstrap: Bootstrap, transactional_ids: Sequence[str], *, as_json:
 @transactions.command(cls=ClientCommand)
 @click.argument("topic", shell_complete=complete_topics)
 @click.option(
-    "--partition", "-p", "partitions", type=_partition, multiple=True, help="Only this partition; repeatable."
+    "--partition", "-p", "partitions", type=_partition, multiple=True, help="Show only this partition; repeatable."
 )
 @as_json_option
 @with_bootstrap
 def producers(bootstrap: Bootstrap, topic: str, partitions: Sequence[int], *, as_json: bool) -> None:
-    """Show the producers that a topic's leaders remember, and the first offsets of their open transactions.
+    """Show the active producers of TOPIC, and the first offsets of their open transactions.
 
     Examples:
       pipeline-broker transactions producers orders --partition 0
@@ -122,9 +124,11 @@ def producers(bootstrap: Bootstrap, topic: str, partitions: Sequence[int], *, as
 
 
 @transactions.command("find-hanging", cls=ClientCommand)
-@click.option("--topic", "topics", multiple=True, shell_complete=complete_topics, help="Only this topic; repeatable.")
 @click.option(
-    "--partition", "-p", "partitions", type=_partition, multiple=True, help="Only this partition; repeatable."
+    "--topic", "topics", multiple=True, shell_complete=complete_topics, help="Search only this topic; repeatable."
+)
+@click.option(
+    "--partition", "-p", "partitions", type=_partition, multiple=True, help="Search only this partition; repeatable."
 )
 @click.option(
     "--max-transaction-timeout",

@@ -25,7 +25,7 @@ _mechanisms = click.option(
     "mechanisms",
     type=click.Choice(MECHANISMS, case_sensitive=False),
     multiple=True,
-    help="Only this mechanism; repeatable. (default: both)",
+    help="Change only this mechanism; repeatable. (default: both)",
 )
 
 
@@ -92,7 +92,8 @@ def set_(
 ) -> None:
     """Set the password of a user. Creates the user if necessary.
 
-    On a terminal the command prompts for the password twice; otherwise it reads the first line of standard input.
+    Without --password-file, the command prompts for the password twice on a terminal. Otherwise it reads the first
+    line of standard input.
 
     Examples:
       pipeline-broker users set ada

@@ -197,15 +197,15 @@ def verified_batches(
             is_in_place = follows or expected is None or may_skip
         reason = ""
         if magic != MAGIC or length < _BATCH_LENGTH_MIN or end > end_max or position + end > named_position:
-            reason = "there is no batch"
+            reason = "no batch begins here"
         elif end > size:
             return
         elif crc32c(view[start + CHECKED_FROM : end]) != crc:
             reason = "the checksum of the batch is wrong"
         elif leader_epoch != LEADER_EPOCH or last_delta < 0 or last_offset > segment.last_offset:
-            reason = "the batch cannot be of this segment"
+            reason = "the batch does not belong to this segment"
         elif not is_in_place or base_offset < (segment.base_offset if expected is None else expected):
-            reason = f"the batch has offset {base_offset}"
+            reason = f"the batch has the unexpected offset {base_offset}"
         if reason:
             name = log_name(folder, segment.base_offset, segment.cleanings)
             raise DamagedSegment(name, position + start, -1 if expected is None else expected, reason)
@@ -260,7 +260,7 @@ def fetched(fetch: Fetch, name: str, size_bytes: int, position: int) -> memoryvi
 
 
 def not_whole(name: str, position: int, expected: int | None, *, is_short: bool) -> DamagedSegment:
-    reason = "the file ends here" if is_short else "there is no whole batch"
+    reason = "the file ends here" if is_short else "the batch is incomplete"
     return DamagedSegment(name, position, -1 if expected is None else expected, reason)
 
 

@@ -506,7 +506,9 @@ class Journal:
                 if self._active is not None and self._failure is None and not self._unsynced.is_syncing:
                     self._end(self._active)
             except OSError as error:  # acknowledged commits are durable, and the next startup recovers as after a kill
-                logger.warning("the end of the journal cannot be marked: %s", error)
+                logger.warning(
+                    "the end of the journal cannot be marked, so the next startup recovers as after a crash: %s", error
+                )
             finally:
                 self._readable.close()
                 self._active = None

@@ -147,9 +147,9 @@ class Recovery:
     def _refuse_other_end(self) -> None:
         if self._clean is not None:
             raise JournalCorrupt(
-                f"{self._directory} can be read up to record {self._next_lsn - 1} only, but the broker had stopped in "
-                f"order with {self._clean.next_lsn - 1}; nothing was changed. Restore the directory from a backup, or "
-                f"delete the file {MARK_NAME} to start with the records that are left"
+                f"{self._directory} can be read up to entry {self._next_lsn - 1}, but at the clean shutdown its last "
+                f"entry was {self._clean.next_lsn - 1}; nothing was changed. Restore the directory from a backup, or "
+                f"delete the file {MARK_NAME} to start with the readable entries"
             )
 
     def _segment_numbers(self) -> list[int]:
@@ -159,7 +159,7 @@ class Recovery:
             if number != before + 1:
                 raise JournalCorrupt(
                     f"segments are missing in {self._directory}: {number} follows {before}; nothing was changed. "
-                    "Restore the files between them, or move files away that another program has put there"
+                    "Restore the segments between them, or move away files that another program put there"
                 )
         return numbers
 
@@ -173,15 +173,17 @@ class Recovery:
             return
         if header.first_lsn > self._archived_lsn:
             raise JournalCorrupt(
-                f"{segment_path(self._directory, number)} begins with record {header.first_lsn}, but the archive ends "
-                f"with {self._archived_lsn - 1}; nothing was changed"
+                f"{segment_path(self._directory, number)} begins with entry {header.first_lsn}, but the archive ends "
+                f"with entry {self._archived_lsn - 1}; nothing was changed. Restore the directory from a backup"
             )
         self._next_lsn = header.first_lsn
 
     def _identity(self, window: SegmentWindow, number: int) -> int | None:
         """Return the identity of a segment; None if its creation was interrupted, so that it has no frames yet."""
         if window.identity is None and window.size_bytes > HEADER_SPACE:
-            raise JournalCorrupt(f"the header of {segment_path(self._directory, number)} is damaged")
+            raise JournalCorrupt(
+                f"the header of {segment_path(self._directory, number)} is damaged. Restore the directory from a backup"
+            )
         return window.identity
 
     def _note_archived(self, numbers: list[int]) -> int:
@@ -249,7 +251,7 @@ class Recovery:
         self._note(header.durable_lsn, _Piece(number, position, FRAME_HEADER_SIZE + header.body_size, self._next_lsn))
 
     def _malformed(self, number: int, position: int, error: ValueError) -> JournalCorrupt:
-        return JournalCorrupt(f"{segment_path(self._directory, number)} at {position}: {error}")
+        return JournalCorrupt(f"{segment_path(self._directory, number)} is damaged at byte {position}: {error}")
 
     def sealed_batches(self, number: int, end_lsn: int) -> Iterator[StoredEntry]:
         window = self._window(number)
@@ -261,7 +263,7 @@ class Recovery:
             if self._next_lsn == end_lsn:
                 return
         raise JournalCorrupt(
-            f"{segment_path(self._directory, number)} is damaged: records {self._next_lsn} to {end_lsn - 1} "
+            f"{segment_path(self._directory, number)} is damaged: entries {self._next_lsn} to {end_lsn - 1} "
             "cannot be read"
         )
 
@@ -306,8 +308,9 @@ class Recovery:
             for header in window.frames_anywhere(start):
                 if header.durable_lsn > self._next_lsn:
                     raise JournalCorrupt(
-                        f"{segment_path(self._directory, number)} is damaged: records {self._next_lsn} to "
-                        f"{header.durable_lsn - 1} were durable and cannot be read; nothing was changed"
+                        f"{segment_path(self._directory, number)} is damaged: entries {self._next_lsn} to "
+                        f"{header.durable_lsn - 1} were durable and cannot be read; nothing was changed. Restore the"
+                        " directory from a backup"
                     )
 
     def _cut(self, rejected: list[int], last: tuple[int, int, int] | None) -> JournalEnd:

@@ -212,7 +212,9 @@ class ProducerStates:
         producer = self._producers.get(producer_id)
         if producer is None:
             if epoch < NOTHING:  # as in Apache Kafka, where an unknown producer has epoch -1
-                raise InvalidProducerEpoch(f"producer {producer_id} has no epoch yet, and sent the invalid {epoch}")
+                raise InvalidProducerEpoch(
+                    f"producer {producer_id} has no epoch yet, and sent the invalid epoch {epoch}"
+                )
             if self._gaps:
                 self._check_gap(producer_id, epoch, first_sequence)
             return None
@@ -236,7 +238,7 @@ class ProducerStates:
         gap = self._gaps.get(producer_id)
         if gap is not None and gap[0] == epoch and first_sequence not in (gap[1], 0):
             raise OutOfOrderSequence(
-                f"producer {producer_id} sent sequence {first_sequence} after the refused {gap[1]}"
+                f"producer {producer_id} sent sequence {first_sequence} after the refused sequence {gap[1]}"
             )
 
     def check_start(self, producer_id: int, epoch: int, first_sequence: int) -> None:
@@ -289,7 +291,7 @@ class ProducerStates:
         lowest = producer.epoch + (version >= BUMPS_EPOCH_FROM and producer_id in self.open)
         if epoch < lowest:
             raise InvalidProducerEpoch(
-                f"producer {producer_id} has epoch {producer.epoch}: a marker of {epoch} is late"
+                f"producer {producer_id} has epoch {producer.epoch}: a marker of epoch {epoch} is late"
             )
         if coordinator_epoch < producer.coordinator_epoch:
             raise TransactionCoordinatorFenced(

@@ -42,7 +42,7 @@ def run_command(command: str, broker: RunningBroker) -> LoadResult:
                 arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, timeout=COMMAND_S_MAX, check=False
             ).returncode
         except OSError as error:
-            raise ExperimentError(f"{arguments[0]}: {error.strerror or error}") from None
+            raise ExperimentError(f"cannot run {arguments[0]}: {error.strerror or error}") from None
         except subprocess.TimeoutExpired:
             raise ExperimentError(
                 f"{arguments[0]} did not end within {COMMAND_S_MAX:g} s: let it send fewer messages"

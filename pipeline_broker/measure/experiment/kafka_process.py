@@ -155,7 +155,9 @@ def fetch_jars() -> Path:
         )
         if done.returncode:
             lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-            raise ExperimentError(f"Maven could not download Apache Kafka: {lines[0] if lines else done.returncode}")
+            raise ExperimentError(
+                f"Maven could not download Apache Kafka: {lines[0] if lines else f'exit code {done.returncode}'}"
+            )
         # The rename makes the folder appear complete or not at all. It fails if another process was faster.
         with contextlib.suppress(OSError):
             (work / "jars").rename(jars)

@@ -160,9 +160,9 @@ def read_sweep(path: Path) -> Sweep:
     try:
         return parse_sweep(tomllib.loads(read_bounded(path, FILE_BYTES_MAX)[0].decode()))
     except OSError as error:
-        raise ExperimentError(f"{path}: {error.strerror or error}") from None
+        raise ExperimentError(f"cannot read {path}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ExperimentError(f"{path}: not TOML: {error}") from None
+        raise ExperimentError(f"{path}: the file is not TOML: {error}") from None
     except ValueError as error:
         raise ExperimentError(f"{path}: {error}") from None
 
@@ -188,7 +188,7 @@ def parse_sweep(tables: Mapping[str, Any]) -> Sweep:
         raise ValueError("factor read_share: a transaction only writes: leave out read_share or transaction")
     runs = sweep.cells * 2 * (sweep.rounds + min(sweep.traced, sweep.rounds))
     if runs > RUNS_MAX:
-        raise ValueError(f"{sweep.cells:,} loads in {sweep.rounds} rounds are {runs:,} runs: at most {RUNS_MAX:,}")
+        raise ValueError(f"{sweep.cells:,} loads in {sweep.rounds} rounds are {runs:,} runs: use at most {RUNS_MAX:,}")
     return sweep
 
 
@@ -203,7 +203,9 @@ def _check_shares(sweep: Sweep) -> None:
                 f'factor rate: "{level}" is a share of the capacity in a closed loop: add the level "{CLOSED}"'
             )
         if found["mode"] not in sweep.modes:
-            raise ValueError(f'factor rate: "{level}" is a share of a mode that the factor mode does not name: add it')
+            raise ValueError(
+                f'factor rate: "{level}" is a share of a mode that the factor mode does not name: add this mode'
+            )
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, object]]:

@@ -128,7 +128,7 @@ def _read(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["schema"] != SCHEMA:
             raise ExperimentError(
-                f"{path} has schema {found['schema']}, this version reads {SCHEMA}: remove the file to start again"
+                f"{path} has schema {found['schema']}, but this version reads {SCHEMA}: remove the file to start again"
             )
         return {"seed": int(found["seed"]), "plan": dict(found["plan"])}
     except (OSError, ValueError, KeyError, TypeError) as error:

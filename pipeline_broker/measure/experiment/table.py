@@ -10,14 +10,19 @@ from pipeline_broker.measure.experiment.words import aligned, figures_of, load_o
 _COLUMNS = ("client", "load", "delay", "side", "requests/s", "p50 ms", "p99 ms", "speed-up (95 % interval)")
 _NAMES = 4  # columns with names
 LEGEND = """\
-raw: the native load client, 4 x 64 means 4 connections with 64 requests in flight each; confluent-kafka: messages, not
-requests; self: a mode compared with itself, whose true ratio is 1; -: too few samples for this percentile. A closed
-loop sends a request after each answer, so its latency depends on the number of requests in flight"""
+raw: the native load client; 4 x 64 are 4 connections with 64 requests in flight each
+confluent-kafka: the unit is messages, not requests
+self: a mode compared with itself; the true ratio is 1
+-: too few samples for this percentile
+A closed loop sends a request after each answer, so its latency depends on the number of requests in flight."""
 ABLATION_LEGEND = """\
-ablation: each axis alone, over classic in the same rounds; mute-off: 64 requests in flight; group-commit: one commit
-for all waiting requests; own-queues: a queue for each handler; both: the first two. Queues isolate connections, so a
-stalled queue delays only its own; they save no processor time. On one event loop own-queues can reach 1x at most, and
-less if connections of one queue wait for each other's commits"""
+ablation: each axis alone, compared with classic in the same rounds
+mute-off: 64 requests in flight
+group-commit: one commit for all waiting requests
+own-queues: a queue for each handler
+both: mute-off and group-commit
+Queues isolate connections: a stalled queue delays only its own connections. They save no processor time. On one event
+loop, own-queues can reach 1x at most. It reaches less if connections of one queue wait for each other's commits."""
 
 
 def report_text(results: Results) -> str:

@@ -234,8 +234,8 @@ async def connections_to(
             if scope.cancelled_caught:
                 node = nodes[len(connections)]
                 raise ClientError(
-                    f"{node.host}:{node.port} and others accepted {len(connections)} of {len(nodes)} connections in "
-                    f"{timeout_s:g} s"
+                    f"{node.host}:{node.port} and others accepted only {len(connections)} of {len(nodes)} connections "
+                    f"in {timeout_s:g} s"
                 )
             for connection in connections:
                 nursery.start_soon(connection.run_writer)

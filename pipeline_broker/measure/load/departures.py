@@ -70,13 +70,13 @@ def read_departures(path: Path, *, busiest_week_only: bool = False) -> list[Depa
             rows = csv.reader(file)
             header = tuple(next(rows, ()))
             if header != COLUMNS:
-                raise ClientError(f"{path}: wrong header. Begin the file with {','.join(COLUMNS)}")
+                raise ClientError(f"{path} has a wrong header. Begin the file with {','.join(COLUMNS)}")
             found = list(rows)
         times = [int(row[0]) for row in found]
         if not times:
-            raise ClientError(f"{path}: no departures. Choose a file with at least one row")
+            raise ClientError(f"{path} has no departures. Choose a file with at least one row")
         if any(after < before for before, after in pairwise(times)):
-            raise ClientError(f"{path}: not sorted by time. Sort the rows by their first column")
+            raise ClientError(f"{path} is not sorted by time. Sort the rows by their first column")
         # Only departures that are replayed become objects: creating those of a year takes a second.
         return [_departure(row) for row in (found[busiest_week(times)] if busiest_week_only else found)]
     except (OSError, EOFError, ValueError, TypeError, IndexError) as error:

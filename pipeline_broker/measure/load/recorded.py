@@ -62,11 +62,12 @@ def read_trace(path: Path) -> list[RecordedRequest]:
         try:
             rows += read(file).rows("received_ns", "connection", "request_bytes", "api")
         except (OSError, RingFileError) as error:
-            raise ClientError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+            raise ClientError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from None
     produced = sorted(row[:-1] for row in rows if row[-1] == ApiKey.PRODUCE)
     if not produced:
         raise ClientError(
-            f"{files[0]}: no produce request in {len(rows)} rows, so nothing to replay. Record a load that produces"
+            f"{files[0]} has no Produce request in {len(rows)} rows, so nothing can be replayed."
+            " Record a load that produces"
         )
     first_ns = produced[0][0]
     numbers: dict[int, int] = {}

@@ -123,8 +123,8 @@ def test_only_matching_rules_are_deleted(call, guarded):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["add", "--topic", "t"], "no principal: give"),
-        (["add", "--allow-principal", "User:ada"], "no resource: give"),
+        (["add", "--topic", "t"], "a principal is missing: give"),
+        (["add", "--allow-principal", "User:ada"], "a resource is missing: give"),
         (["add", "--allow-principal", "ada", "--topic", "t"], "'ada' is not a principal: write it like User:ada"),
         (
             ["add", "--allow-principal", "User:ada", "--consumer", "--topic", "t"],
@@ -132,8 +132,11 @@ def test_only_matching_rules_are_deleted(call, guarded):
         ),
         (["add", "--allow-principal", "User:ada", "--producer", "--topic", "t", "--operation", "read"], "--operation"),
         (["add", "--allow-principal", "User:ada", "--idempotent", "--topic", "t"], "--idempotent needs --producer"),
-        (["add", "--allow-principal", "User:ada", "--producer", "--topic", "t", "--cluster"], "take --topic, --group"),
-        (["delete"], "nothing selects the rules"),
+        (
+            ["add", "--allow-principal", "User:ada", "--producer", "--topic", "t", "--cluster"],
+            "accept only --topic, --group",
+        ),
+        (["delete"], "the rules to delete are not selected"),
         (["list", "--operation", "fly"], "'fly' is not one of"),
     ],
 )

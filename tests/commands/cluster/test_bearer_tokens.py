@@ -87,7 +87,7 @@ def test_a_token_that_the_broker_rejects_is_one_line(guarded, tmp_path):
 
 def test_credentials_that_the_provider_rejects_are_one_line(guarded, identity):
     called = guarded("topics", "list", *options(of_librdkafka(identity, "wrong-secret")), code=1)
-    words = "gave no token: 401 Unauthorized: invalid_client: who are you?"
+    words = "gave no token: HTTP 401 Unauthorized: invalid_client: unknown client"
     assert called.err == f"Error: {identity.url} {words}\n"
 
 

@@ -105,7 +105,7 @@ def test_the_certificates_of_a_java_client_may_be_texts(secured, authority, tmp_
         ({"ssl.keystore.location": "/none"}, "ssl.keystore.location: cannot read /none: No such file"),
         ({"ssl.truststore.password": "x", "ssl.truststore.location": "/none"}, "cannot read /none: No such file"),
         ({"ssl.keystore.password": "wrong"}, "its password is wrong"),
-        ({"ssl.truststore.location": "own.jks"}, "JKS cannot be read here, convert it"),
+        ({"ssl.truststore.location": "own.jks"}, "JKS cannot be read here. Convert the store with"),
         ({"ssl.protocol": "TLS"}, "unknown property 'ssl.protocol'"),
         ({"sasl.mechanism": "AWS_MSK_IAM"}, "sasl.mechanism 'AWS_MSK_IAM' is not one of PLAIN"),
         ({"securty.protocol": "SSL"}, "unknown property 'securty.protocol'; did you mean security.protocol?"),
@@ -169,13 +169,13 @@ def test_single_properties_override_the_file_that_the_environment_names(secured,
 
 def test_a_broker_with_an_unverified_certificate_is_rejected(secured, authority):
     called = secured("topics", "list", "-X", "security.protocol=ssl", code=1)
-    assert "name its certificate authority with ssl.ca.location" in called.err
+    assert "name the authority of the broker's certificate with ssl.ca.location" in called.err
     assert called.err.count("\n") == 1
 
 
 def test_plaintext_to_a_tls_listener_is_one_line(secured):
     called = secured("topics", "list", code=1)
-    assert called.err == f"Error: {secured.address}: the broker closed the connection: is security.protocol right?\n"
+    assert called.err == f"Error: {secured.address}: the broker closed the connection: check security.protocol\n"
 
 
 def test_an_address_comes_from_the_option_the_environment_the_file_or_the_default(one_broker, name, tmp_path):
@@ -195,7 +195,7 @@ def test_an_address_comes_from_the_option_the_environment_the_file_or_the_defaul
         (["-b", "nowhere.invalid"], 1, "cannot resolve nowhere.invalid"),
         (["-b", "a:b"], 2, "'a:b' is not an address"),
         (["-b", "[host]:[port]"], 2, "'[host]:[port]' is not an address"),
-        (["-b", ","], 2, "give an address such as localhost:9092"),
+        (["-b", ","], 2, "the address is missing: give one such as localhost:9092"),
         (["--timeout", "soon"], 2, "'soon' is not a time"),
         (["-X", "security.protocl=ssl"], 2, "did you mean security.protocol?"),
         (["-X", "sasl.username=ada"], 2, "Set security.protocol=sasl_plaintext"),

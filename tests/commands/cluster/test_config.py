@@ -71,8 +71,8 @@ def test_several_settings_change_together_or_not_at_all(call, name):
         (["set", "client", "app", "nope=1"], 1, "(INVALID_REQUEST)"),
         (["set", "topic", "t"], 2, "nothing to change"),
         (["set", "topic", "t", "retention.ms"], 2, "expected NAME=VALUE"),
-        (["get", "topic"], 2, "give the name of a topic"),
-        (["get", "broker"], 2, "give the name of a broker, or --default"),
+        (["get", "topic"], 2, "topic needs a name: give NAME"),
+        (["get", "broker"], 2, "broker needs a name: give NAME or --default"),
         (["get", "tpic", "t"], 2, "'KIND': 'tpic' is not one of"),
     ],
 )

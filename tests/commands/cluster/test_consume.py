@@ -139,9 +139,9 @@ def test_a_new_group_begins_at_the_given_place(call, one_broker, name):
     [
         (["nowhere"], 1, "unknown topic 'nowhere'"),
         (["nowhere", "-g", "g"], 1, "unknown topic 'nowhere'"),
-        (["TOPIC", "-p", "5"], 1, "has no partition 5: it has 0 to 1"),
+        (["TOPIC", "-p", "5"], 1, "has no partition 5: its partitions are 0 to 1"),
         (["TOPIC", "-o", "9"], 1, "has no offset 9: it begins at 0 and ends before 1"),
-        (["TOPIC", "-o", "sometime"], 2, "--from: 'sometime' is not a place"),
+        (["TOPIC", "-o", "sometime"], 2, "--from: 'sometime' is not a position"),
         (["TOPIC", "-f", "%z"], 2, "unknown field %z"),
         (["TOPIC", "-f", "%s", "--json"], 2, "--format and --json contradict each other"),
         (["TOPIC", "--last", "1", "-o", "end"], 2, "--last and --from contradict each other"),

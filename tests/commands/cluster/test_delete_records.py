@@ -54,7 +54,7 @@ def test_deleted_records_are_not_counted_again(call, one_broker, name):
         (["nowhere", "--before", "latest"], 1, "unknown topic 'nowhere'"),
         (["NAME:7", "--before", "latest"], 1, "has no partition 7"),
         (["NAME:x", "--before", "latest"], 2, "is not of the form TOPIC or TOPIC:0,1"),
-        (["NAME", "--before", "soon"], 2, "'soon' is not a place"),
+        (["NAME", "--before", "soon"], 2, "'soon' is not a position"),
         (["NAME"], 2, "Missing option '--before'"),
         (["__consumer_offsets", "--before", "latest", "--execute"], 1, "__consumer_offsets"),
     ],

@@ -183,7 +183,7 @@ def test_a_share_group_is_described_and_not_reset(call, one_broker, name):
         (["reset-offsets", "nobody", "--to", "earliest", "--topic", "nowhere"], 1, "unknown topic 'nowhere'"),
         (["reset-offsets", "nobody"], 2, "give either --to or --shift"),
         (["reset-offsets", "nobody", "--to", "1", "--shift", "1"], 2, "give either --to or --shift"),
-        (["reset-offsets", "nobody", "--to", "x"], 2, "--to: 'x' is not a place"),
+        (["reset-offsets", "g", "--to", "x"], 2, "--to: 'x' is not a position"),
         (["reset-offsets", "nobody", "--to", "1", "--topic", "a:x"], 2, "'a:x' is not of the form"),
         (["describe"], 2, "Missing argument 'GROUP...'"),
     ],

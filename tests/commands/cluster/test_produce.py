@@ -117,15 +117,15 @@ def test_retriable_errors_are_retried(call, one_broker, name):
 def test_an_invalid_line_is_named_and_earlier_lines_are_written(call, one_broker, name):
     called = call("produce", name, "--json", code=1, data=b'{"value": "a"}\n{"vlaue": "b"}\n')
     assert called.err.startswith("Error: line 2: unknown field 'vlaue'")
-    assert "All lines before it are written" in called.err
+    assert "All earlier lines were written" in called.err
     assert [it.value for it in one_broker.records(name)] == [b"a"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "data", "code", "message"),
     [
-        (["-K", ":"], b"a:1\nb\n", 1, "line 2: no key delimiter ':'"),
-        (["-p", "7"], b"a\n", 1, "has no partition 7: it has 0 to 1"),
+        (["-K", ":"], b"a:1\nb\n", 1, "line 2: the line has no key delimiter ':'"),
+        (["-p", "7"], b"a\n", 1, "has no partition 7: its partitions are 0 to 1"),
         (["--json", "-K", ":"], b"", 2, "--json contradicts"),
         (["--whole", "-D", ";"], b"", 2, "--whole and --delimiter contradict each other"),
         (["-D", r"\q"], b"", 2, "unknown escape"),
@@ -164,7 +164,7 @@ def test_a_full_disk_is_reported_to_the_first_writer_and_to_later_ones(name, mod
 
     assert "did not answer ProduceRequest within 0.5 s: it cannot write now, as on a full disk" in first
     assert f"nothing could be written to {name} for 0.5 s: The broker's storage failed" in later
-    assert "producer id for an idempotent producer: The broker's storage failed" in idempotent
+    assert "producer id: The broker's storage failed" in idempotent
     assert {told.count("\n") for told in (first, later, idempotent)} == {1}
     assert values == [b"before", b"first", b"after"]
 

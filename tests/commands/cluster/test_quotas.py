@@ -44,7 +44,7 @@ def test_the_quotas_of_a_user_include_those_of_its_clients(call, name):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["set", "producer_byte_rate=1"], 2, "no entity"),
+        (["set", "producer_byte_rate=1"], 2, "an entity is missing"),
         (["set", "--user", "ada", "--user-defaults", "producer_byte_rate=1"], 2, "give one of"),
         (["set", "--ip", "127.0.0.1", "--user", "ada", "connection_creation_rate=1"], 2, "--ip cannot be combined"),
         (["set", "--user", "ada", "producer_byte_rate=fast"], 1, "'fast' is not a number"),

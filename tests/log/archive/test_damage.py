@@ -184,7 +184,7 @@ def test_bytes_shorter_than_a_header_are_not_a_batch(length):
     body = bytes(LENGTH_OVERHEAD + length - CHECKED_FROM)
     short = bytes(8) + length.to_bytes(4, "big") + bytes(4) + b"\2" + crc32c(body).to_bytes(4, "big") + body
     overwrite(store, log_name(FOLDER, 0), short + b"".join(LARGE)[len(short) :])
-    with pytest.raises(DamagedSegment, match="there is no batch"):
+    with pytest.raises(DamagedSegment, match="no batch begins here"):
         read(SegmentReader(store), info, 0, 1)
 
 
@@ -195,7 +195,7 @@ def test_a_batch_with_a_negative_offset_delta_is_damage():
     first[23:27] = (-1).to_bytes(4, "big", signed=True)
     first[17:21] = crc32c(bytes(first[CHECKED_FROM:])).to_bytes(4, "big")
     overwrite(store, log_name(FOLDER, 0), b"".join([first, *LARGE[1:]]))
-    with pytest.raises(DamagedSegment, match="at byte 0, offset 0: the batch cannot be of this segment"):
+    with pytest.raises(DamagedSegment, match="at byte 0, offset 0: the batch does not belong to this segment"):
         read(SegmentReader(store), info, 0, 1)
 
 

@@ -131,7 +131,7 @@ def test_short_bytes_after_the_last_batch_are_damage(find, left_bytes):
     longer = (make_batch(0, value_size=size) for size in range(100, 400))
     batch = next(it for it in longer if len(it) == info.size_bytes - left_bytes)
     overwrite(store, log_name(FOLDER, 0), batch + bytes(left_bytes))
-    with pytest.raises(DamagedSegment, match=f"at byte {len(batch)}, offset 1: there is no whole batch"):
+    with pytest.raises(DamagedSegment, match=f"at byte {len(batch)}, offset 1: the batch is incomplete"):
         find(SegmentReader(store), info)
 
 

@@ -327,7 +327,7 @@ def test_damage_in_the_last_commit_is_noticed_after_a_clean_stop(tmp_path, flush
     journal.close()
     flip(segment_path(journal.directory, 1), HEADER_SPACE + ticket.size_bytes - 1)
 
-    with pytest.raises(JournalCorrupt, match="records 0 to 0 were durable"):
+    with pytest.raises(JournalCorrupt, match="entries 0 to 0 were durable"):
         start(tmp_path)
 
 

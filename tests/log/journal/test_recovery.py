@@ -96,7 +96,7 @@ def test_a_frame_with_a_wrong_entry_count_refuses_the_start(monkeypatch, count, 
     checked = struct.pack("<IIQQQ", len(body), count, identity, 0, 0)
     file.write([struct.pack("<II", MAGIC, crc32c(checked + body)), checked], HEADER_SPACE)
     before = bytes(file.read(1 << 20, 0))
-    with pytest.raises(JournalCorrupt, match=rf"{path.name} at {HEADER_SPACE}: "):
+    with pytest.raises(JournalCorrupt, match=rf"{path.name} is damaged at byte {HEADER_SPACE}: "):
         list(opened(files).recover())
     assert bytes(file.read(1 << 20, 0)) == before
 
@@ -226,7 +226,7 @@ def test_the_first_frame_of_a_later_segment_declares_entries_durable_too():
     identity = create_segment(files, journal.directory, 2).identity
     files.kill()
     files.open(segment_path(journal.directory, 2)).write(encode_frame([], identity, 2, 2, 0), HEADER_SPACE)
-    with pytest.raises(JournalCorrupt, match="records 1 to 1 were durable"):
+    with pytest.raises(JournalCorrupt, match="entries 1 to 1 were durable"):
         list(opened(files).recover())
 
 
@@ -257,7 +257,7 @@ def test_after_a_stop_in_order_the_journal_ends_as_it_was_left_or_the_start_is_r
     if change == "nothing":
         assert len(list(again.recover())) == 2
     else:
-        with pytest.raises(JournalCorrupt, match="the broker had stopped in order"):
+        with pytest.raises(JournalCorrupt, match="but at the clean shutdown its last entry was"):
             list(again.recover(3 if change == "a longer archive" else 0))
 
 
@@ -272,7 +272,7 @@ def test_a_frame_across_the_end_of_a_window_declares_entries_durable_too(monkeyp
     path = segment_path(journal.directory, 1)
     files.kill()
     files.open(path).write([b"x"], HEADER_SPACE)
-    with pytest.raises(JournalCorrupt, match="records 0 to 0 were durable"):
+    with pytest.raises(JournalCorrupt, match="entries 0 to 0 were durable"):
         list(opened(files).recover())
 
 
@@ -307,7 +307,7 @@ def test_a_frame_at_the_very_end_of_a_segment_declares_entries_durable_too(monke
     frame = b"".join(encode_frame([], journal._active.identity, 1, 1, 0))
     files.open(path).write([frame], end)
     files.open(path).write([b"x"], HEADER_SPACE)
-    with pytest.raises(JournalCorrupt, match="records 0 to 0 were durable"):
+    with pytest.raises(JournalCorrupt, match="entries 0 to 0 were durable"):
         list(opened(files).recover())
 
 

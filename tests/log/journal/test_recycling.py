@@ -264,7 +264,7 @@ def test_a_journal_that_begins_after_the_archive_ends_is_refused():
     journal.recycle(2)
     files.kill()
 
-    with pytest.raises(JournalCorrupt, match="begins with record 2, but the archive ends with 0"):
+    with pytest.raises(JournalCorrupt, match="begins with entry 2, but the archive ends with entry 0"):
         start(files, archived_lsn=1)
     files.kill()
     assert start(files, archived_lsn=2)[2] == [b"three"]
@@ -294,7 +294,7 @@ def test_a_damaged_segment_is_not_handed_out_as_if_it_were_whole():
     file = files.open(segment_path(DIRECTORY / "journal", 1))
     file.write([b"\0"], bytes(file.read(file.size_bytes(), 0)).index(b"two"))
 
-    with pytest.raises(JournalCorrupt, match="records 1 to 1 cannot be read"):
+    with pytest.raises(JournalCorrupt, match="entries 1 to 1 cannot be read"):
         values_of(journal, 1, 2)
 
 
@@ -310,7 +310,7 @@ def test_a_damaged_byte_of_any_frame_of_a_segment_is_noticed():
     assert values_of(journal, 1, 2) == [b"one", b"two"]
     for place, byte in enumerate(written):
         file.write([bytes([byte ^ 1])], HEADER_SPACE + place)
-        with pytest.raises(JournalCorrupt, match=r"records [01] to 1 cannot be read"):
+        with pytest.raises(JournalCorrupt, match=r"entries [01] to 1 cannot be read"):
             values_of(journal, 1, 2)
         file.write([bytes([byte])], HEADER_SPACE + place)
 

@@ -302,7 +302,10 @@ def test_a_journal_that_cannot_mark_its_end_is_closed_all_the_same(caplog):
     commit(journal, log)
     with refusing(files, errno.ENOSPC, ("write",)):
         journal.close()
-    assert caplog.records[-1].message == "the end of the journal cannot be marked: [Errno 28] No space left on device"
+    assert caplog.records[-1].message == (
+        "the end of the journal cannot be marked, so the next startup recovers as after a crash: [Errno 28] No space"
+        " left on device"
+    )
     _, _, found = start(files)
     assert found == [VALUE]
 

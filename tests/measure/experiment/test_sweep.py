@@ -104,7 +104,7 @@ def test_the_documented_example_is_a_valid_sweep():
     [
         ("", r"\[factors\] is missing: add it, with factors"),
         ("factors = 3", r"\[factors\] is missing"),
-        ("[factors\n", r"not TOML: .*line 1"),
+        ("[factors\n", r"is not TOML: .*line 1"),
         (
             "[factors]\nin_fligth = [1]",
             r"unknown factor 'in_fligth'; did you mean in_flight\? \(known: mode, .*property",

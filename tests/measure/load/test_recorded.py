@@ -40,7 +40,7 @@ def test_produce_requests_are_read_in_the_order_of_their_arrival(tmp_path):
         (b"PBTRACE1\0\0", "not a trace"),
         (b"PBTRACE1\4\0\0\0{}xx", "header cannot be read"),
         (REQUESTS.header().replace(b"received_ns", b"xxxxxxxx_ns"), "the table requests has no column received_ns"),
-        (ring([produce(1, 5, api=1)]), "no produce request in 1 rows"),
+        (ring([produce(1, 5, api=1)]), "no Produce request in 1 rows"),
     ],
 )
 def test_a_trace_that_cannot_be_replayed_gives_a_one_line_error(tmp_path, content, message):

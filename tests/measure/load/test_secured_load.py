@@ -61,7 +61,7 @@ def test_single_properties_override_a_file_of_properties(address, authority, tmp
 
 
 def test_a_plaintext_client_on_a_tls_port_gets_a_hint_about_security(address):
-    assert "the broker closed the connection: is security.protocol right?" in run(address, {}, code=1)
+    assert "the broker closed the connection: check security.protocol" in run(address, {}, code=1)
 
 
 def test_processes_receive_the_security_properties(address, authority):

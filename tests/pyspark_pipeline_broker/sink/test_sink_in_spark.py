@@ -91,7 +91,11 @@ def test_a_wrong_write_is_refused_in_one_line(spark, broker):
         (rows, {}, "the rows have no topic. Set the option topic"),
         (spark.range(1), {"topic": "t"}, "the rows lack the column value; they have id"),
         (rows, {"topic": "t", "lingerms": "1"}, "unknown option lingerms of a write"),
-        (rows.selectExpr("value", "7 AS partition"), {"topic": "t"}, "topic t has no partition 7: it has 0 to 1"),
+        (
+            rows.selectExpr("value", "7 AS partition"),
+            {"topic": "t"},
+            "topic t has no partition 7: its partitions are 0 to 1",
+        ),
         (rows.selectExpr("value", "CAST(NULL AS STRING) topic"), {}, "a row has no topic"),
     ):
         with pytest.raises(PySparkException, match=reason):

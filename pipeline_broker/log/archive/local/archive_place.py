@@ -24,7 +24,7 @@ PLACE_NAME = "archive-store"
 WRITING_NAME = "archive-store.writing"
 PLACE_BYTES_MAX = 4096
 MEMORY = "memory:"
-ENDED = "its archive was in memory, and has ended with its process: start on a new directory"
+ENDED = "its archive was in memory and was lost when its process ended. Start on a new directory"
 
 
 class ArchivePlace(NamedTuple):

@@ -153,7 +153,7 @@ class ManifestFile:
         if clean is not None and clean.size_bytes:
             if clean != self._end:
                 raise ManifestDamaged(
-                    f"{directory / MANIFEST_NAME} has changed since the broker shut down in order. Restore "
+                    f"{directory / MANIFEST_NAME} has changed since the clean shutdown. Restore "
                     f"the directory from a backup, or delete the file {MARK_NAME} to start with the present manifest"
                 )
             self._file, self._size = files.open(directory / MANIFEST_NAME), clean.size_bytes
@@ -182,16 +182,19 @@ class ManifestFile:
                 self._manifest.apply(stored.edit)
                 position = stored.end
         except ManifestDamaged as error:
-            raise ManifestDamaged(f"{self._directory / MANIFEST_NAME} is damaged at {position}: {error}") from None
+            raise ManifestDamaged(f"{self._directory / MANIFEST_NAME} is damaged at byte {position}: {error}") from None
         # With another size the file is rewritten or refused, and the checksum is not needed.
         has_size = clean is not None and clean.size_bytes == window.size_bytes
         self._end = file_end(window) if has_size else None
         if is_edit_after(window, position):
             raise ManifestDamaged(
-                f"{self._directory / MANIFEST_NAME} is damaged at {position}: the archive's contents cannot be read"
+                f"{self._directory / MANIFEST_NAME} is damaged at byte {position}:"
+                " the archive's contents cannot be read. Restore the directory from a backup"
             )
         if not position:
-            raise ManifestDamaged(f"{self._directory / MANIFEST_NAME} is damaged at its beginning")
+            raise ManifestDamaged(
+                f"{self._directory / MANIFEST_NAME} is damaged at its beginning. Restore the directory from a backup"
+            )
 
     def make_durable(self) -> None:
         """Write the sum of the edits to a new file, unless they are durable. May be repeated after an error.

@@ -62,7 +62,7 @@ class ArchiveState:
                 except DamagedMapError as error:
                     raise ManifestDamaged(f"slot {slot.place.slot} of the archive: {error}") from error
             elif entry.key != MANIFEST_KEY or (edit := decode_frame(data, 0)) is None:
-                raise ManifestDamaged(f"slot {slot.place.slot} of the archive holds something else than an edit")
+                raise ManifestDamaged(f"slot {slot.place.slot} of the archive does not hold an edit")
             else:
                 self.manifest.apply(edit)
 

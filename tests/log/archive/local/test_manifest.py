@@ -232,7 +232,7 @@ def damage(position, edits_count=3):
 
 @pytest.mark.parametrize("position", [0, 5, 30, 60])
 def test_damage_before_an_intact_edit_refuses_the_start(position):
-    with pytest.raises(ManifestDamaged, match="manifest is damaged at"):
+    with pytest.raises(ManifestDamaged, match="manifest is damaged at byte"):
         opened(damage(position))
 
 
