@@ -46,7 +46,7 @@ class FlushPolicy:
 
     @property
     def must_sync_recovered(self) -> bool:
-        """Whether a startup must make all records durable: earlier deadlines and counts ended with their process."""
+        """True if a startup must make all records durable, because deadlines and counts end with their process."""
         return self.may_sync or self._counts
 
     def topic_changed(self, topic: str, rules: FlushRules | None) -> None:

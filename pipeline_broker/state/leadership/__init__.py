@@ -1,4 +1,4 @@
-"""Leadership in a cluster of brokers, as values: who is a member, who leads a partition, and which records count.
+"""Leadership in a cluster of brokers, as values: members, leaders of partitions, and the records that count.
 
 All brokers read one ordered log of metadata. Only the controller appends to it, and brokers apply its records later
 than they were written. Every broker has a journal of its own, which only the latest generation of its process can
@@ -11,8 +11,8 @@ write. Messages to the controller may arrive late, twice, or never.
   timeout ends this.
 * C4. The controller accepts a hand-over of a partition only from the generation of its leader that joined last, and at
   the partition's epoch.
-* C5. The journal of a dead broker is fenced before it is read. What was read counts if the generation of the fence is
-  later than the broker's last join, and at the partition's epoch.
+* C5. The journal of a dead broker is fenced before it is read. Records from it count if the generation of the fence is
+  later than the broker's last join, and only at the partition's epoch.
 * C6. Of a partition, only entries after the OPEN record of its epoch count.
 
 `tests/state/leadership/moves_model.py` explores every history of small clusters with these values. Without any one of

@@ -15,7 +15,7 @@ __all__ = ["Controller", "Drained", "HandOver"]
 
 
 class HandOver(NamedTuple):
-    """A leader gives a partition up.
+    """A hand-over of a partition by its leader.
 
     Attributes:
         generation: of the leader's process.
@@ -30,7 +30,7 @@ class HandOver(NamedTuple):
 
 
 class Drained(NamedTuple):
-    """A partition was read from the journal of a dead broker.
+    """A partition that was read from the journal of a dead broker.
 
     Attributes:
         generation: under which the journal was fenced before it was read.
@@ -59,7 +59,7 @@ class Controller:
         return wish
 
     def want(self, partition: PartitionRecord, node_id: int) -> PartitionRecord:
-        """Want another leader, or none other with NO_NODE. The leader gives the partition up when it has read this."""
+        """Want another leader, or with NO_NODE no other one. The leader reacts when it reads the record."""
         return partition._replace(wanted=NO_NODE if node_id == partition.leader else node_id)
 
     def hand_over(
@@ -76,7 +76,7 @@ class Controller:
             return ErrorCode.STALE_BROKER_EPOCH
         if partition.leader != message.node_id or message.epoch != partition.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        # The former leader does not go on by itself (C3), even if no other one is wanted any more.
+        # The former leader does not resume without a record (C3), even if no other leader is wanted any more.
         wanted = message.node_id if partition.wanted == NO_NODE else partition.wanted
         to = wanted if wanted in living else self.successor(partition, living)
         return _led_by(partition, to, message.handed)

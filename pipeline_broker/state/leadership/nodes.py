@@ -10,7 +10,7 @@ __all__ = ["NODE_TRANSITIONS", "Membership", "NodeEvent", "NodeState", "next_nod
 
 
 class NodeState(enum.Enum):
-    """A member, as the controller sees it.
+    """The state of a member at the controller.
 
     JOINED: it serves. WATCHED: it is silent, and the controller looks for proof of its death. FENCED: its journal
     belongs to a later generation, so it acknowledges nothing. GONE: it is fenced and leads nothing any more.
@@ -23,7 +23,7 @@ class NodeState(enum.Enum):
 
 
 class NodeEvent(enum.Enum):
-    """What the controller learns about a member.
+    """A fact that the controller learns about a member.
 
     JOIN: a later generation asks to join. POLL: its process asks for new metadata. SILENCE: no poll for a third of
     the session. LEFT: it gave its journal back. FREE: its journal has no owner any more, by its lease or its lock.
@@ -43,14 +43,14 @@ NODE_TRANSITIONS: Mapping[tuple[NodeState, NodeEvent], NodeState] = {
     (NodeState.JOINED, NodeEvent.LEFT): NodeState.FENCED,
     (NodeState.WATCHED, NodeEvent.POLL): NodeState.JOINED,
     (NodeState.WATCHED, NodeEvent.LEFT): NodeState.FENCED,
-    # Silence alone proves nothing: a process that stands still may go on at any time.
+    # Silence alone proves nothing: a process that stands still may continue at any time.
     (NodeState.WATCHED, NodeEvent.FREE): NodeState.FENCED,
     (NodeState.WATCHED, NodeEvent.JOIN): NodeState.JOINED,
     (NodeState.FENCED, NodeEvent.EMPTIED): NodeState.GONE,
     (NodeState.FENCED, NodeEvent.JOIN): NodeState.JOINED,
     (NodeState.GONE, NodeEvent.JOIN): NodeState.JOINED,
 }
-"""The next state of a member. It stays as it is in all other cases."""
+"""The next state of a member. In all other cases the state stays."""
 
 
 def next_node_state(state: NodeState, event: NodeEvent) -> NodeState:

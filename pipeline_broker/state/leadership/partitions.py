@@ -1,4 +1,4 @@
-"""A partition at one broker: when it may be written and read, by the metadata that the broker has applied."""
+"""A partition at one broker: its role, which decides when it may be written and read."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Role(enum.Enum):
 
 
 class RoleEvent(enum.Enum):
-    """What changes a role.
+    """A fact that changes a role.
 
-    LEADS: a record with a new epoch makes this broker the leader. LEADS_NOT: the leader is another one. GIVE_UP:
+    LEADS: a record with a new epoch makes this broker the leader. LEADS_NOT: another broker leads. GIVE_UP:
     another leader is wanted. KEEP: no other leader is wanted any more. OPENED: the OPEN record is durable. LOADED: all
     records are read; for a partition without a coordinator at once. SETTLED: all own commits are durable.
     """
@@ -51,10 +51,10 @@ ROLE_TRANSITIONS: Mapping[tuple[Role, RoleEvent], Role] = {
     (Role.LOADING, RoleEvent.LOADED): Role.LED,
     (Role.LED, RoleEvent.GIVE_UP): Role.STOPPING,
     (Role.STOPPING, RoleEvent.KEEP): Role.LED,
-    # No way leads from HANDING back without a record: the hand-over may arrive at any time (C3).
+    # Only a record ends HANDING, because the hand-over may arrive at any time (C3).
     (Role.STOPPING, RoleEvent.SETTLED): Role.HANDING,
 }
-"""The next role. It stays as it is in all other cases."""
+"""The next role. In all other cases the role stays."""
 
 
 def _next(role: Role, event: RoleEvent) -> Role:
@@ -66,7 +66,7 @@ class LocalPartition(NamedTuple):
 
     Attributes:
         epoch: of the latest leadership of this broker; -1 before the first.
-        handed: what the former leader handed over, at which this leadership begins.
+        handed: name of the object from which this leadership begins; empty without one.
         is_wanted_elsewhere: whether the applied metadata names another wanted leader.
     """
 
@@ -104,10 +104,10 @@ class LocalPartition(NamedTuple):
 
     @property
     def may_append(self) -> bool:
-        """Whether batches are accepted (C2). The process must have joined, too (C1)."""
+        """True if batches are accepted (C2). The process must also have joined (C1)."""
         return self.role is Role.LED
 
     @property
     def may_read(self) -> bool:
-        """Whether records are served. Not once the partition was handed over: the next leader may know more (C3)."""
+        """True if records are served. A hand-over ends this: the next leader may have newer records (C3)."""
         return self.role in {Role.LED, Role.STOPPING}

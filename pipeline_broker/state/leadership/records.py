@@ -60,7 +60,7 @@ class LeadershipRecordType(enum.IntEnum):
 
 
 NO_NODE = -1
-"""The id in place of a leader or a wanted leader, where no node is one."""
+"""The id in place of a missing leader or wanted leader."""
 PORT_MAX = 65_535
 INT32_MAX = 2**31 - 1
 CANDIDATES_MAX = 32_767
@@ -106,7 +106,7 @@ class PartitionRecord(NamedTuple):
         epoch: rises with each change of the leader.
         candidates: nodes that may lead, the preferred one first.
         wanted: the node that should lead next; NO_NODE if no change is wanted.
-        handed: name of the object with what the former leader handed over; empty if there is none.
+        handed: name of the object that the former leader handed over; empty without one.
     """
 
     leader: int

@@ -35,7 +35,7 @@ class AppendsWhileItStops(LocalPartition):
 
 
 class ResumesAfterHandOver(LocalPartition):
-    """Goes on where no other leader is wanted any more, although it has handed the partition over (C3)."""
+    """Continues if no other leader is wanted any more, although it has handed the partition over (C3)."""
 
     def applied(self, record: PartitionRecord, node_id: int) -> LocalPartition:
         after = super().applied(record, node_id)
@@ -71,7 +71,7 @@ class TakesHandOverOfAnyEpoch(Controller):
 
 
 class TakesDrainOfAnyGeneration(Controller):
-    """Takes what was read of a broker that has joined again since (C5)."""
+    """Takes records that were read before the broker joined again (C5)."""
 
     def drained(
         self, partition: PartitionRecord, dead: NodeRecord | None, message: Drained, living: Collection[int]
@@ -81,7 +81,7 @@ class TakesDrainOfAnyGeneration(Controller):
 
 
 class TakesDrainOfAnyEpoch(Controller):
-    """Takes what was read of a former leadership (C5)."""
+    """Takes records that were read at a former epoch (C5)."""
 
     def drained(
         self, partition: PartitionRecord, dead: NodeRecord | None, message: Drained, living: Collection[int]

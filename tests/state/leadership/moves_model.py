@@ -1,4 +1,4 @@
-"""A model checker for one partition in a small cluster: all histories, breadth first.
+"""A model checker for one partition in a small cluster. It visits all histories, breadth first.
 
 The model has the journals, the log of metadata and the network. The values of the product decide for brokers and the
 controller.
@@ -10,8 +10,8 @@ controller.
 * The journal of the leader may be drained at any time: fenced, read, and reported.
 
 In every state, the acknowledged records are those to which the latest record of the partition leads, every process that
-may be read shows them, and at most one process can acknowledge another one. What is handed over is a tuple of records
-here, instead of an object.
+may be read shows them, and at most one process can acknowledge another one. The model hands over a tuple of records
+instead of an object.
 """
 
 from collections import deque

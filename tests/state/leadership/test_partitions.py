@@ -1,4 +1,4 @@
-"""A partition at one broker: what it may do in each role."""
+"""Rights of a broker on a partition in each role."""
 
 import pytest
 from hypothesis import given
