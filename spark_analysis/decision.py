@@ -257,10 +257,10 @@ def _pace_and_reason(load: Load, side: PacedSide) -> str:
 
 
 def why_unkept(side: PacedSide) -> str:
-    if side.answered_share < QUOTED_SHARE_MIN:
-        return f"answers arrived at less than {QUOTED_SHARE_MIN:.0%} of the pace"
     if side.late_ms is None:
         return "nothing was sent"
+    if side.answered_share < QUOTED_SHARE_MIN:
+        return f"answers arrived at less than {QUOTED_SHARE_MIN:.0%} of the pace"
     return f"answers arrived at {side.answered_share:.1%} of the pace"
 
 

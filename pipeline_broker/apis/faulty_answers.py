@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.faults.faults import Faults
     from pipeline_broker.faults.rule import Rule
-    from pipeline_broker.faults.subject import Subject
 
 __all__ = ["FaultyAnswer"]
 
@@ -49,7 +48,6 @@ class FaultyAnswer:
         faults: holds responses back.
         broker: provides the clock and the names of topic ids.
         answering: rules with their effects, in the order of the rules.
-        subject: the request, as the rules see it.
     """
 
     def __init__(
@@ -58,13 +56,11 @@ class FaultyAnswer:
         faults: Faults,
         broker: Broker,
         answering: list[tuple[Rule, Effect]],
-        subject: Subject,
     ) -> None:
         self._dispatcher = dispatcher
         self._faults = faults
         self._broker = broker
         self._answering = answering
-        self._subject = subject
 
     def __call__(self, request: Request, result: Final) -> Final | None:
         """Return the result that ends the slot; None if a rule holds it back. A `Close` passes unchanged."""

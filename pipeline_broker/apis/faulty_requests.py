@@ -107,11 +107,11 @@ class FaultyRequests:
                 continue
             decided = self._decided(request, found, rule)
             if decided is not None:
-                self._answer_with(request, answering, subject)
+                self._answer_with(request, answering)
                 return decided
             if isinstance(found, Effect):
                 answering.append((rule, found))
-        self._answer_with(request, answering, subject)
+        self._answer_with(request, answering)
         return self._dispatcher.handle(request)
 
     def _decided(self, request: Request, effect: Effect | Result | None, rule: Rule) -> Result | None:
@@ -132,6 +132,6 @@ class FaultyRequests:
         self._dispatcher.drop(request)
         return self._dispatcher.read(request)[0].send(returned)
 
-    def _answer_with(self, request: Request, answering: list[Met], subject: Subject) -> None:
+    def _answer_with(self, request: Request, answering: list[Met]) -> None:
         if answering:
-            request.before_answer = FaultyAnswer(self._dispatcher, self._faults, self._broker, answering, subject)
+            request.before_answer = FaultyAnswer(self._dispatcher, self._faults, self._broker, answering)

@@ -52,7 +52,7 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
     "--processes",
     type=click.IntRange(1, PROCESSES_MAX),
     default=1,
-    help="Processes that share the connections; --replay uses one.",
+    help="Processes that share the connections; not with --replay.",
 )
 @_option(
     "--rate", "rate_per_s", type=click.FloatRange(0.01, 10_000_000), help="Run an open loop with this many requests/s."
@@ -153,6 +153,8 @@ def _run(address: tuple[str, int], given: dict[str, Any]) -> "Measurement":
     processes, replay, speed = given.pop("processes"), given.pop("replay"), given.pop("speed")
     options = _options(address, given)
     if replay is not None:
+        if processes > 1:
+            raise click.UsageError("--replay runs in one process: leave --processes out")
         recorded = read_trace(replay)
         run = functools.partial(drive_recorded, recorded=recorded, speed=speed, record=recorder_of)
     elif processes > 1:

@@ -35,12 +35,12 @@ KEYS_MAX = 100
 RSA_BITS_MIN = 2048
 # A later expiry is probably a mistake. In milliseconds this one still fits in an int64.
 EXPIRY_SECONDS_MAX = 2.0**40
-# Algorithms that a key may verify, by its type or curve.
-ALGORITHMS: Mapping[str, frozenset[str]] = {
-    "RSA": frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
-    "P-256": frozenset({"ES256"}),
-    "P-384": frozenset({"ES384"}),
-    "P-521": frozenset({"ES512"}),
+# Algorithms that a key may verify, by its type and curve.
+ALGORITHMS: Mapping[tuple[str, str], frozenset[str]] = {
+    ("RSA", ""): frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
+    ("EC", "P-256"): frozenset({"ES256"}),
+    ("EC", "P-384"): frozenset({"ES384"}),
+    ("EC", "P-521"): frozenset({"ES512"}),
 }
 # Private parts that a file of public keys should not contain. They are dropped.
 PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth"})
@@ -162,7 +162,8 @@ def _algorithms_of(key: Any) -> frozenset[str]:
     """Return the algorithms that a key may verify; empty if the key is unusable here."""
     if not isinstance(key, dict) or key.get("use", "sig") != "sig" or not isinstance(key.get("kid"), str):
         return frozenset()
-    algorithms = ALGORITHMS.get(str(key.get("crv") if key.get("kty") == "EC" else key.get("kty")), frozenset())
+    kind = str(key.get("kty"))
+    algorithms = ALGORITHMS.get((kind, str(key.get("crv")) if kind == "EC" else ""), frozenset())
     return algorithms & {str(key["alg"])} if "alg" in key else algorithms
 
 

@@ -96,6 +96,7 @@ def test_a_histogram_is_written(broker, tmp_path):
     [
         (["--acks", "0"], "give a rate"),
         (["--replay", "/nowhere/requests.ring"], "No such file"),
+        (["--replay", "requests.ring", "--processes", "2"], "--replay runs in one process"),
         (["--warmup", "2s"], "the warm-up lasts the whole run"),
         (["--think-time", "soon"], "is not a time"),
     ],

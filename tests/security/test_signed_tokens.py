@@ -257,6 +257,14 @@ def test_a_file_without_a_key_of_use_is_refused_at_the_start(tmp_path, content):
         KeyFile(path)
 
 
+def test_a_key_whose_type_is_the_name_of_a_curve_is_skipped(tmp_path):
+    path = tmp_path / "jwks.json"
+    path.write_text(json.dumps({"keys": [{"kty": "P-256", "kid": "odd"}, jwk(ec_key(), "e")]}))
+    keys = KeyFile(path)
+    assert keys.find("odd") is None
+    assert keys.find("e") is not None
+
+
 def test_a_file_is_read_up_to_its_bounds(tmp_path):
     """A quarter of a mebibyte and a hundred keys, of which the last counts like the first."""
     keys = [jwk(rsa_key(), str(number)) for number in range(KEYS_MAX)]

@@ -280,6 +280,7 @@ def test_an_experiment_with_only_a_replay_has_only_its_box():
         (0.49, 0.0, "answers arrived at less than 50% of the pace"),
         (0.5, 0.0, "answers arrived at 50.0% of the pace"),
         (0.979, 0.0, "answers arrived at 97.9% of the pace"),
+        (0.0, None, "nothing was sent"),
         (1.0, None, "nothing was sent"),
     ],
 )

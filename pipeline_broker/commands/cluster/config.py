@@ -122,6 +122,8 @@ def delete(bootstrap: Bootstrap, kind: str, words: Sequence[str], *, is_default:
 
 def _named(kind: str, words: Sequence[str], *, is_default: bool) -> tuple[str | None, Sequence[str]]:
     if is_default:
+        if kind == "topic":
+            raise click.UsageError("topics have no default: give NAME, or set the property of brokers")
         return None, words
     if not words or not words[0]:
         raise click.UsageError(f"{kind} needs a name: give NAME" + ("" if kind == "topic" else " or --default"))

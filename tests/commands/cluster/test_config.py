@@ -73,6 +73,8 @@ def test_several_settings_change_together_or_not_at_all(call, name):
         (["set", "topic", "t", "retention.ms"], 2, "expected NAME=VALUE"),
         (["get", "topic"], 2, "topic needs a name: give NAME"),
         (["get", "broker"], 2, "broker needs a name: give NAME or --default"),
+        (["get", "topic", "--default"], 2, "topics have no default: give NAME"),
+        (["set", "topic", "--default", "retention.ms=5"], 2, "topics have no default: give NAME"),
         (["get", "tpic", "t"], 2, "'KIND': 'tpic' is not one of"),
     ],
 )
