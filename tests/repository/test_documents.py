@@ -71,7 +71,7 @@ def test_every_page_that_the_source_names_exists():
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
-BYTES_MAX = 491_400
+BYTES_MAX = 490_900
 """Without generated tables; lower it when pages get shorter."""
 
 
