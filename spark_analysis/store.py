@@ -1,8 +1,7 @@
 """Requests of the brokers to their object store under load, one row per traced run.
 
 A request counts in the run in which it ended, between the first request that the broker received and the last response
-that it sent. So the broker's startup does not count, but requests of its archive and its lease do. Bytes are those of
-the commits that became durable during that time.
+that it sent. So the broker's startup does not count, but requests of its archive and its lease do.
 """
 
 from __future__ import annotations
@@ -29,9 +28,10 @@ def store_requests(run: TraceRun) -> DataFrame:
     """Return counts, bytes and times of the requests to a store.
 
     Returns:
-        run, puts, gets, unsure, failed (no answer, without the unsure ones), window_us.
-        put_bytes, put_p50_us, put_p99_us (of creations, which are the commits).
-        written_bytes (of commits), produced (Produce requests that wrote).
+        run, puts, put_bytes (of all operations that are billed as a PUT), gets, window_us.
+        unsure (operations whose effect is unknown), failed (other operations without an answer).
+        put_p50_us, put_p99_us (of creations, which are the commits).
+        written_bytes (of commits that became durable), produced (Produce requests that wrote).
     """
     spans = run.requests.groupBy("run").agg(
         f.min("received_ns").alias("from_ns"),

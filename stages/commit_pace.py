@@ -25,7 +25,7 @@ PAID_LARGE_BYTES = 4 << 20
 
 
 class CommitPace:
-    """A pace that learns the duration of commits and spreads concurrent ones evenly over it.
+    """A pace that learns the duration of commits and, on slow storage, spreads concurrent ones evenly over it.
 
     Commits that start a little apart stay apart. The clients of one commit are answered together and send their next
     requests together, which then find the slot of that commit free again.

@@ -45,12 +45,12 @@ class UnknownListenerError(LookupError):
 
 @attrs.frozen
 class Admit:
-    """The connection is counted; call `release` once it is closed."""
+    """A verdict for a connection that is counted; call `release` once it is closed."""
 
 
 @attrs.frozen
 class Throttle:
-    """The connection is not counted. Keep it open and unserved for `seconds`, then close it.
+    """A verdict for a connection that is not counted. Keep it open and unserved for `seconds`, then close it.
 
     A client whose connection is closed at once would try again at once.
     """
@@ -60,7 +60,7 @@ class Throttle:
 
 @attrs.frozen
 class Refuse:
-    """The connection is counted; close it and call `release`."""
+    """A verdict for a connection that is counted; close it and call `release`."""
 
     reason: str
 

@@ -162,10 +162,11 @@ class Broker:
     # Start
 
     def recover(self, now_ms: int) -> None:
-        """Replay the journal.
+        """Replay the archived state records, then the journal.
 
         Raises:
-            JournalCorrupt: durable records cannot be read.
+            JournalCorrupt: durable records of the journal cannot be read.
+            DamagedSegment: archived state records cannot be read.
         """
         replay = StateReplay(self.coordinators, self._metadata.log, self._replay_metadata, self.set_aside)
         self.logs.recover(replay, now_ms, replay.is_state, lambda: not self.set_aside.has_any_of(METADATA_TOPIC))

@@ -51,7 +51,8 @@ async def log_dirs_of(
 ) -> list[dict[str, Any]]:
     """Describe log directories: `broker`, `directory`, `total_bytes`, `usable_bytes` and `partitions`.
 
-    Each of the `partitions` has `topic`, `partition` and `bytes`.
+    Each of the `partitions` has `topic`, `partition` and `bytes`. If a broker does not report `total_bytes` and
+    `usable_bytes`, they are None.
 
     Args:
         brokers: ids of brokers; empty: all.

@@ -113,7 +113,7 @@ async def connect(host: str, port: int) -> AsyncIterator[Connection]:
     try:
         addresses = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise ClientError(f"cannot resolve {host}: {error.strerror or error}") from None
+        raise ClientError(f"cannot resolve {host}: {error.strerror or error}. Check the address") from None
     family, kind, protocol, _, address = addresses[0]
     raw_socket = socket.socket(family, kind, protocol)
     try:

@@ -174,7 +174,11 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
                 context.load_cert_chain(chain, key, properties.get("ssl.key.password", ""))
     except (OSError, ValueError) as error:
         named = ", ".join(path for path in (authorities, certificate, key) if path)
-        raise ClientError(f"{named or 'TLS'}: {getattr(error, 'reason', None) or error}") from None
+        reason = getattr(error, "reason", None) or error
+        place = f" in {named}" if named else ""
+        raise ClientError(
+            f"cannot use the certificates or the key{place}: {reason}. Check the ssl properties"
+        ) from None
     return context
 
 

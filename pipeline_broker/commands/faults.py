@@ -42,7 +42,7 @@ def _rule(arguments: tuple[str, ...]) -> dict[str, Any]:
 
 def _group(arguments: tuple[str, ...]) -> dict[str, Any]:
     if len(arguments) != 1:
-        raise FaultError("give one group")
+        raise FaultError(f"{len(arguments)} groups are given. Give one group")
     return {"group": arguments[0]}
 
 

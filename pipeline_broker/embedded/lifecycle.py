@@ -226,8 +226,8 @@ class Lifecycle:
             raise EmbeddedBrokerError("the broker was not started: use `with EmbeddedBroker() as broker:`, or start()")
         if self._process_id != os.getpid():
             raise EmbeddedBrokerError(
-                f"the broker runs in process {self._process_id}: its fork, this process, can only connect clients."
-                " For everything else, start another broker here"
+                f"the broker runs in process {self._process_id}. This process is its fork, which can only connect"
+                " clients. Start another broker here for everything else"
             )
         if self._is_closed:
             raise EmbeddedBrokerError("the broker is closed; start another one")

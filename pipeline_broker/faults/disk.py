@@ -77,7 +77,7 @@ class DiskFaults(ThreadRules[DiskCondition]):
         return bool(self._rules or self._held_commits)
 
     def before(self, operation: str, path: str) -> None:
-        """Apply the rules to an operation, which may end the process; return once the operation may start.
+        """Apply the rules to an operation; return once the operation may start. A rule may end the process.
 
         Args:
             operation: "write" or "sync".

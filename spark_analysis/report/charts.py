@@ -252,7 +252,7 @@ def lanes(title: str, description: str, x_title: str, rows: Sequence[Lane]) -> M
 def short(value: float) -> str:
     """Format a number with three digits, and k or M for thousands and millions."""
     if value >= 1_000_000:
-        return f"{value / 1_000_000:g}M"
+        return f"{value / 1_000_000:.3g}M"
     return f"{value / 1000:.3g}k" if value >= 1000 else f"{value:.3g}"
 
 

@@ -160,5 +160,5 @@ def test_a_client_id_that_is_not_utf8_is_answered_as_by_kafka_and_logged_once(br
         for _ in range(2):
             assert client.ask_raw(struct.pack(">hhih", ApiKey.METADATA, 1, 1, 2) + b"\xff\xfe" + bytes(4)) is not None
     (warning,) = broker.process.stderr[seen:].splitlines()
-    assert "client id '\ufffd\ufffd') sends text that is not UTF-8" in warning
+    assert "client id '\ufffd\ufffd') sent text that is not UTF-8" in warning
     broker.stderr_seen = len(broker.process.stderr)

@@ -281,7 +281,7 @@ def test_another_query_finishes_a_decided_batch_and_an_old_checkpoint_is_refused
         query.number = 3
         assert await query.commit(await query.write()) is Step.COMMIT
         query.number = 2
-        with refused("has committed batch 3 of this query, and its checkpoint is at batch 2"):
+        with refused("has reached batch 3 of this query, but the checkpoint is at batch 2"):
             await query.commit(await query.write())
 
     trio.run(main)

@@ -159,7 +159,7 @@ with EmbeddedBroker() as broker:
         try:
             broker.topics()
         except EmbeddedBrokerError as error:
-            assert str(error).startswith(f"the broker runs in process {parent}: this fork"), error
+            assert str(error).startswith(f"the broker runs in process {parent}. This process is its fork"), error
             assert broker.bootstrap_servers
             broker.close()
             os._exit(7)

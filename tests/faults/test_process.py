@@ -219,7 +219,7 @@ def test_a_stopping_broker_does_not_wait_for_held_requests(broker_process):
         (["expire", "nobody"], "Error: the group 'nobody' does not exist"),
         (["expire"], "Error: give a group, or a group and one of its members"),
         (["rebalance", "nobody"], "Error: the group 'nobody' does not exist or has no members"),
-        (["rebalance"], "Error: give one group"),
+        (["rebalance"], "Error: 0 groups are given. Give one group"),
     ],
 )
 def test_an_invalid_command_is_one_line(shared_broker, arguments, line):

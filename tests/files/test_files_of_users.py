@@ -59,7 +59,7 @@ def test_toml_that_no_program_writes_is_one_line(tmp_path, name, text):
 def test_a_ring_with_a_deeply_nested_header_is_invalid(tmp_path):
     header = b"[" * 100_000
     (tmp_path / "a.ring").write_bytes(b"PBTRACE1" + len(header).to_bytes(4, "little") + header)
-    with pytest.raises(RingFileError, match="its header cannot be read"):
+    with pytest.raises(RingFileError, match="the file header cannot be read"):
         read_ring(tmp_path / "a.ring")
 
 

@@ -39,7 +39,7 @@ def directory(synthetic, spark, tmp_path_factory):
                 number += 1
                 told = factors(size, depth, delay, side)
                 columns = {"round": place, "side": side, "mode": mode, "in_flight": depth, "commit_delay_ms": delay}
-                columns["variant"] = f"colour=blue record_size={size}"
+                columns["variant"] = f"hue=blue record_size={size}"
                 run = synthetic.RawRun(directory / "raw", number, factors=told, **columns)
                 synthetic.steady(run, [0] * 21, gap_us=1600 if side == 0 else 1600 // gain)
                 run.write()
@@ -67,7 +67,7 @@ def test_the_page_has_a_map_and_a_name_for_each_factor(directory):
     for size in SIZES:
         assert f"1 connection, record_size={size}: speed-up" in page
     assert page.count('class="heatmap"') == len(SIZES)
-    assert "colour" not in page.split('<section id="machine"')[0], "a constant factor is not in the name of a load"
+    assert "hue" not in page.split('<section id="machine"')[0], "a constant factor is not in the name of a load"
 
 
 def test_the_effects_of_factors_need_every_combination(directory):

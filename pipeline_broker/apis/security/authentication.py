@@ -165,7 +165,9 @@ class SaslAuthenticator:
                 f"the client sent a request of API key {header.api_key} before the handshake"
             )
         if header.api_version not in SERVED[ApiKey.SASL_HANDSHAKE].versions:
-            raise AuthenticationFailedError(f"the client sent a handshake of version {header.api_version}")
+            raise AuthenticationFailedError(
+                f"the client sent a handshake of version {header.api_version}, which the broker does not serve"
+            )
         request, _ = decode(SaslHandshakeRequest, header.api_version, frame, position)
         names = list(self._offer.mechanisms)
         begin = self._offer.servers.get(request.mechanism)
@@ -190,7 +192,9 @@ class SaslAuthenticator:
         if header.api_key != ApiKey.SASL_AUTHENTICATE:
             return self._refuse(header)
         if header.api_version not in SERVED[ApiKey.SASL_AUTHENTICATE].versions:
-            raise AuthenticationFailedError(f"the client sent a token in version {header.api_version}")
+            raise AuthenticationFailedError(
+                f"the client sent a token in version {header.api_version}, which the broker does not serve"
+            )
         request, _ = decode(SaslAuthenticateRequest, header.api_version, frame, position)
         try:
             answer, lifetime_ms = self._answer(request.auth_bytes, State.TOKEN)

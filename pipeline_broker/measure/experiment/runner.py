@@ -54,7 +54,7 @@ class Setting:
 
 
 def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> None:
-    """Execute all groups in order and collect their figures.
+    """Execute the groups in order and collect their figures. With a budget, leave out rounds that are not needed.
 
     Raises:
         ExperimentError: a broker failed or refused.

@@ -38,7 +38,7 @@ class ToCheck:
         self._waiting = deque(dict.fromkeys((*self._waiting, *group_ids)))
 
     def next_groups(self, count_offsets: Callable[[str], int]) -> Iterator[str]:
-        """Yield the groups of the next turn: at least one, however many offsets it has."""
+        """Yield the groups of the next turn: at least one if any waits, however many offsets it has."""
         left = OFFSETS_AT_ONCE_MAX
         while self._waiting and left > 0:
             left -= GROUP_COST + count_offsets(self._waiting[0])

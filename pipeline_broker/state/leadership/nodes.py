@@ -70,6 +70,6 @@ class Membership(NamedTuple):
     has_joined: bool = False
 
     def applied(self, node_id: int, generation: int) -> Membership:
-        """Apply a NODE record in the JOINED state."""
+        """Return the membership after a NODE record in the JOINED state; only a record of this process changes it."""
         is_own = (node_id, generation) == (self.node_id, self.generation)
         return self._replace(has_joined=True) if is_own else self

@@ -63,7 +63,8 @@ def read_share_record(key: bytes, value: bytes | None) -> ShareRecord | None:
     """Decode a record; return None for an unknown type.
 
     Raises:
-        CorruptStateRecordError: the record cannot be decoded, or has impossible offsets, epochs or states.
+        CorruptStateRecordError: the record cannot be decoded, or has impossible offsets, epochs, states or
+            delivery counts.
     """
     found = _read_key(key)
     if found is None:

@@ -99,7 +99,7 @@ def test_a_command_without_lines_is_measured_by_the_brokers_trace(tmp_path):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--client", "produce.py"], "--client has no {bootstrap}: write it where"),
+        (["--client", "produce.py"], "--client has no {bootstrap}: write {bootstrap} in place"),
         (["--client", "x {bootstrap}", "--replay", "trace"], "leave one of them out"),
         (["--client", "x {bootstrap}", "--connections", "5"], "run without a grid"),
         (["--client", "x {bootstrap}", "--sweep", "docs/guides/sweep.toml"], "leave --client out"),

@@ -44,7 +44,7 @@ def test_properties_of_the_client_secure_its_connections():
         ({"kafka__bootstrap__servers": "a:x"}, "has 'a:x', which is not host:port"),
         ({"kafka__bootstrap__servers": "a:70000"}, "which is not host:port"),
         ({"topics": "t"}, "unknown option topics of a write. Did you mean topic?"),
-        ({"kafka__lingerms": "1"}, r"named here without kafka.\): unknown property 'lingerms'"),
+        ({"kafka__lingerms": "1"}, r"named here without the prefix: unknown property 'lingerms'"),
         ({"kafka__compression__type": "zip"}, "kafka.compression.type must be one of none, gzip"),
         ({"kafka__request__timeout__ms": "1s"}, "kafka.request.timeout.ms must be a number of milliseconds: '1s'"),
         ({"kafka__transaction__timeout__ms": "0"}, "kafka.transaction.timeout.ms must be 1 to"),
