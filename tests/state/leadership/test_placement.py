@@ -11,7 +11,7 @@ from tests.drawn import drawn, measured
 LED = st.dictionaries(st.integers(0, 9), st.integers(0, 20), min_size=1, max_size=5)
 
 
-@measured(uneven=0.3)
+@measured(uneven=0.2)
 @given(st.integers(0, 60), LED, st.integers(0, 100))
 def test_each_new_partition_goes_to_a_member_that_leads_the_fewest(count, led, start):
     drawn("uneven", max(led.values()) - min(led.values()) > 1)

@@ -10,7 +10,7 @@ from tests.drawn import drawn, measured
 ENTRIES = st.lists(st.integers(0, 99) | st.builds(OpenRecord, st.integers(0, 2)) | st.none(), max_size=30)
 
 
-@measured(counted=0.3)
+@measured(counted=0.2)
 @given(ENTRIES)
 def test_each_entry_counts_for_one_epoch_or_for_none(entries):
     counted = {epoch: list(entries_that_count(entries, epoch)) for epoch in range(3)}
