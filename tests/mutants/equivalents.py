@@ -427,7 +427,7 @@ EQUIVALENT: dict[str, str] = {
     ),
     f"{STATE}/dynamic_settings.py DynamicSettings._show: self.generations[resource[0]] += 1 -> "
     "self.generations[resource[0]] -= 1": "only equality with its earlier value counts",
-    f"{STATE}/groups/offset_records.py read_record_value: len(value) < _TYPE.size -> len(value) <= _TYPE.size": (
+    f"{STATE}/coordinator_records.py read_record_value: len(value) < _TYPE.size -> len(value) <= _TYPE.size": (
         "no value has nothing but its version"
     ),
     f"{STATE}/topics.py TopicCatalogue.check_add_partitions: count < topic.partitions -> count <= topic.partitions": (

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import functools
 import struct
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.coordinator_records import read_record_key, read_record_value, record_key, record_value
 from pipeline_broker.state.outcome import StateRecord
-from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
 from pipeline_broker.wire.messages.groups.offset_commit_record import OffsetCommitKey, OffsetCommitValue
 from pipeline_broker.wire.primitives import write_uvarint
 
@@ -28,15 +27,9 @@ __all__ = [
     "offset_key",
     "offset_record",
     "offset_tombstone",
-    "read_record_key",
-    "read_record_value",
-    "record_key",
-    "record_type",
-    "record_value",
 ]
 
 NO_TOPIC_ID = bytes(16)
-_TYPE = struct.Struct(">h")
 OFFSET_TYPES = frozenset({0, 1})
 """Key types of committed offsets; both have the same fields."""
 _OFFSET_VALUE_VERSION = 3
@@ -53,8 +46,6 @@ _VALUE_HEAD = struct.Struct(">hqi")
 _TOPIC_ID_TAIL = struct.Struct(">qBBB16s")
 # A commit names many partitions of few topics.
 TOPICS_REMEMBERED = 256
-
-Message = TypeVar("Message")
 
 
 class CommittedOffset(NamedTuple):
@@ -77,41 +68,6 @@ class OffsetKey(NamedTuple):
     group_id: str
     topic: str
     partition: int
-
-
-def record_type(key: bytes) -> int:
-    """Return the type of a record; raise CorruptStateRecordError if the key is too short."""
-    if len(key) < _TYPE.size:
-        raise CorruptStateRecordError("the key is too short for its type")
-    return int(_TYPE.unpack_from(key)[0])
-
-
-def record_key(kind: int, message: Any) -> bytes:
-    return b"".join([_TYPE.pack(kind), *encode(message, 0)])
-
-
-def read_record_key(message: type[Message], key: bytes) -> Message:
-    try:
-        return decode(message, 0, key, _TYPE.size)[0]
-    except DecodeError as error:
-        raise CorruptStateRecordError(f"key of type {record_type(key)}: {error}") from error
-
-
-def record_value(version: int, message: Any) -> bytes:
-    return b"".join([_TYPE.pack(version), *encode(message, version)])
-
-
-def read_record_value(message: type[Message], value: bytes) -> Message:
-    """Decode a value in the version that its first two bytes name; raise CorruptStateRecordError if that fails."""
-    if len(value) < _TYPE.size:
-        raise CorruptStateRecordError("the value is too short for its version")
-    (version,) = _TYPE.unpack_from(value)
-    if version not in versions_of(message):
-        raise CorruptStateRecordError(f"{message.__name__} has no version {version}")
-    try:
-        return decode(message, version, value, _TYPE.size)[0]
-    except DecodeError as error:
-        raise CorruptStateRecordError(f"{message.__name__}: {error}") from error
 
 
 def offset_key(key: bytes) -> OffsetKey:

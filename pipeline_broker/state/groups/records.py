@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from pipeline_broker.state.coordinator_records import record_type
 from pipeline_broker.state.groups.group import GroupType
-from pipeline_broker.state.groups.offset_records import OFFSET_TYPES, offset_from_value, offset_key, record_type
+from pipeline_broker.state.groups.offset_records import OFFSET_TYPES, offset_from_value, offset_key
 
 __all__ = ["RECORD_TYPES", "GroupRecord", "read_group_record"]
 

@@ -5,14 +5,19 @@ A key is a type in two bytes and fields, a value is a version in two bytes and f
 
 from __future__ import annotations
 
-import struct
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
+from pipeline_broker.state.coordinator_records import (
+    read_record_key,
+    read_record_value,
+    record_key,
+    record_type,
+    record_value,
+)
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.share_partitions.messages import StateBatch
 from pipeline_broker.state.share_partitions.record_state import RecordState
-from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
 from pipeline_broker.wire.messages.share.share_state_records import (
     ShareSnapshotKey,
     ShareSnapshotValue,
@@ -31,10 +36,8 @@ __all__ = [
     "update_record",
 ]
 
-Message = TypeVar("Message", ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue)
 Value = ShareSnapshotValue | ShareUpdateValue
 
-NUMBER = struct.Struct(">h")
 VERSION = 0
 SNAPSHOT, UPDATE = RECORD_TYPES = 0, 1
 """Types of keys that `read_share_record` decodes."""
@@ -72,8 +75,9 @@ def read_share_record(key: bytes, value: bytes | None) -> ShareRecord | None:
     share_key, is_snapshot = found
     if value is None:
         return ShareRecord(share_key, None)
-    version = _number(value)
-    read: Value = _read(ShareSnapshotValue, value, version) if is_snapshot else _read(ShareUpdateValue, value, version)
+    read: Value = (
+        read_record_value(ShareSnapshotValue, value) if is_snapshot else read_record_value(ShareUpdateValue, value)
+    )
     if read.start_offset < UNINITIALIZED_OFFSET or read.snapshot_epoch < 0:
         raise CorruptStateRecordError(
             f"impossible start offset {read.start_offset} or snapshot epoch {read.snapshot_epoch}"
@@ -82,11 +86,11 @@ def read_share_record(key: bytes, value: bytes | None) -> ShareRecord | None:
 
 
 def _read_key(data: bytes) -> tuple[ShareKey, bool] | None:
-    kind = _number(data)
+    kind = record_type(data)
     if kind == SNAPSHOT:
-        key: ShareSnapshotKey | ShareUpdateKey = _read(ShareSnapshotKey, data, VERSION)
+        key: ShareSnapshotKey | ShareUpdateKey = read_record_key(ShareSnapshotKey, data)
     elif kind == UPDATE:
-        key = _read(ShareUpdateKey, data, VERSION)
+        key = read_record_key(ShareUpdateKey, data)
     else:
         return None
     return ShareKey(key.group_id, key.topic_id, key.partition), kind == SNAPSHOT
@@ -94,16 +98,16 @@ def _read_key(data: bytes) -> tuple[ShareKey, bool] | None:
 
 def snapshot_record(key: ShareKey, value: ShareSnapshotValue) -> StateRecord:
     """Return a record of the whole state of a share partition."""
-    return StateRecord(_key(SNAPSHOT, ShareSnapshotKey(*key)), _value(value))
+    return StateRecord(record_key(SNAPSHOT, ShareSnapshotKey(*key)), record_value(VERSION, value))
 
 
 def update_record(key: ShareKey, value: ShareUpdateValue) -> StateRecord:
     """Return a record of the changes since the latest snapshot or update."""
-    return StateRecord(_key(UPDATE, ShareUpdateKey(*key)), _value(value))
+    return StateRecord(record_key(UPDATE, ShareUpdateKey(*key)), record_value(VERSION, value))
 
 
 def tombstone_record(key: ShareKey) -> StateRecord:
-    return StateRecord(_key(SNAPSHOT, ShareSnapshotKey(*key)), None)
+    return StateRecord(record_key(SNAPSHOT, ShareSnapshotKey(*key)), None)
 
 
 def _batches(value: Value) -> tuple[StateBatch, ...]:
@@ -125,26 +129,3 @@ def _batches(value: Value) -> tuple[StateBatch, ...]:
 def is_possible(batch: StateBatch) -> bool:
     """Return whether a log can have these offsets, and a record this delivery count."""
     return 0 <= batch.first <= batch.last < OFFSET_MAX and batch.delivery_count >= 0
-
-
-def _key(kind: int, key: ShareSnapshotKey | ShareUpdateKey) -> bytes:
-    return b"".join([NUMBER.pack(kind), *encode(key, VERSION)])
-
-
-def _value(value: Value) -> bytes:
-    return b"".join([NUMBER.pack(VERSION), *encode(value, VERSION)])
-
-
-def _number(data: bytes) -> int:
-    if len(data) < NUMBER.size:
-        raise CorruptStateRecordError("a record of share state is too short for its type or version")
-    return int(NUMBER.unpack_from(data)[0])
-
-
-def _read(message: type[Message], data: bytes, version: int) -> Message:
-    if version not in versions_of(message):
-        raise CorruptStateRecordError(f"{message.__name__} has no version {version}")
-    try:
-        return decode(message, version, data, NUMBER.size)[0]
-    except DecodeError as error:
-        raise CorruptStateRecordError(f"{message.__name__}: {error}") from error

@@ -12,17 +12,16 @@ from __future__ import annotations
 import functools
 import struct
 
+from pipeline_broker.state.coordinator_records import read_record_key, read_record_value, record_key, record_type
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.transactions.states import TransactionState
 from pipeline_broker.state.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, Partition, Transaction, by_topic
-from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
 from pipeline_broker.wire.messages.transactions.transaction_log_record import TransactionLogKey, TransactionLogValue
 from pipeline_broker.wire.primitives import write_uvarint
 
 __all__ = ["RECORD_TYPES", "read_transaction", "tombstone", "transaction_record"]
 
-_NUMBER = struct.Struct(">h")
 _KEY_TYPE = 0
 RECORD_TYPES = (_KEY_TYPE,)
 """Types of keys that `read_transaction` decodes."""
@@ -55,27 +54,14 @@ def read_transaction(key: bytes, value: bytes | None) -> tuple[str, Transaction 
 
 
 def _read_key(key: bytes) -> str | None:
-    if len(key) < _NUMBER.size:
-        raise CorruptStateRecordError("the key is too short for its type")
-    (kind,) = _NUMBER.unpack_from(key)
-    if kind != _KEY_TYPE:
-        return None
-    try:
-        return decode(TransactionLogKey, 0, key, _NUMBER.size)[0].transactional_id
-    except DecodeError as error:
-        raise CorruptStateRecordError(f"key of a transaction: {error}") from error
+    return read_record_key(TransactionLogKey, key).transactional_id if record_type(key) == _KEY_TYPE else None
 
 
 def _read_value(transactional_id: str, value: bytes) -> Transaction:
-    if len(value) < _NUMBER.size:
-        raise CorruptStateRecordError("the value is too short for its version")
-    (version,) = _NUMBER.unpack_from(value)
-    if version not in versions_of(TransactionLogValue):
-        raise CorruptStateRecordError(f"TransactionLogValue has no version {version}")
+    read = read_record_value(TransactionLogValue, value)
     try:
-        read, _ = decode(TransactionLogValue, version, value, _NUMBER.size)
         state = TransactionState(read.transaction_status)
-    except (DecodeError, ValueError) as error:
+    except ValueError as error:
         raise CorruptStateRecordError(f"value of a transaction: {error}") from error
     others = (read.previous_producer_id, read.next_producer_id)
     is_stored = state in STORED_STATES and read.producer_id >= 0 and min(others) >= NO_PRODUCER_ID
@@ -149,4 +135,4 @@ def _key(transactional_id: str) -> bytes:
 
 @functools.lru_cache(KEYS_REMEMBERED)
 def _remembered_key(transactional_id: str) -> bytes:
-    return b"".join([_NUMBER.pack(_KEY_TYPE), *encode(TransactionLogKey(transactional_id), 0)])
+    return record_key(_KEY_TYPE, TransactionLogKey(transactional_id))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pipeline_broker.state.coordinator_records import read_record_key, read_record_value, record_key, record_value
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState, Member
 from pipeline_broker.state.groups.classic.messages import MemberProtocol
-from pipeline_broker.state.groups.offset_records import read_record_key, read_record_value, record_key, record_value
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.wire.messages.groups.group_metadata_record import GroupMetadataKey, GroupMetadataValue
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pipeline_broker.state.coordinator_records import read_record_key, read_record_value, record_key, record_value
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.groups.consumer.member import (
     ClassicMetadata,
@@ -18,7 +19,6 @@ from pipeline_broker.state.groups.consumer.member import (
     Partitions,
 )
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
-from pipeline_broker.state.groups.offset_records import read_record_key, read_record_value, record_key, record_value
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.wire.consumer_protocol import MalformedError, read_subscription
 from pipeline_broker.wire.messages.groups.consumer_group_records import (

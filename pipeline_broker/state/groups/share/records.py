@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from pipeline_broker.state.groups.offset_records import read_record_key, read_record_value, record_key, record_value
+from pipeline_broker.state.coordinator_records import read_record_key, read_record_value, record_key, record_value
 from pipeline_broker.state.groups.share.assignor import Assignment
 from pipeline_broker.state.groups.share.share_group import ShareGroup, ShareMember
 from pipeline_broker.state.outcome import StateRecord

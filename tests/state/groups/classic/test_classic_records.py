@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.state.coordinator_records import record_key, record_value
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
 from pipeline_broker.state.groups.classic.records import TYPE, VALUE_VERSION, group_metadata_record, read_group
-from pipeline_broker.state.groups.offset_records import record_key, record_value
 from pipeline_broker.wire.messages.groups.group_metadata_record import GroupMetadataKey, GroupMetadataValue
 from tests.state.groups.classic.test_classic_group import group_of, member
 from tests.state.groups.classic.test_subscription import subscription

@@ -12,6 +12,7 @@ import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.state.coordinator_records import record_type
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.classic.records import group_tombstone
 from pipeline_broker.state.groups.consumer import migration
@@ -20,7 +21,6 @@ from pipeline_broker.state.groups.consumer.member import ClassicMetadata, Member
 from pipeline_broker.state.groups.consumer.messages import GroupError
 from pipeline_broker.state.groups.consumer.updates import Subject, Update
 from pipeline_broker.state.groups.group import GroupType
-from pipeline_broker.state.groups.offset_records import record_type
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import read_assignment
 from pipeline_broker.wire.messages.groups.consumer_protocol import (
