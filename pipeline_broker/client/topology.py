@@ -14,7 +14,6 @@ from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["BrokerAddress", "Partition", "Topic", "TopicPartition", "Topology", "partition_words", "topology_of"]
 
-NO_LEADER = -1
 TopicPartition = tuple[str, int]
 """The name of a topic and a partition number."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.files.bounded_file import read_bounded
 from pipeline_broker.security.jaas import parse_jaas
-from pipeline_broker.security.pem import read_key_store, read_trust_store
+from pipeline_broker.security.pem import DER_SEQUENCE, FILE_BYTES_MAX, read_key_store, read_trust_store
 
 __all__ = ["as_librdkafka"]
 
@@ -21,8 +21,7 @@ _TRUST_STORE, _KEY_STORE = "ssl.truststore", "ssl.keystore"
 _FILES = {_TRUST_STORE: ("ssl.ca.location",), _KEY_STORE: ("ssl.certificate.location", "ssl.key.location")}
 _KEY_PASSWORD = "ssl.key.password"  # noqa: S105 - the name of a property
 # The first bytes of stores that are not PEM: PKCS #12, and Java's own format.
-_BINARY_STORES = (b"\x30", b"\xfe")
-_STORE_BYTES_MAX = 1 << 20
+_BINARY_STORES = (DER_SEQUENCE, b"\xfe")
 _JAAS = "sasl.jaas.config"
 _CALLBACK = "sasl.login.callback.handler.class"
 # Kafka's own handler; "secured" is the package of its name before Kafka 3.4.
@@ -99,7 +98,7 @@ def _content_type(place: str | None) -> str:
         return "PEM"
 
     try:
-        content, _ = read_bounded(Path(place), _STORE_BYTES_MAX)
+        content, _ = read_bounded(Path(place), FILE_BYTES_MAX)
     except OSError:
         return "JKS"  # the reader of stores reports the file
     # Java's default type is JKS, by which it reads PKCS #12 stores, too.
