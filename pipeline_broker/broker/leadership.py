@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from pipeline_broker.base.error_code import ErrorCode
 
-__all__ = ["LEADER_EPOCH", "NO_BROKER", "NO_EPOCH", "Endpoint", "Leader", "Leadership"]
+__all__ = ["LEADER_EPOCH", "NO_BROKER", "NO_EPOCH", "BrokerAddress", "Leader", "Leadership"]
 
 LEADER_EPOCH = 0
 NO_EPOCH = -1
 NO_BROKER = -1
 
 
-class Endpoint(NamedTuple):
+class BrokerAddress(NamedTuple):
     """A broker, as clients of a listener reach it."""
 
     broker_id: int
@@ -41,15 +41,15 @@ class Leadership:
         self.broker_id = broker_id
         self._advertised = advertised
 
-    def brokers(self, listener: str) -> list[Endpoint]:
+    def brokers(self, listener: str) -> list[BrokerAddress]:
         """Return the brokers that advertise a listener."""
         address = self._advertised(listener)
-        return [] if address is None else [Endpoint(self.broker_id, *address)]
+        return [] if address is None else [BrokerAddress(self.broker_id, *address)]
 
     def controller_id(self) -> int:
         return self.broker_id
 
-    def coordinator(self, listener: str) -> Endpoint | None:
+    def coordinator(self, listener: str) -> BrokerAddress | None:
         """Return the coordinator of all groups and transactions; None if it does not advertise the listener."""
         return next(iter(self.brokers(listener)), None)
 

@@ -3,13 +3,13 @@
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.leadership import NO_EPOCH, Endpoint, Leader, Leadership
+from pipeline_broker.broker.leadership import NO_EPOCH, BrokerAddress, Leader, Leadership
 
 ALONE = Leadership(7, {"PLAINTEXT": ("broker.example", 9092)}.get)
 
 
 def test_a_listener_that_is_not_advertised_has_no_brokers_and_no_coordinator():
-    here = Endpoint(7, "broker.example", 9092)
+    here = BrokerAddress(7, "broker.example", 9092)
     assert (ALONE.brokers("PLAINTEXT"), ALONE.coordinator("PLAINTEXT")) == ([here], here)
     assert (ALONE.brokers("INTERNAL"), ALONE.coordinator("INTERNAL")) == ([], None)
 

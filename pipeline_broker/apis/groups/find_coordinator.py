@@ -8,7 +8,7 @@ from pipeline_broker.apis.authorization import authorize, authorize_cluster
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.leadership import NO_BROKER, Endpoint
+from pipeline_broker.broker.leadership import NO_BROKER, BrokerAddress
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from stages.request import Result
@@ -28,7 +28,7 @@ FORBIDDEN = {
 TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state", SHARE: "__share_group_state"}
 MANY_FROM = 4
 NO_PORT = -1
-NOT_FOUND = Endpoint(NO_BROKER, "", NO_PORT)
+NOT_FOUND = BrokerAddress(NO_BROKER, "", NO_PORT)
 
 
 def handle(call: Call, request: FindCoordinatorRequest) -> Result:

@@ -36,8 +36,8 @@ from pipeline_broker.state.outcome import StateRecord
 
 __all__ = [
     "NO_NODE",
-    "Endpoint",
     "LeadershipRecordType",
+    "ListenerAddress",
     "NodeRecord",
     "OpenRecord",
     "PartitionKey",
@@ -70,7 +70,7 @@ _LEADER = struct.Struct(">iiih")
 _EPOCH = struct.Struct(">i")
 
 
-class Endpoint(NamedTuple):
+class ListenerAddress(NamedTuple):
     """The address of a listener, as clients reach it."""
 
     host: str
@@ -90,7 +90,7 @@ class NodeRecord:
     node_id: int
     generation: int
     state: NodeState = NodeState.JOINED
-    listeners: Mapping[str, Endpoint] = attrs.field(factory=dict, converter=dict, hash=False)
+    listeners: Mapping[str, ListenerAddress] = attrs.field(factory=dict, converter=dict, hash=False)
 
 
 class PartitionKey(NamedTuple):
@@ -141,7 +141,7 @@ def read_node(key: bytes, value: bytes | None) -> NodeRecord:
     with reading("node"):
         (node_id,) = _NODE.unpack(subject_of(key))
         body = object_of(value)
-        listeners = {name: _endpoint_of(*address) for name, address in body["listeners"].items()}
+        listeners = {name: _address_of(*address) for name, address in body["listeners"].items()}
         generation = integer_of(body["generation"], 1, INT64_MAX)
         return NodeRecord(integer_of(node_id, 0, INT32_MAX), generation, NodeState(body["state"]), listeners)
 
@@ -165,10 +165,9 @@ def read_partition(key: bytes, value: bytes | None) -> tuple[PartitionKey, Parti
         CorruptStateRecordError: the record cannot be decoded.
     """
     with reading("partition"):
-        subject = _partition_key(key)
-        if value is None:
+        subject, body = _partition_and_body(key, value)
+        if body is None:
             return subject, None
-        body = body_of(value)
         leader, epoch, wanted, count = _LEADER.unpack_from(body)
         candidates = struct.unpack_from(f">{integer_of(count, 0, CANDIDATES_MAX)}i", body, _LEADER.size)
         handed = str(body[_LEADER.size + 4 * count :], "utf-8")
@@ -192,20 +191,19 @@ def read_open(key: bytes, value: bytes | None) -> tuple[PartitionKey, OpenRecord
         CorruptStateRecordError: the record cannot be decoded.
     """
     with reading("open partition"):
-        subject = _partition_key(key)
-        if value is None:
+        subject, body = _partition_and_body(key, value)
+        if body is None:
             return subject, None
-        body = body_of(value)
         (epoch,) = _EPOCH.unpack_from(body)
         return subject, OpenRecord(integer_of(epoch, 0, INT32_MAX), str(body[_EPOCH.size :], "utf-8"))
 
 
-def _partition_key(key: bytes) -> PartitionKey:
+def _partition_and_body(key: bytes, value: bytes | None) -> tuple[PartitionKey, bytes | None]:
     topic_id, partition = _PARTITION.unpack(subject_of(key))
-    return PartitionKey(topic_id, integer_of(partition, 0, INT32_MAX))
+    return PartitionKey(topic_id, integer_of(partition, 0, INT32_MAX)), None if value is None else body_of(value)
 
 
-def _endpoint_of(host: object, port: object) -> Endpoint:
+def _address_of(host: object, port: object) -> ListenerAddress:
     if not isinstance(host, str):
         raise TypeError("the host is not a text")
-    return Endpoint(host, integer_of(port, 0, PORT_MAX))
+    return ListenerAddress(host, integer_of(port, 0, PORT_MAX))

@@ -8,7 +8,7 @@ from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.leadership.nodes import NodeState
 from pipeline_broker.state.leadership.records import (
     NO_NODE,
-    Endpoint,
+    ListenerAddress,
     NodeRecord,
     OpenRecord,
     PartitionKey,
@@ -26,7 +26,7 @@ KEYS = st.builds(PartitionKey, st.binary(min_size=16, max_size=16), IDS)
 NAMES = st.text(max_size=40)
 LEADERS = IDS | st.just(NO_NODE)
 PARTITIONS = st.builds(PartitionRecord, LEADERS, IDS, st.lists(IDS, max_size=5).map(tuple), LEADERS, NAMES)
-ENDPOINTS = st.dictionaries(NAMES, st.builds(Endpoint, NAMES, st.integers(0, 65535)), max_size=3)
+ENDPOINTS = st.dictionaries(NAMES, st.builds(ListenerAddress, NAMES, st.integers(0, 65535)), max_size=3)
 NODES = st.builds(NodeRecord, IDS, st.integers(1, 2**63 - 1), st.sampled_from(NodeState), ENDPOINTS)
 
 
