@@ -12,7 +12,6 @@ To reduce the number of states, events that only enable others happen at once. P
 they may arrive late. Senders learn about applied PUTs at once, since they may act late.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from typing import NamedTuple
 import attrs
 
 from pipeline_broker.objects.fenced_log import Boundary, BrokenLogError, Fencer, Found, Place, Step, Writer, data_places
+from tests.exploration import explore
 
 DATA = -1
 FIRST_OWNER = -2
@@ -86,22 +86,11 @@ class Model:
 
     def explore(self) -> int:
         """Visit all reachable states, and return their number. AssertionError has the path to a bad one."""
-        start = self.start()
-        parents: dict[World, tuple[str, World] | None] = {start: None}
-        waiting = deque([start])
-        while waiting:
-            world = waiting.popleft()
-            for step, next_world in self.steps(world):
-                after = self._settled(next_world)
-                if after in parents:
-                    continue
-                parents[after] = (step, world)
-                complaint = self.complaint(after)
-                if complaint is not None:
-                    raise AssertionError("\n".join([complaint, *_way_to(after, parents)]))
-                waiting.append(after)
-                assert len(parents) <= self.states_max, "the bounds are too wide"
-        return len(parents)
+        return explore(self.start(), self._settled_steps, self.complaint, self.states_max)
+
+    def _settled_steps(self, world: World) -> Iterator[tuple[str, World]]:
+        for step, after in self.steps(world):
+            yield step, self._settled(after)
 
     def steps(self, world: World) -> Iterator[tuple[str, World]]:
         there = dict(world.bucket)
@@ -261,11 +250,3 @@ def _older(listing: dict[Place, bool]) -> Iterator[dict[Place, bool]]:
     places = sorted(listing)
     for end in range(len(places) + 1):
         yield {place: listing[place] for place in places[:end]}
-
-
-def _way_to(world: World, parents: dict[World, tuple[str, World] | None]) -> list[str]:
-    way: list[str] = []
-    while (parent := parents[world]) is not None:
-        step, world = parent
-        way.append(step)
-    return [f"{number}. {step}" for number, step in enumerate(reversed(way), 1)]

@@ -1,4 +1,4 @@
-"""What is published: one wheel with all packages, which serves wherever it is installed and started from."""
+"""The published wheel: one for all packages, which serves wherever it is installed and started from."""
 
 import os
 import signal

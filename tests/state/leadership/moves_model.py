@@ -14,7 +14,6 @@ may be read shows them, and at most one process can acknowledge another one. The
 instead of an object.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from pipeline_broker.state.leadership.nodes import Membership
 from pipeline_broker.state.leadership.partitions import LocalPartition, Role
 from pipeline_broker.state.leadership.records import NO_NODE, NodeRecord, OpenRecord, PartitionRecord
 from pipeline_broker.state.leadership.reign import entries_that_count
+from tests.exploration import explore
 
 Handed = tuple[int, ...]
 
@@ -130,21 +130,7 @@ class Model:
 
     def explore(self) -> int:
         """Visit all reachable states, and return their number. AssertionError has the path to a bad one."""
-        start = self.start()
-        parents: dict[World, tuple[str, World] | None] = {start: None}
-        waiting = deque([start])
-        while waiting:
-            world = waiting.popleft()
-            for step, after in self.steps(world):
-                if after in parents:
-                    continue
-                parents[after] = (step, world)
-                complaint = self.complaint(after)
-                if complaint is not None:
-                    raise AssertionError("\n".join([complaint, *_way_to(after, parents)]))
-                waiting.append(after)
-                assert len(parents) <= self.states_max, "the bounds are too wide"
-        return len(parents)
+        return explore(self.start(), self.steps, self.complaint, self.states_max)
 
     def complaint(self, world: World) -> str | None:
         partition = world.partition
@@ -274,11 +260,3 @@ def _recorded(world: World, record: NodeRecord | PartitionRecord) -> World:
 def _fenced(world: World, node_id: int) -> World:
     journal = world.journals[node_id]
     return world.with_journal(node_id, journal._replace(generation=journal.generation + 1))
-
-
-def _way_to(world: World, parents: dict[World, tuple[str, World] | None]) -> list[str]:
-    way = []
-    while (parent := parents[world]) is not None:
-        step, world = parent
-        way.append(step)
-    return way[::-1]
