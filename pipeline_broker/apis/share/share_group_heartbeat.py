@@ -14,7 +14,6 @@ from pipeline_broker.apis.share.share_place import with_share_state_topic
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_own_turn
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import Appended, in_one_commit
-from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.share.messages import (
     FoundTopic,
@@ -76,7 +75,6 @@ def _refused(request: ShareGroupHeartbeatRequest) -> str | None:
 
 def _heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> Result:
     groups, coordinator = call.broker.groups, call.broker.share.manager
-    settings = coordinator.settings(request.group_id)
     heartbeat = Heartbeat(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -97,33 +95,27 @@ def _heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> Result:
 
     now_ms = groups.time(call.now_ms)
     try:
-        answer = groups.coordinator.share.heartbeat(heartbeat, find_topic, settings, now_ms)
+        answer = groups.coordinator.share.heartbeat(heartbeat, find_topic, now_ms)
     except ShareGroupError as error:
         return call.send(_error(error.code, str(error)))
-    return _when_durable(call, request, answer, settings, now_ms)
+    return _when_durable(call, request, answer, now_ms)
 
 
-def _when_durable(
-    call: Call,
-    request: ShareGroupHeartbeatRequest,
-    answer: HeartbeatAnswer,
-    settings: ShareGroupSettings,
-    now_ms: int,
-) -> Result:
+def _when_durable(call: Call, request: ShareGroupHeartbeatRequest, answer: HeartbeatAnswer, now_ms: int) -> Result:
     appended = Appended()
     begun = [(ShareKey(request.group_id, one.topic_id, one.partition), one.state_epoch) for one in answer.begins]
     call.broker.share.manager.initialize(begun, appended, now_ms)
     outcome = Outcome(writes=[] if answer.write is None else [answer.write])
-    send = call.send(_response(request, answer, settings))
+    send = call.send(_response(request, answer))
     return in_one_commit(appended, call.broker.groups.answer_when_durable(outcome, now_ms, send), send)
 
 
-def _response(
-    request: ShareGroupHeartbeatRequest, answer: HeartbeatAnswer, settings: ShareGroupSettings
-) -> ShareGroupHeartbeatResponse:
-    response = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=answer.member_epoch)
-    if answer.member_epoch != LEAVING_EPOCH:
-        response.heartbeat_interval_ms = settings.heartbeat_interval_ms
+def _response(request: ShareGroupHeartbeatRequest, answer: HeartbeatAnswer) -> ShareGroupHeartbeatResponse:
+    response = ShareGroupHeartbeatResponse(
+        member_id=request.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval_ms=answer.heartbeat_interval_ms,
+    )
     if answer.assignment is not None:
         response.assignment = ShareGroupHeartbeatAssignment(
             [

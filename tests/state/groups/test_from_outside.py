@@ -6,7 +6,6 @@ import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat
@@ -34,7 +33,7 @@ class Outsider(ConsumerDriver):
     def share_beat(self, member_id: str) -> None:
         beat = Heartbeat(group_id="g", member_id=member_id, member_epoch=0, topics=["t"])
         found = FoundTopic(self.topics.get("t").topic_id, 4)
-        answer = self.coordinator.share.heartbeat(beat, {"t": found}.get, ShareGroupSettings(), self.now_ms)
+        answer = self.coordinator.share.heartbeat(beat, {"t": found}.get, self.now_ms)
         self.pending.append(answer.write)
         self.settle()
 
@@ -153,7 +152,7 @@ def test_every_join_bumps_the_epoch_of_a_share_group():
     for number in range(2):
         epoch = group.epoch
         beat = Heartbeat(group_id="g", member_id=f"new-{number}", member_epoch=0, topics=[])
-        answer = driver.coordinator.share.heartbeat(beat, lambda _: None, ShareGroupSettings(), driver.now_ms)
+        answer = driver.coordinator.share.heartbeat(beat, lambda _: None, driver.now_ms)
         driver.pending.append(answer.write)
         driver.settle()
         assert group.epoch == epoch + 1

@@ -8,7 +8,6 @@ import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.config.group_settings import ShareGroupSettings
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
 from pipeline_broker.state.groups.classic.joining import has_memory
 from pipeline_broker.state.groups.classic.messages import JoinRequest, LeavingMember, MemberProtocol
@@ -87,7 +86,7 @@ def test_a_member_that_just_fits_is_accepted(protocol_name):
         else:
             heartbeat = Heartbeat(group_id="g", member_id="m", member_epoch=0, topics=[])
             with suppress(ShareGroupError):
-                driver.coordinator.share.heartbeat(heartbeat, lambda _: None, ShareGroupSettings(), 0)
+                driver.coordinator.share.heartbeat(heartbeat, lambda _: None, 0)
         group = driver.coordinator.registry.get("g")
         return None if group is None or not group.members else group.memory.count
 
@@ -107,7 +106,7 @@ def test_a_refused_first_member_creates_no_group(protocol_name):
     else:
         heartbeat = Heartbeat(group_id="g", member_id="m", member_epoch=0, topics=[])
         with pytest.raises(ShareGroupError):
-            driver.coordinator.share.heartbeat(heartbeat, lambda _: None, ShareGroupSettings(), 0)
+            driver.coordinator.share.heartbeat(heartbeat, lambda _: None, 0)
     assert driver.coordinator.registry.get("g") is None
     assert held(driver) == SETTINGS.pipeline_group_bytes
 
@@ -232,13 +231,13 @@ def test_pending_and_durable_state_both_count():
 
 def test_a_share_consumer_with_too_much_metadata_is_refused_and_frees_its_memory():
     driver = ConsumerDriver(SETTINGS)
-    share, settings = driver.coordinator.share, ShareGroupSettings()
+    share = driver.coordinator.share
 
     def beat(topics, epoch=0):
         heartbeat = Heartbeat(
             group_id="s", member_id="m", member_epoch=epoch, topics=topics, client_id="c", client_host="/h"
         )
-        return share.heartbeat(heartbeat, lambda name: None, settings, 0)
+        return share.heartbeat(heartbeat, lambda name: None, 0)
 
     with pytest.raises(ShareGroupError) as refused:
         beat([f"topic-{number}" for number in range(1_000)])
@@ -253,15 +252,15 @@ def test_a_share_consumer_with_too_much_metadata_is_refused_and_frees_its_memory
 
 
 def test_share_states_count_and_wait_for_free_memory():
-    driver = ConsumerDriver(BrokerConfig(pipeline_group_bytes=80_000))
-    share, settings = driver.coordinator.share, ShareGroupSettings(assignment_interval_ms=0)
+    driver = ConsumerDriver(BrokerConfig(pipeline_group_bytes=80_000, group_share_assignment_interval_ms=0))
+    share = driver.coordinator.share
     topics = {"a": FoundTopic(b"a" * 16, 40), "b": FoundTopic(b"b" * 16, 40)}
 
     def beat(group, topic, epoch=0):
         heartbeat = Heartbeat(
             group_id=group, member_id="m", member_epoch=epoch, topics=[topic], client_id="c", client_host="/h"
         )
-        return share.heartbeat(heartbeat, topics.get, settings, 0)
+        return share.heartbeat(heartbeat, topics.get, 0)
 
     assert len(beat("one", "a").begins) == 40
     assert held(driver) > 40 * SHARE_STATE_BYTES

@@ -72,9 +72,7 @@ class ShareGroups:
 
     # Members
 
-    def heartbeat(
-        self, heartbeat: Heartbeat, find_topic: FindTopic, settings: ShareGroupSettings, now_ms: int
-    ) -> HeartbeatAnswer:
+    def heartbeat(self, heartbeat: Heartbeat, find_topic: FindTopic, now_ms: int) -> HeartbeatAnswer:
         """Add, keep or remove a member.
 
         Raises:
@@ -83,6 +81,7 @@ class ShareGroups:
         """
         if heartbeat.member_epoch == LEAVING_EPOCH:
             return self._leave(heartbeat)
+        settings = self._settings(heartbeat.group_id)
         group = self._group(heartbeat.group_id, is_joining=heartbeat.member_epoch == JOINING_EPOCH)
         member = group.members.get(heartbeat.member_id)
         is_new = member is None
@@ -113,8 +112,15 @@ class ShareGroups:
         self._sessions.set((group.group_id, member.member_id), now_ms + settings.session_timeout_ms)
         must_send = is_reassigned or is_joining
         return HeartbeatAnswer(
-            member.epoch, member.assignment if must_send else None, begins, self._write(group, written)
+            member.epoch,
+            settings.heartbeat_interval_ms,
+            member.assignment if must_send else None,
+            begins,
+            self._write(group, written),
         )
+
+    def _settings(self, group_id: str) -> ShareGroupSettings:
+        return ShareGroupSettings.of(self.config, self._configs_of(group_id))
 
     def _group(self, group_id: str, *, is_joining: bool) -> ShareGroup:
         group = self._registry.get(group_id)
@@ -149,7 +155,7 @@ class ShareGroups:
             raise ShareGroupError(
                 ErrorCode.UNKNOWN_MEMBER_ID, f"Member {heartbeat.member_id} is not a member of group {group.group_id}."
             )
-        return HeartbeatAnswer(LEAVING_EPOCH, None, (), self._remove(group, heartbeat.member_id))
+        return HeartbeatAnswer(LEAVING_EPOCH, 0, None, (), self._remove(group, heartbeat.member_id))
 
     def _remove(self, group: ShareGroup, member_id: str) -> Write:
         group.memory.add(-group.members.pop(member_id).size_bytes)
@@ -341,7 +347,7 @@ class ShareGroups:
 
     def loaded(self, now_ms: int) -> Outcome:
         for group in self._replayed.values():
-            settings = ShareGroupSettings.of(self.config, self._configs_of(group.group_id))
+            settings = self._settings(group.group_id)
             group.shown = group.described()
             group.memory.add(sum(member.size_bytes for member in group.members.values()))
             group.count_target()

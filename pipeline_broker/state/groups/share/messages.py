@@ -72,12 +72,14 @@ class HeartbeatAnswer:
 
     Attributes:
         member_epoch: the new epoch; -1 if the member has left.
+        heartbeat_interval_ms: the time to the next heartbeat; 0 if the member has left.
         assignment: None if unchanged.
         begins: partitions to initialize in the share coordinator; durable before `write` is appended.
         write: None if nothing has changed.
     """
 
     member_epoch: int
+    heartbeat_interval_ms: int
     assignment: Assignment | None
     begins: Sequence[Subscribed] = ()
     write: Write | None = None

@@ -31,7 +31,8 @@ SIZE_MAX = 3
 class ShareGroupMachine(RuleBasedStateMachine):
     @initialize(interval_ms=st.sampled_from([0, 1_000]))
     def begin(self, interval_ms):
-        self.settings = ShareGroupSettings(assignment_interval_ms=interval_ms)
+        self.config = BrokerConfig(group_share_max_size=SIZE_MAX, group_share_assignment_interval_ms=interval_ms)
+        self.settings = ShareGroupSettings.of(self.config, {})
         self.topics = {"a": FoundTopic(IDS["a"], 2)}
         self.journal = []
         self.now_ms = 1_000_000
@@ -40,10 +41,10 @@ class ShareGroupMachine(RuleBasedStateMachine):
         self.wanted: dict[str, list[str]] = {}
         self.deadlines: dict[str, int] = {}
         self.group_epoch = 0
-        self.coordinator = GroupCoordinator(BrokerConfig(group_share_max_size=SIZE_MAX))
+        self.coordinator = GroupCoordinator(self.config)
 
     def replayed(self):
-        other = GroupCoordinator(BrokerConfig(group_share_max_size=SIZE_MAX))
+        other = GroupCoordinator(self.config)
         for record in self.journal:
             replay_group(other, record)
         other.loaded(self.now_ms)
@@ -59,7 +60,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
         heartbeat = Heartbeat(
             group_id="g", member_id=member_id, member_epoch=epoch, topics=topics, client_id="c", client_host="/h"
         )
-        answer = self.coordinator.share.heartbeat(heartbeat, self.topics.get, self.settings, self.now_ms)
+        answer = self.coordinator.share.heartbeat(heartbeat, self.topics.get, self.now_ms)
         self.keep(answer.write)
         if topics is not None:
             self.wanted[member_id] = topics
@@ -95,7 +96,7 @@ class ShareGroupMachine(RuleBasedStateMachine):
     def leave(self, member_id):
         if member_id in self.epochs:
             heartbeat = Heartbeat(group_id="g", member_id=member_id, member_epoch=-1)
-            self.keep(self.coordinator.share.heartbeat(heartbeat, self.topics.get, self.settings, self.now_ms).write)
+            self.keep(self.coordinator.share.heartbeat(heartbeat, self.topics.get, self.now_ms).write)
             self.gone(member_id)
 
     @rule(passed_ms=st.sampled_from([1, 999, 20_000]))

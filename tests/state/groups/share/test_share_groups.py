@@ -20,8 +20,8 @@ from tests.state.replaying import replay_group
 
 A, B = b"a" * 16, b"b" * 16
 NOW_MS = 1_000_000
-SETTINGS = ShareGroupSettings(assignment_interval_ms=0)
-CONFIG = BrokerConfig(group_share_max_size=3)
+CONFIG = BrokerConfig(group_share_max_size=3, group_share_assignment_interval_ms=0)
+SETTINGS = ShareGroupSettings.of(CONFIG, {})
 
 
 class Driver:
@@ -43,10 +43,10 @@ class Driver:
             self.journal += write.records
             self.coordinator.durable(write, self.now_ms)
 
-    def beat(self, member="m", epoch=0, topics=None, group="g", settings=SETTINGS):
+    def beat(self, member="m", epoch=0, topics=None, group="g"):
         topics = ["a"] if topics is None and epoch == 0 else topics
         heartbeat = Heartbeat(group_id=group, member_id=member, member_epoch=epoch, topics=topics, client_id="c")
-        answer = self.share.heartbeat(heartbeat, self.topics.get, settings, self.now_ms)
+        answer = self.share.heartbeat(heartbeat, self.topics.get, self.now_ms)
         self.keep(answer.write)
         return answer
 
@@ -117,14 +117,13 @@ def test_many_partitions_are_initialized_over_several_heartbeats(monkeypatch):
 
 def test_assignments_respect_the_interval():
     """Within the interval members keep their assignments; only a joining member gets one at once."""
-    driver = Driver()
-    slow = ShareGroupSettings(assignment_interval_ms=1000)
-    driver.beat("one", settings=slow)
-    assert len(driver.beat("two", settings=slow).assignment[A]) == 1
-    driver.beat("one", epoch=-1, settings=slow)
-    assert driver.beat("two", epoch=2, settings=slow).assignment is None
+    driver = Driver(own={"share.assignment.interval.ms": "1000"})
+    driver.beat("one")
+    assert len(driver.beat("two").assignment[A]) == 1
+    driver.beat("one", epoch=-1)
+    assert driver.beat("two", epoch=2).assignment is None
     driver.now_ms += 1000
-    assert len(driver.beat("two", epoch=2, settings=slow).assignment[A]) == 2
+    assert len(driver.beat("two", epoch=2).assignment[A]) == 2
 
 
 def test_unexpected_epochs_are_fenced():
@@ -180,7 +179,7 @@ def test_members_leave_or_expire():
 def test_only_durable_state_is_shown():
     driver = Driver()
     heartbeat = Heartbeat(group_id="g", member_id="m", member_epoch=0, topics=["a"])
-    answer = driver.share.heartbeat(heartbeat, driver.topics.get, SETTINGS, NOW_MS)
+    answer = driver.share.heartbeat(heartbeat, driver.topics.get, NOW_MS)
     assert driver.coordinator.list_groups() == []
     with pytest.raises(ShareGroupError):
         driver.share.describe("g")
@@ -255,7 +254,7 @@ def test_a_member_keeps_its_rack_until_it_sends_another():
         heartbeat = Heartbeat(
             group_id="g", member_id="m", member_epoch=epoch, rack_id=rack_id, topics=["a"], client_id="c"
         )
-        driver.keep(driver.share.heartbeat(heartbeat, driver.topics.get, SETTINGS, NOW_MS).write)
+        driver.keep(driver.share.heartbeat(heartbeat, driver.topics.get, NOW_MS).write)
         return [member.rack_id for member in driver.share.existing("g").members.values()]
 
     assert [racks(0, "one"), racks(1, None), racks(1, "two")] == [["one"], ["one"], ["two"]]
@@ -311,7 +310,7 @@ def test_a_failed_deletion_restores_the_group():
 def test_a_failed_write_of_a_share_group_answers_no_request():
     driver = Driver()
     beat = Heartbeat(group_id="g", member_id="m", member_epoch=0, topics=["a"])
-    write = driver.share.heartbeat(beat, driver.topics.get, SETTINGS, NOW_MS).write
+    write = driver.share.heartbeat(beat, driver.topics.get, NOW_MS).write
     assert driver.coordinator.failed(write, ErrorCode.NOT_LEADER_OR_FOLLOWER, NOW_MS) == Outcome()
 
 
