@@ -80,6 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
+    _parse_settings(config.getini("kafka_settings"))  # pytest shows an error of usage in one line only here
 
 
 class _WrongMarkerError(Exception):

@@ -45,8 +45,8 @@ def _interrupted(left_out: Sequence[str]) -> str:
     if not left_out:
         return ""
     return (
-        f"{_many(len(left_out), 'run')} did not finish and {_are(left_out)} left out: {_names(left_out)}. The later "
-        "part of the experiment is missing too."
+        f"{_many(len(left_out), 'run')} did not finish and {_are(left_out)} left out: {_names(left_out)}. If the "
+        "experiment ended early, its later runs are missing too."
     )
 
 

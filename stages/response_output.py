@@ -144,4 +144,5 @@ class ResponseOutput:
         abandoned = [request for request, _ in self._ends]
         self._ends.clear()
         self._output.clear()
+        self.unsent_bytes = 0
         return abandoned

@@ -365,7 +365,7 @@ class SocketServer:
     ) -> None:
         """Serve a connection that no acceptor accepted, such as one in memory; no quota counts it.
 
-        The transport is closed if the listener has ended.
+        The transport is closed if the listener has ended, or the server has no listener.
 
         Args:
             transport: carries the bytes; owned by the server from now on.
@@ -373,7 +373,7 @@ class SocketServer:
             listener: name of its listener; if unknown, the first listener serves it.
             open_session: replaces the listener's.
         """
-        served = self._listeners.get(listener) or next(iter(self._listeners.values()))
+        served = self._listeners.get(listener) or next(iter(self._listeners.values()), None)
         new = NewConnection(
             transport=transport,
             address=f"{listener}-{peer}",
@@ -383,7 +383,7 @@ class SocketServer:
             is_counted=False,
             open_session=open_session,
         )
-        while not served.has_ended:
+        while served is not None and not served.has_ended:
             if await served.processors[new.index % len(served.processors)].put(new):
                 return  # otherwise that processor was removed while this waited
         transport.close()

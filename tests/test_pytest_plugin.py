@@ -363,7 +363,7 @@ def test_a_failed_wait_is_reported_at_the_line_of_the_test(tree):
 
 def test_an_invalid_line_of_kafka_settings_is_reported(tree):
     files = {"pytest.ini": "[pytest]\nkafka_settings = nonsense\n", "test_it.py": "def test_it(kafka_broker): pass\n"}
-    assert "kafka_settings: 'nonsense' is not of the form NAME=VALUE" in tree(files, "-q").text
+    assert tree(files, "-q").text.strip() == "ERROR: kafka_settings: 'nonsense' is not of the form NAME=VALUE"
 
 
 def test_the_options_and_the_marker_are_documented(tree):

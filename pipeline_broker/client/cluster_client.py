@@ -104,8 +104,8 @@ class ClusterClient:
             node: the id of the broker; None: any broker.
 
         Raises:
-            ConnectionLost: the broker cannot be reached, rejects the client, or does not answer within the timeout.
-            ClientError: the id is unknown.
+            ConnectionLost: the broker cannot be reached, or does not answer within the timeout.
+            ClientError: the broker rejects the client, or the id is unknown.
         """
         place = self._place(node)
         # Tasks that need the same broker share one attempt to connect.
@@ -132,16 +132,18 @@ class ClusterClient:
                 raise ClientError(f"unknown broker {place}. Use one of {', '.join(map(str, sorted(topology.brokers)))}")
             broker = topology.brokers[place]
             addresses = [(broker.host, broker.port)]
-        errors = []
+        errors: list[ClientError] = []
         for host, port in addresses:
             try:
                 with trio.fail_after(self.timeout_s):
                     return await self._started(host, port)
             except ClientError as error:
-                errors.append(with_hint(str(error)))
+                errors.append(error)
             except trio.TooSlowError:
-                errors.append(f"{host}:{port} did not answer within {self.timeout_s:g} s")
-        raise ConnectionLost("; ".join(errors))
+                errors.append(ConnectionLost(f"{host}:{port} did not answer within {self.timeout_s:g} s"))
+        why = "; ".join(with_hint(str(error)) for error in errors)
+        # A wrong password or certificate stays wrong, so a client that may retry must not.
+        raise (ConnectionLost if any(error.is_retriable for error in errors) else ClientError)(why)
 
     async def _started(self, host: str, port: int) -> Link:
         link: Link = await self._nursery.start(self._run_link, host, port)
@@ -150,22 +152,21 @@ class ClusterClient:
     async def _run_link(self, host: str, port: int, *, task_status: trio.TaskStatus[Link]) -> None:
         async with connect_securely(host, port, self._security) as connection:
             link = Link(connection, f"{host}:{port}")
-            started = False
+            refusal: ClientError | None = None
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(link.run_writer)
                 nursery.start_soon(link.run_reader)
                 try:
                     await link.negotiate()
                 except ClientError as error:
-                    link.fail(str(error))
+                    refusal = error
                 else:
                     task_status.started(link)
-                    started = True
                     await link.broken.wait()
                 nursery.cancel_scope.cancel()
-            if not started:
+            if refusal is not None:
                 # Raised by `nursery.start` in `_started`, so only the caller that opens the connection gets it.
-                raise ClientError(link.why)
+                raise refusal
 
     async def ask(
         self,

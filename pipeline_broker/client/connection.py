@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 import trio
 
 from pipeline_broker.base.buffer import Buffer
-from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.errors import ConnectionLost
 
 RECEIVE_SIZE = 1 << 16
 # `struct linger` with a time of 0: close() sends RST instead of FIN.
@@ -33,7 +33,7 @@ class Connection:
         """Send as many bytes as the kernel takes now, and leave the remaining ones to `run_writer`.
 
         Raises:
-            ClientError: the connection is broken.
+            ConnectionLost: the connection is broken.
         """
         # With unsent bytes, these must wait too: otherwise they would overtake them.
         if not self._unsent:
@@ -53,7 +53,7 @@ class Connection:
         """Send the remaining bytes of all `send_nowait`, until cancelled.
 
         Raises:
-            ClientError: the connection is broken.
+            ConnectionLost: the connection is broken.
         """
         while True:
             await self._has_unsent.wait()
@@ -72,7 +72,7 @@ class Connection:
         """Wait for bytes, and return those that have arrived, at least one.
 
         Raises:
-            ClientError: the connection is broken, or the broker closed it.
+            ConnectionLost: the connection is broken, or the broker closed it.
         """
         while True:
             await trio.lowlevel.wait_readable(self._socket)
@@ -83,7 +83,7 @@ class Connection:
             except OSError as error:
                 raise _broken(error) from None
             if not data:
-                raise ClientError("the broker closed the connection")
+                raise ConnectionLost("the broker closed the connection")
             return data
 
     @property
@@ -99,8 +99,8 @@ class Connection:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
 
-def _broken(error: OSError) -> ClientError:
-    return ClientError(f"the connection to the broker broke: {error.strerror or error}")
+def _broken(error: OSError) -> ConnectionLost:
+    return ConnectionLost(f"the connection to the broker broke: {error.strerror or error}")
 
 
 @contextlib.asynccontextmanager
@@ -108,12 +108,12 @@ async def connect(host: str, port: int) -> AsyncIterator[Connection]:
     """Connect to a broker, and close the connection at the end of the block.
 
     Raises:
-        ClientError: the name cannot be resolved, or the broker cannot be reached.
+        ConnectionLost: the name cannot be resolved, or the broker cannot be reached.
     """
     try:
         addresses = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise ClientError(f"cannot resolve {host}: {error.strerror or error}. Check the address") from None
+        raise ConnectionLost(f"cannot resolve {host}: {error.strerror or error}. Check the address") from None
     family, kind, protocol, _, address = addresses[0]
     raw_socket = socket.socket(family, kind, protocol)
     try:
@@ -125,7 +125,7 @@ async def connect(host: str, port: int) -> AsyncIterator[Connection]:
             await trio.lowlevel.wait_writable(raw_socket)
             number = raw_socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if number:
-            raise ClientError(f"cannot connect to {host}:{port}: {os.strerror(number)}")
+            raise ConnectionLost(f"cannot connect to {host}:{port}: {os.strerror(number)}")
         yield Connection(raw_socket)
     finally:
         raw_socket.close()

@@ -28,7 +28,8 @@ class Dialogue:
         """Send a request in the given version, and return its response.
 
         Raises:
-            ClientError: the connection is broken, or the response is malformed.
+            ConnectionLost: the connection is broken.
+            ClientError: the response is malformed.
         """
         key = request.SCHEMA.key
         header = encode_request_header(RequestHeader(key, version, next(self._ids), CLIENT_ID))
@@ -43,7 +44,8 @@ class Dialogue:
         """Send a framed request, and return its response without the length prefix.
 
         Raises:
-            ClientError: the connection is broken, or the response is empty or larger than RESPONSE_SIZE_MAX bytes.
+            ConnectionLost: the connection is broken.
+            ClientError: the response is empty, or larger than RESPONSE_SIZE_MAX bytes.
         """
         self._connection.send_nowait(frame)
         while True:

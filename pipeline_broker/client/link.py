@@ -115,18 +115,20 @@ class Link:
         return await self.send(request, response_type, versions)()
 
     def send_oneway(self, request: Any, versions: range | None = None) -> None:
-        """Send a request without a response: Produce with acks=0. Any error breaks the link.
+        """Send a request without a response: Produce with acks=0.
 
         Raises:
-            ConnectionLost: the connection is broken, the request cannot be encoded, or no common version exists.
+            ConnectionLost: the connection is broken.
+            ClientError: client and broker have no version in common, or the request cannot be encoded.
         """
         if self.is_broken:
             raise ConnectionLost(self.why)
+        frame = self._frame(request, self.version(type(request), versions), next(self._ids))
         try:
-            self._connection.send_nowait(self._frame(request, self.version(type(request), versions), next(self._ids)))
-        except ClientError as error:
+            self._connection.send_nowait(frame)
+        except ConnectionLost as error:
             self.fail(str(error))
-            raise ConnectionLost(self.why) from None
+            raise
 
     def send(
         self, request: Any, response_type: type[Response], versions: range | None = None
@@ -148,7 +150,7 @@ class Link:
         waiting = self._waiting[correlation_id] = _Waiting()
         try:
             self._connection.send_nowait(frame)
-        except ClientError as error:
+        except ConnectionLost as error:
             self.fail(str(error))
 
         async def answer() -> Response:
@@ -194,7 +196,7 @@ class Link:
         """Send the bytes that the socket did not take at once, until the connection breaks."""
         try:
             await self._connection.run_writer()
-        except ClientError as error:
+        except ConnectionLost as error:
             self.fail(f"{self.address}: {error}")
 
     def _answer(self, received: bytearray) -> None:

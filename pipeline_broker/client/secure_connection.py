@@ -13,7 +13,7 @@ import trio
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.client.connection import Connection, connect
 from pipeline_broker.client.dialogue import Dialogue, refuse
-from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.errors import ClientError, ConnectionLost
 from pipeline_broker.client.security import ClientSecurity, Conversation
 from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -36,7 +36,8 @@ class TlsConnection(Connection):
         """Perform the TLS handshake.
 
         Raises:
-            ClientError: the handshake failed, the certificate is not valid for the broker, or the connection broke.
+            ConnectionLost: the connection broke.
+            ClientError: the handshake failed, or the certificate is not valid for the broker.
         """
         while True:
             try:
@@ -80,7 +81,7 @@ class TlsConnection(Connection):
                 self._broken = f"TLS with the broker broke: {error.reason or error}"
         # Bytes before an error or the end are valid; the next call raises.
         if not parts:
-            raise ClientError(self._broken or "the broker closed the connection")
+            raise ConnectionLost(self._broken or "the broker closed the connection")
         return b"".join(parts)
 
 
@@ -89,7 +90,8 @@ async def connect_securely(host: str, port: int, security: ClientSecurity) -> As
     """Connect to a broker, authenticate, and close the connection at the end of the block.
 
     Raises:
-        ClientError: the broker cannot be reached, TLS fails, or authentication fails.
+        ConnectionLost: the broker cannot be reached, or the connection broke.
+        ClientError: TLS fails, or authentication fails.
     """
     async with connect(host, port) as connection:
         if security.context is not None:

@@ -46,8 +46,7 @@ def check_relations(config: BrokerConfig) -> None:
     # The defaults satisfy all constraints of groups.
     if any(name.startswith("group.consumer.") for name in config.texts):
         _check_consumer_groups(config)
-    # Dynamic settings of share groups are not compared with the limits.
-    if not config.changed and any(name.startswith("group.share.") for name in config.properties):
+    if any(name.startswith("group.share.") for name in config.texts):
         _check_share_groups(config)
     if config.log_dirs is not None and not config.log_dirs:
         raise ConfigError("log.dirs is empty. Name a data directory.")

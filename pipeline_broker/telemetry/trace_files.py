@@ -326,7 +326,8 @@ class TraceFiles(RequestRows):
         """Write all rows and lost.json; call it after the last event. Further calls have no effect.
 
         Raises:
-            OSError: some rows could not be written and are counted as lost, or lost.json cannot be written.
+            OSError: some rows could not be written and are counted as lost, or lost.json cannot be written; the first
+                failure.
         """
         if self._closing.is_set():
             return
@@ -338,7 +339,10 @@ class TraceFiles(RequestRows):
         for recording in self._recordings:
             recording.file.close()
         self._strings_file.close()
-        with open(self._lost_path, "w", encoding="utf-8", opener=owner_only.opener) as file:
-            file.write(json.dumps(self.lost) + "\n")
+        try:
+            with open(self._lost_path, "w", encoding="utf-8", opener=owner_only.opener) as file:
+                file.write(json.dumps(self.lost) + "\n")
+        except OSError as error:
+            self._failure = self._failure or error
         if self._failure is not None:
             raise self._failure

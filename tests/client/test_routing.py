@@ -2,6 +2,7 @@
 
 import functools
 
+import attrs
 import pytest
 import trio
 
@@ -9,12 +10,13 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.client import producer as producer_module
 from pipeline_broker.client.cluster_client import connected
 from pipeline_broker.client.consumer import Position, Reader
-from pipeline_broker.client.errors import ClientError, NoSuchTopic
+from pipeline_broker.client.errors import ClientError, ConnectionLost, NoSuchTopic
 from pipeline_broker.client.groups import committed_offsets, list_groups
 from pipeline_broker.client.offsets import BEGINNING, bounds_of, offsets_at
 from pipeline_broker.client.produce_requests import ProducerOptions
 from pipeline_broker.client.producer import producing
 from pipeline_broker.records.batch import NewRecord
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.client.fake_cluster import TOPIC, FakeCluster, HangUp, serving
 
@@ -312,7 +314,7 @@ async def test_one_reachable_address_is_enough_and_otherwise_all_are_named():
             async with connected([("127.0.0.1", 1), ("127.0.0.1", 2)], TIMEOUT_S):
                 pass
     assert caught.group_contains(
-        ClientError, match="127.0.0.1:1: Connection refused; .*127.0.0.1:2: Connection refused"
+        ConnectionLost, match="127.0.0.1:1: Connection refused; .*127.0.0.1:2: Connection refused"
     )
 
 
@@ -328,3 +330,49 @@ async def test_a_silent_broker_is_an_error_after_the_timeout():
                 pass
         nursery.cancel_scope.cancel()
     assert caught.group_contains(ClientError, match="did not answer within 0.2 s")
+
+
+class Refusing(FakeCluster):
+    """A cluster that rejects the client's version of ApiVersions."""
+
+    refuses = False
+
+    def ApiVersions(self, node, request):  # noqa: N802 - the API's name
+        answer = super().ApiVersions(node, request)
+        return attrs.evolve(answer, error_code=ErrorCode.UNSUPPORTED_VERSION) if self.refuses else answer
+
+
+async def test_a_refusal_is_not_retried_unless_another_address_may_answer_later():
+    fake = Refusing({0: 1})
+    fake.refuses = True
+    async with serving(fake) as address:
+        for addresses, is_retriable in (([address], False), ([address, ("127.0.0.1", 1)], True)):
+            with pytest.raises(ExceptionGroup) as caught:
+                async with connected(addresses, TIMEOUT_S):
+                    pass
+            (error,) = caught.value.exceptions
+            assert (error.is_retriable, "rejects ApiVersions" in str(error)) == (is_retriable, True)
+
+
+async def test_a_producer_that_is_refused_after_a_lost_connection_fails_at_once():
+    fake = Refusing({0: 1})
+
+    def hang_up(_node, _request):
+        fake.refuses = True
+        raise HangUp
+
+    fake.hooks[ApiKey.PRODUCE] = hang_up
+    async with serving(fake) as address:
+        with trio.fail_after(60), pytest.raises(ExceptionGroup) as caught:
+            await produce(address, [0], 1, timeout_s=1000)
+    assert caught.group_contains(ClientError, match="rejects ApiVersions")
+
+
+async def test_a_request_without_a_common_version_leaves_the_connection_usable():
+    fake = FakeCluster({0: 1})
+    async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
+        link = await cluster.link(None)
+        with pytest.raises(ClientError, match="supports no version from 90 to 90 of Produce") as caught:
+            link.send_oneway(ProduceRequest(None, 0, 1, []), range(90, 91))
+        assert not caught.value.is_retriable
+        assert (await cluster.refresh(None)).topic(TOPIC).name == TOPIC

@@ -81,6 +81,15 @@ def test_a_dynamic_property_changes_the_configuration():
         config_with(started, {"max.connections.per.ip": "0"})
 
 
+@pytest.mark.parametrize("kind", ["consumer", "share"])
+def test_a_dynamic_property_of_groups_stays_within_the_limits_of_the_broker(kind):
+    started, _ = parse_settings([(f"group.{kind}.max.assignment.interval.ms", "5000")])
+    name = f"group.{kind}.assignment.interval.ms"
+    assert config_with(started, {name: "5000"}).texts[name] == "5000"
+    with pytest.raises(ConfigError, match=rf"and group.{kind}.max.assignment.interval.ms \(5000\)"):
+        config_with(started, {name: "5001"})
+
+
 def test_without_settings_all_defaults_apply_without_a_warning():
     assert parse_settings([]) == (BrokerConfig(), [])
 

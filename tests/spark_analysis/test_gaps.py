@@ -108,10 +108,10 @@ def test_a_run_of_another_broker_needs_no_partner():
 
 def test_names_are_cut_after_five():
     (found,) = said(*WHOLE, left_out=[f"run-{number:05}" for number in range(5)])
-    assert "run-00003, run-00004. The later" in found
+    assert "run-00003, run-00004. If" in found
     (found,) = said(*WHOLE, left_out=[f"run-{number:05}" for number in range(9)])
     assert found.startswith("9 runs did not finish and are left out: run-00000, ")
-    assert "run-00004 and 4 more. The later" in found
+    assert "run-00004 and 4 more. If" in found
 
 
 def test_variants_lose_what_they_have_in_common():

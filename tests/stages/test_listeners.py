@@ -450,6 +450,20 @@ def test_a_late_connection_is_closed():
     trio.run(main)
 
 
+def test_a_connection_to_a_server_without_listeners_is_closed():
+    async def main():
+        server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage())
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, (Listener("ONLY"),))
+            await server.remove_listener("ONLY")
+            transport, client = memory_connection()
+            await server.connect(transport, peer="late", listener="ONLY")
+            assert client.is_closed_by_server
+            server.stop()
+
+    trio.run(main)
+
+
 class ClosedOnce(MemoryListener):
     """A listening socket that must be closed only once, since its descriptor may be reused."""
 

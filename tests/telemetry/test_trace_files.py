@@ -252,6 +252,22 @@ def test_a_table_ends_with_its_file_if_the_next_one_cannot_be_created(tmp_path, 
     assert lost(tmp_path)["requests"] == 1
 
 
+def test_the_first_failure_is_raised_even_if_the_lost_rows_cannot_be_stored(tmp_path, answered):
+    files = TraceFiles(tmp_path, REASONS, file_bytes_max=1, drain_seconds=threading.TIMEOUT_MAX)
+    for name in ("requests-1.ring", "lost.json"):
+        (tmp_path / name).mkdir()
+    files.request_ended(answered(0))
+    with pytest.raises(IsADirectoryError, match=r"requests-1\.ring"):
+        files.close()
+
+
+def test_a_lost_list_that_cannot_be_stored_is_a_failure(tmp_path):
+    files = TraceFiles(tmp_path, REASONS)
+    (tmp_path / "lost.json").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"lost\.json"):
+        files.close()
+
+
 def test_no_row_is_in_a_file_before_the_topic_that_it_names(tmp_path, read_ring, answered, make_commit, make_entry):
     """A broker that is killed leaves both files as they are."""
     files = TraceFiles(tmp_path, REASONS, drain_seconds=threading.TIMEOUT_MAX)
