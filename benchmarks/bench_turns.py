@@ -4,7 +4,8 @@
 
 Each case has its own broker and runs twice: first with few elements, which imports the modules of its requests, then
 with many. For each step of both, the longest turn is shown by processor time, which other processes barely affect, and
-by the clock. The bound is 5 ms of processor time per turn.
+by the clock. Garbage collections are shown apart from it. The benchmark fails if a turn takes more than 5 ms of
+processor time without them, except at the first use, which is shown only.
 """
 
 import argparse
@@ -335,6 +336,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=1_000)
     parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
     options = parser.parse_args()
+    broken: list[str] = []
     chosen = {name: case for name, case in cases(options.members).items() if options.only in name}
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
         environment = environment_with_bytecode(Path(folder) / "bytecode")
@@ -346,18 +348,24 @@ def main() -> None:
                 for count, what in ((LITTLE, ", first use"), (much, "")):
                     for step, noted in steps_of(case, port, count, turns):
                         report(step + what, noted)
+                        if not what and any(turn.step_seconds > BOUND_SECONDS for turn in noted):
+                            broken.append(step)
+    if broken:
+        raise SystemExit(f"turns of more than {1e3 * BOUND_SECONDS:g} ms: {'; '.join(broken)}")
 
 
 def report(step: str, noted: list[NotedTurn]) -> None:
     if not noted:
         print(f"  {step}: no turn of more than 1 ms", flush=True)
         return
-    longest = max(noted, key=lambda turn: turn.processor_seconds)
-    long = sum(turn.processor_seconds > BOUND_SECONDS for turn in noted)
+    longest = max(noted, key=lambda turn: turn.step_seconds)
+    long = sum(turn.step_seconds > BOUND_SECONDS for turn in noted)
+    collecting = max(turn.collecting_seconds for turn in noted)
     print(
         f"  {step}: {f'BROKEN by {long}' if long else 'holds'};"
-        f" {1e3 * longest.processor_seconds:.1f} ms of processor time at most"
-        f" ({1e3 * longest.clock_seconds:.1f} by the clock): {longest.name}",
+        f" {1e3 * longest.step_seconds:.1f} ms of processor time at most"
+        f" ({1e3 * longest.clock_seconds:.1f} by the clock): {longest.name};"
+        f" garbage collections of at most {1e3 * collecting:.1f} ms",
         flush=True,
     )
 

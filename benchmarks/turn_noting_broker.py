@@ -1,13 +1,14 @@
 """A broker that records turns of its event loop: a line for each turn of more than 1 ms.
 
 `turn_noting_broker.py FILE serve ...` runs such a broker. A line contains the name of the turn, its seconds by the
-clock and its processor seconds, separated by tabs. The name is that of the task, followed by APIs that took long in it.
-Processor time is the cost of the turn itself. Seconds by the clock also include other processes, and threads that hold
-the GIL.
+clock, its processor seconds, and those of them that garbage collections took, separated by tabs. The name is that of
+the task, followed by APIs that took long in it. Processor time is the cost of the turn itself. Seconds by the clock
+also include other processes, and threads that hold the GIL.
 """
 
 import contextlib
 import functools
+import gc
 import subprocess
 import sys
 import time
@@ -34,6 +35,12 @@ class NotedTurn(NamedTuple):
     name: str
     clock_seconds: float
     processor_seconds: float
+    collecting_seconds: float
+
+    @property
+    def step_seconds(self) -> float:
+        """Processor time without garbage collections."""
+        return self.processor_seconds - self.collecting_seconds
 
 
 class TurnNotes(trio.abc.Instrument):
@@ -42,7 +49,7 @@ class TurnNotes(trio.abc.Instrument):
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self._names: list[str] = []
-        self._began = self._began_processor = 0
+        self._began = self._began_processor = self._began_collecting = self._collecting = 0
 
     def note_of(self, name: int | str, seconds: float) -> None:
         """Record that a part of the current turn took long; replaces `LoopTurns.note`."""
@@ -50,15 +57,23 @@ class TurnNotes(trio.abc.Instrument):
         api = API_KEYS.get(name) if isinstance(name, int) else None
         self._names.append(str(name) if api is None else api.name)
 
+    def note_collection(self, phase: str, _info: Mapping[str, int]) -> None:
+        """Measure a garbage collection; a callback of `gc.callbacks`."""
+        if phase == "start":
+            self._began_collecting = time.thread_time_ns()
+        else:
+            self._collecting += time.thread_time_ns() - self._began_collecting
+
     def before_task_step(self, task: trio.lowlevel.Task) -> None:  # noqa: ARG002 - Trio's signature
         self._names.clear()
+        self._collecting = 0
         self._began, self._began_processor = time.perf_counter_ns(), time.thread_time_ns()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         took, processor = time.perf_counter_ns() - self._began, time.thread_time_ns() - self._began_processor
         if took > NOTED_TURN_NS:
             name = " ".join([task.name.rpartition(".")[2], *dict.fromkeys(self._names)])
-            print(name, took / 1e9, processor / 1e9, sep="\t", file=self._file, flush=True)
+            print(name, took / 1e9, processor / 1e9, self._collecting / 1e9, sep="\t", file=self._file, flush=True)
 
 
 def environment_with_bytecode(folder: Path) -> dict[str, str]:
@@ -87,13 +102,14 @@ def noted_turns(file: Path) -> list[NotedTurn]:
     """Return the turns since the last call, and empty the file."""
     lines = file.read_text(encoding="utf-8").splitlines()
     file.write_text("", encoding="utf-8")
-    return [NotedTurn(name, float(clock), float(spent)) for name, clock, spent in (line.split("\t") for line in lines)]
+    return [NotedTurn(name, *map(float, seconds)) for name, *seconds in (line.split("\t") for line in lines)]
 
 
 def main() -> None:
     with Path(sys.argv[1]).open("a", encoding="utf-8") as file:
         notes = TurnNotes(file)
         LoopTurns.note = notes.note_of  # type: ignore[method-assign]  # affects only this process
+        gc.callbacks.append(notes.note_collection)
         trio.run = functools.partial(trio.run, instruments=[notes])
         command_line(sys.argv[2:])
 
