@@ -1,6 +1,6 @@
-"""The whole analysis: raw traces, Parquet, Spark, derived tables, `summary.json`, `report.html`.
+"""The whole analysis: from raw traces to Parquet, and with Spark to derived tables, `summary.json` and `report.html`.
 
-The files appear in that order beside the traces, each complete or not at all.
+The results appear in that order beside the raw traces, each complete or not at all.
 """
 
 from __future__ import annotations

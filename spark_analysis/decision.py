@@ -65,7 +65,6 @@ class Decision:
 
     @property
     def tone(self) -> str:
-        """The CSS class of the box."""
         return TONES[self.answer]
 
 

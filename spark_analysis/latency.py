@@ -155,7 +155,7 @@ def client_series(run: TraceRun, *, bucket_ms: int | None = 1000, traced: bool =
     Requests are placed by the time of sending, in an open loop by the intended time.
 
     Args:
-        bucket_ms: length of a bucket; None gives about forty buckets per run.
+        bucket_ms: length of a bucket; None gives at most forty buckets per run.
         traced: use the traced runs instead of the untraced ones.
 
     Returns:

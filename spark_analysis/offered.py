@@ -86,7 +86,7 @@ class EqualLoad:
 
 
 def equal_loads(runs: Iterable[Run]) -> list[EqualLoad]:
-    """Return all open-loop loads of an experiment, by increasing pace, the replay last.
+    """Return all open-loop loads of an experiment in the order of the report, the replay last.
 
     Args:
         runs: the runs of an experiment; traced runs, the ablation and A/A are ignored.

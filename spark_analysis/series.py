@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def stage_series(run: TraceRun, *, bucket_ms: int | None = 1000) -> DataFrame:
-    """Return the stage times over the time of each traced run.
+    """Return the stage times of Produce requests over the time of each traced run.
 
     Args:
-        bucket_ms: length of a bucket; None gives about forty buckets per run.
+        bucket_ms: length of a bucket; None gives at most forty buckets per run.
 
     Returns:
         run, at_ms (start of the bucket, milliseconds after the first request), bucket_ms, stage, requests, mean_us,

@@ -74,6 +74,8 @@ def collect_together(
 ) -> dict[str, list[Row]]:
     """Collect the rows of each frame by one job.
 
+    A failure cancels all jobs of the Spark session.
+
     Args:
         frames: small frames by name.
         progress: called with the number of finished tasks and their total.

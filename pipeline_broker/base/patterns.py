@@ -180,7 +180,9 @@ def _check_java(text: str) -> None:
     for part in _parts_of_java(text):
         if part[0] == "\\":
             if part[1:2].isalnum() and part[1:2] not in ESCAPES_OF_BOTH:
-                raise InvalidPatternError(f"RE2 has no {part} of Java; write \\x{{41}} for a character")
+                raise InvalidPatternError(
+                    f"RE2 does not support Java's {part}; write a character by its code, such as \\x{{41}} for A"
+                )
         elif is_in_class and (part[0] == "[" or part == "&&"):
             raise InvalidPatternError(
                 "RE2 supports neither nested classes nor &&; write one class, such as [a-z0-9] for [a-z[0-9]],"

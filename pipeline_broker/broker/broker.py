@@ -122,7 +122,7 @@ class Broker:
         self.logs = logs
         self._cluster_id, self.dynamic_settings = ClusterId(), DynamicSettings()
         self.layers = SettingsLayers(config, self.dynamic_settings)
-        self.leadership = Leadership(config.node_id, ports.advertised)
+        self.leadership = Leadership(config.node_id, ports.advertised, logs.leader_epoch)
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
         self.log_starts = LogStarts()

@@ -131,7 +131,6 @@ def coordinator_of(broker: Broker) -> GroupCoordinator | None:
 
 
 def list_groups(broker: Broker) -> list[GroupView]:
-    """Return all groups, sorted by name."""
     return list(map(_view, sorted(_shown(broker), key=_name)))
 
 

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.log.leader_epochs import NO_EPOCH
 
-__all__ = ["LEADER_EPOCH", "NO_BROKER", "NO_EPOCH", "BrokerAddress", "Leader", "Leadership"]
+__all__ = ["NO_BROKER", "BrokerAddress", "Leader", "Leadership", "epoch_error"]
 
-LEADER_EPOCH = 0
-NO_EPOCH = -1
 NO_BROKER = -1
 
 
@@ -30,16 +29,23 @@ class Leader(NamedTuple):
 
 
 class Leadership:
-    """The view of one broker on its cluster. This broker is the only member, and leads all partitions in epoch 0.
+    """The view of one broker on its cluster. This broker is the only member, and leads all partitions.
 
     Args:
         broker_id: id of this broker.
         advertised: returns the host and port that clients of a listener connect to; None if it is not advertised.
+        epoch_of: returns the leader epoch of a partition, given its topic and number.
     """
 
-    def __init__(self, broker_id: int, advertised: Callable[[str], tuple[str, int] | None]) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        advertised: Callable[[str], tuple[str, int] | None],
+        epoch_of: Callable[[str, int], int],
+    ) -> None:
         self.broker_id = broker_id
         self._advertised = advertised
+        self._epoch_of = epoch_of
 
     def brokers(self, listener: str) -> list[BrokerAddress]:
         """Return the brokers that advertise a listener."""
@@ -53,14 +59,15 @@ class Leadership:
         """Return the coordinator of all groups and transactions; None if it does not advertise the listener."""
         return next(iter(self.brokers(listener)), None)
 
-    def leader_of(self, topic: str, partition: int) -> Leader:  # noqa: ARG002 - one broker leads all partitions
-        return Leader(self.broker_id, LEADER_EPOCH)
+    def leader_of(self, topic: str, partition: int) -> Leader:
+        return Leader(self.broker_id, self._epoch_of(topic, partition))
 
-    def replicas_of(self, topic: str, partition: int) -> list[int]:  # noqa: ARG002 - see `leader_of`
+    def replicas_of(self, topic: str, partition: int) -> list[int]:  # noqa: ARG002 - one broker has all partitions
         return [self.broker_id]
 
-    def epoch_error(self, current_leader_epoch: int) -> ErrorCode | None:
-        """Return the error for a client's current leader epoch (KIP-320); None if it is current, or -1 for unknown."""
-        if current_leader_epoch in {NO_EPOCH, LEADER_EPOCH}:
-            return None
-        return ErrorCode.UNKNOWN_LEADER_EPOCH if current_leader_epoch > LEADER_EPOCH else ErrorCode.FENCED_LEADER_EPOCH
+
+def epoch_error(known: int, leader_epoch: int) -> ErrorCode | None:
+    """Return the error for the leader epoch that a client knows (KIP-320); None if it is current, or -1 for unknown."""
+    if known in {NO_EPOCH, leader_epoch}:
+        return None
+    return ErrorCode.UNKNOWN_LEADER_EPOCH if known > leader_epoch else ErrorCode.FENCED_LEADER_EPOCH

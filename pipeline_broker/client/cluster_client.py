@@ -203,7 +203,7 @@ class ClusterClient:
     ) -> Response:
         """Wait for the response to a request, and return it.
 
-        If the response is late, a small request to the same broker finds the reason. It takes up to PROBE_S_MAX
+        If the response is late, a small request to the probed broker finds the reason. It takes up to PROBE_S_MAX
         seconds.
 
         Args:
@@ -365,11 +365,14 @@ class ClusterClient:
     async def at_coordinator(
         self, key: str, attempt: Callable[[int], Awaitable[Result]], key_type: int = _GROUP
     ) -> Result:
-        """Return the result of an attempt at a coordinator, retried at the new one if the coordinator has moved.
+        """Return the result of an attempt at a coordinator, repeated after retriable errors like by `retrying`.
+
+        The coordinator is looked up again if it has moved or the connection broke.
 
         Args:
             key: the group or transactional id.
-            attempt: receives the id of the broker; raises BrokerRefused for an error code in its response.
+            attempt: receives the id of the broker; raises BrokerRefused for an error code in its response. A lost
+                connection may hide a success, so it must be safe to repeat.
             key_type: 0: a group; 1: a transactional id.
 
         Raises:

@@ -27,10 +27,11 @@ EDGE_BYTES = 256 << 20
 class EmbeddedRegistry:
     """A schema registry whose port outlives the runs of the broker.
 
-    The current run answers each request. Schemas are in its log, so `restore` and `reset` also affect them.
+    The current run answers each request; between two runs the answer is an error. Schemas are in its log, so `restore`
+    and `reset` also affect them.
 
     Args:
-        turn: held while a run starts or ends.
+        turn: lock that the broker holds while a run starts or ends.
         find_running: returns the parts of the current run.
 
     Raises:

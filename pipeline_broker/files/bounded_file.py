@@ -34,7 +34,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
             raise
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise UnfitFileError(errno.ELOOP, "its links lead to each other", os.fspath(path)) from None
+            raise UnfitFileError(errno.ELOOP, "its symbolic links form a loop", os.fspath(path)) from None
         raise
     descriptor = os.open(path, flags | _FLAGS, FILE_MODE)
     try:

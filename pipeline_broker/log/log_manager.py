@@ -20,6 +20,7 @@ from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.journal.frame import split_key
 from pipeline_broker.log.journal.journal_port import JournalPort
+from pipeline_broker.log.leader_epochs import FIRST_EPOCH
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.reading import BatchSource, JournalSource
 from pipeline_broker.log.partition.tail_cache import CACHE_BYTES_MAX, TailCache
@@ -111,6 +112,11 @@ class LogManager:
         """Return the log of a partition; None if the topic is unknown or the number is out of range."""
         logs = self._topics.get(topic)
         return logs[partition] if logs is not None and 0 <= partition < len(logs) else None
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """Return the leader epoch of a partition, or the first one if it has no log."""
+        log = self.find(topic, partition)
+        return FIRST_EPOCH.latest if log is None else log.leader_epoch
 
     def find_by_key(self, key: bytes) -> PartitionLog | None:
         """Return the log with this journal key (see `frame.entry_key`); None for an unknown topic or partition."""
@@ -240,6 +246,8 @@ class LogManager:
                 log.log_start_offset,
                 log.policies.producer_expiration_ms,
                 log.roll_seed,
+                # A later epoch would name offsets that a power cut can still free.
+                log.epochs.until(log.high_watermark),
             )
             for log in self
         }

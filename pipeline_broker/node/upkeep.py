@@ -202,7 +202,6 @@ class LogMaintenance:
             return True
 
     async def archive_all(self) -> None:
-        """Archive everything that is durable now."""
         # Complete segments first: `seal` adds one, and only a limited number of them may wait.
         while await self.archive_some():
             pass

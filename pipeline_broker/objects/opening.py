@@ -2,12 +2,14 @@
 
     s3://BUCKET/PREFIX      Amazon S3 or compatible: AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
                             AWS_REGION, AWS_ALLOW_HTTP
-    az://CONTAINER/PREFIX   Azure: AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY
-    gs://BUCKET/PREFIX      Google Cloud: GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SERVICE_ACCOUNT
+    az://CONTAINER/PREFIX   Azure: AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_ENDPOINT,
+                            AZURE_ALLOW_HTTP
+    gs://BUCKET/PREFIX      Google Cloud: GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT, GOOGLE_BASE_URL,
+                            GOOGLE_ALLOW_HTTP
     file:///DIR             a directory of this machine
     memory://               the memory of this process, a new store each time
 
-The environment variables named above say how a bucket is reached.
+Buckets take their address and credentials from these environment variables.
 """
 
 import os

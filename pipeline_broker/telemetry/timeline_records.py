@@ -82,7 +82,7 @@ class TimelineRows(RequestRows):
 class TimelineBatches:
     """An encoder of rows to record batches; the records of one object form a session.
 
-    Call it in a thread. It works in pieces of less than a millisecond.
+    Call `encode` in a thread. It works in pieces of less than a millisecond.
 
     Args:
         session: the id of the session.

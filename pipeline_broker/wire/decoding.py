@@ -106,7 +106,6 @@ class DecoderWriter:
         self.run: list[tuple[str, str]] = []
 
     def write(self) -> Any:
-        """Generate, compile and return the function."""
         source = self.source
         with source.block("try:"):
             # Slices of a memoryview do not copy records. Slices of bytes are copies, which may outlive the frame.

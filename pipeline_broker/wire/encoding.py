@@ -61,7 +61,6 @@ class EncoderWriter:
         self.run: list[tuple[str, str]] = []
 
     def write(self) -> Any:
-        """Generate, compile and return the function."""
         source = self.source
         with source.block("try:"):
             if self.has_views or self.in_steps:

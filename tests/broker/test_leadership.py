@@ -3,9 +3,10 @@
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.leadership import NO_EPOCH, BrokerAddress, Leader, Leadership
+from pipeline_broker.broker.leadership import BrokerAddress, Leader, Leadership, epoch_error
+from pipeline_broker.log.leader_epochs import NO_EPOCH
 
-ALONE = Leadership(7, {"PLAINTEXT": ("broker.example", 9092)}.get)
+ALONE = Leadership(7, {"PLAINTEXT": ("broker.example", 9092)}.get, lambda topic, partition: len(topic) + partition)
 
 
 def test_a_listener_that_is_not_advertised_has_no_brokers_and_no_coordinator():
@@ -15,7 +16,7 @@ def test_a_listener_that_is_not_advertised_has_no_brokers_and_no_coordinator():
 
 
 def test_the_only_broker_leads_and_holds_every_partition_and_is_the_controller():
-    assert ALONE.leader_of("t", 3) == Leader(7, 0)
+    assert ALONE.leader_of("t", 3) == Leader(7, 4)
     assert (ALONE.replicas_of("t", 3), ALONE.controller_id()) == ([7], 7)
 
 
@@ -29,4 +30,4 @@ def test_the_only_broker_leads_and_holds_every_partition_and_is_the_controller()
     ],
 )
 def test_a_client_with_another_epoch_is_refused(epoch, error):
-    assert ALONE.epoch_error(epoch) is error
+    assert epoch_error(epoch, 0) is error

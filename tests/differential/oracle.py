@@ -82,11 +82,15 @@ class OracleSettings(KafkaSettings):
 
 
 @contextmanager
-def running_kafka(directory: Path, settings: dict[str, str]) -> Iterator[KafkaProcess]:
-    """Apache Kafka, which answers."""
+def running_kafka(
+    directory: Path, settings: dict[str, str], node_id: int = 1, controller: str | None = None
+) -> Iterator[KafkaProcess]:
+    """Apache Kafka, which answers. `controller` is that of the cluster that a further broker joins."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", SHORT_JAVA)
-        kafka = OracleSettings("kafka", directory / "kafka", settings=settings).start()
+        data = directory / f"kafka-{node_id}"
+        of_node = OracleSettings("kafka", data, node_id=node_id, controller=controller, settings=settings)
+        kafka = of_node.start()
     try:
         kafka.wait_ready()
         deadline = time.monotonic() + START_SECONDS_MAX

@@ -22,9 +22,10 @@ from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.leadership import NO_EPOCH
+from pipeline_broker.broker.leadership import epoch_error
 from pipeline_broker.broker.waiting_fetches import Waiting
 from pipeline_broker.log.errors import LogError, OffsetOutOfRange
+from pipeline_broker.log.leader_epochs import NO_EPOCH
 from pipeline_broker.log.partition.committed_reads import AbortedView, end_of
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
@@ -67,6 +68,14 @@ class Read:
     size_bytes: int = 0
     offset: int = 0
     aborted: AbortedView | None = None
+
+    @property
+    def has_diverged(self) -> bool:
+        return self.data.diverging_epoch.end_offset != NO_OFFSET
+
+    @property
+    def is_final(self) -> bool:
+        return bool(self.data.error_code) or self.has_diverged
 
 
 def handle(call: Call, request: FetchRequest) -> Stepwise[Result]:
@@ -118,8 +127,8 @@ class _Fetch:
         request, call = self._request, self._call
         reads = yield from self._read()
         wanted = min(request.min_bytes, self._bytes_max)
-        # Errors are reported without waiting.
-        if request.max_wait_ms <= 0 or not reads or any(read.data.error_code for read in reads):
+        # Errors and diverging epochs are reported without waiting.
+        if request.max_wait_ms <= 0 or not reads or any(read.is_final for read in reads):
             return (yield from self._answer(reads))
         if len(reads) > ANSWERED_IN_A_TURN:
             self._was_interrupted = True  # registering this many partitions takes a turn of its own
@@ -174,15 +183,14 @@ class _Fetch:
             return Read(key, _without_log(partition, self._former_topic_error(topic_id, log)), None)
         if self._context.uses_topic_ids:
             self._context.names[topic_id] = log.topic
-        refused = self._call.broker.leadership.epoch_error(wanted.current_leader_epoch)
+        refused = self._leader_error(log, wanted)
         if refused is not None:
             return Read(key, _refusal(partition, refused), log)
-        if self._is_replica:  # a single broker has no followers
-            knows_epoch = wanted.current_leader_epoch != NO_EPOCH
-            code = ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            return Read(key, _refusal(partition, code), log)
         limit = min(wanted.partition_max_bytes, max(left, 0))
         try:
+            diverging = None if wanted.last_fetched_epoch <= NO_EPOCH else _divergence(log, wanted)
+            if diverging is not None:
+                return Read(key, diverging, log)
             result = log.read(wanted.fetch_offset, limit, at_least_one=at_least_one, committed=self._is_committed)
         except OffsetOutOfRange:
             return Read(key, _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE), log)
@@ -209,6 +217,14 @@ class _Fetch:
         if self._is_committed:
             _add_aborted(read, log, result.parts)
         return read
+
+    def _leader_error(self, log: PartitionLog, wanted: FetchRequest.FetchPartition) -> ErrorCode | None:
+        refused = epoch_error(wanted.current_leader_epoch, log.leader_epoch)
+        if refused is not None or not self._is_replica:
+            return refused
+        # This broker has no followers.
+        knows_epoch = wanted.current_leader_epoch != NO_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _readable(self, log: PartitionLog, wanted: FetchRequest.FetchPartition) -> Readable:
         offset, bytes_max = wanted.fetch_offset, max(wanted.partition_max_bytes, 1)
@@ -299,7 +315,13 @@ class _Fetch:
             is_unknown = data.error_code in UNKNOWN
             found.append(
                 PartitionAnswer(
-                    read.key, data.high_watermark, data.log_start_offset, has_records, has_error, False, is_unknown
+                    read.key,
+                    data.high_watermark,
+                    data.log_start_offset,
+                    has_records,
+                    has_error,
+                    read.has_diverged,
+                    is_unknown,
                 )
             )
             if self._call.is_turn_over(ANSWER_COST):
@@ -321,7 +343,8 @@ class _Fetch:
         """Add the current leader for clients with a stale one (KIP-951)."""
         call = self._call
         misled = [(key, data) for key, data in listed.items() if data.error_code in MISLED]
-        for (topic, _, partition), data in misled:
+        for (name, topic_id, partition), data in misled:
+            topic = self._context.names.get(topic_id, name)
             data.current_leader = FetchLeaderIdAndEpoch(*call.broker.leadership.leader_of(topic, partition))
         if misled and not self._is_replica:  # only clients need endpoints
             known = call.broker.leadership.brokers(call.session.listener)
@@ -392,6 +415,28 @@ def _without_log(partition: int, code: ErrorCode) -> PartitionData:
     refusal = _refusal(partition, code)
     refusal.aborted_transactions = []
     return refusal
+
+
+def _divergence(log: PartitionLog, wanted: FetchRequest.FetchPartition) -> PartitionData | None:
+    """Return an answer with the diverging epoch and its end (KIP-595); None if the client's records agree with the log.
+
+    Raises:
+        OffsetOutOfRange: the last epoch of the client is unknown, or the offset is below the start of the log.
+    """
+    epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
+    if end_offset == NO_OFFSET or wanted.fetch_offset < log.log_start_offset:
+        raise OffsetOutOfRange(f"offset {wanted.fetch_offset} of epoch {wanted.last_fetched_epoch} is not in {log!r}")
+    if epoch == wanted.last_fetched_epoch and wanted.fetch_offset <= end_offset:
+        return None
+    return PartitionData(
+        partition_index=log.partition,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        aborted_transactions=None,
+        records=b"",
+        diverging_epoch=FetchResponse.EpochEndOffset(epoch, end_offset),
+    )
 
 
 def _refusal(partition: int, code: ErrorCode) -> PartitionData:

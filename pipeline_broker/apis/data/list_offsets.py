@@ -17,7 +17,7 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps, wait_for_place
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.leadership import LEADER_EPOCH
+from pipeline_broker.broker.leadership import epoch_error
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.read_result import ColdRead, TimestampedOffset
@@ -150,7 +150,7 @@ def _look_up(
     log = call.broker.find_log(name, b"", data.partition_index, by_id=False)
     if isinstance(log, ErrorCode):
         return _refusal(data, log)
-    refused = call.broker.leadership.epoch_error(data.current_leader_epoch)
+    refused = epoch_error(data.current_leader_epoch, log.leader_epoch)
     if refused is not None:
         return _refusal(data, refused)
     end_offset = log.last_stable_offset if is_committed else log.high_watermark
@@ -167,9 +167,10 @@ def _special(
 ) -> PartitionResponse:
     index = data.partition_index
     if data.timestamp == LATEST:
-        return PartitionResponse(partition_index=index, offset=end_offset, leader_epoch=LEADER_EPOCH)
+        return PartitionResponse(partition_index=index, offset=end_offset, leader_epoch=log.leader_epoch)
     if data.timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return PartitionResponse(partition_index=index, offset=log.log_start_offset, leader_epoch=LEADER_EPOCH)
+        start = log.log_start_offset
+        return PartitionResponse(partition_index=index, offset=start, leader_epoch=log.epochs.epoch_at(start))
     if data.timestamp == MAX_TIMESTAMP:
         return _by_time(log, log.max_timestamp, cold, end_offset)
     return PartitionResponse(partition_index=index)

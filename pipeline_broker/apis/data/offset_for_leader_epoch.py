@@ -1,8 +1,8 @@
 """OffsetForLeaderEpoch: the end offset of a leader epoch, by which consumers detect truncation (KIP-320).
 
-The only epoch is 0, and it ends at the high watermark. A later epoch has no end offset. As in Apache Kafka, a negative
-epoch below -1 ends at the log start offset. A client authorized for CLUSTER_ACTION may query all topics; the replica id
-in the request grants nothing.
+The latest epoch ends at the high watermark, and a later one has no end offset. As in Apache Kafka, an epoch below all
+known ones ends at the log start offset, also if it is negative. A client authorized for CLUSTER_ACTION may query all
+topics; the replica id in the request grants nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pipeline_broker.apis.authorization import authorize_cluster, topics_allowed
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.leadership import LEADER_EPOCH, NO_EPOCH
+from pipeline_broker.broker.leadership import epoch_error
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.messages.data.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -45,14 +45,10 @@ def _look_up(call: Call, name: str, data: OffsetForLeaderEpochRequest.OffsetForL
     log = call.broker.find_log(name, b"", data.partition, by_id=False)
     if isinstance(log, ErrorCode):
         return _refusal(data, log)
-    refused = call.broker.leadership.epoch_error(data.current_leader_epoch)
+    refused = epoch_error(data.current_leader_epoch, log.leader_epoch)
     if refused is not None:
         return _refusal(data, refused)
-    if data.leader_epoch == LEADER_EPOCH:
-        return EpochEndOffset(ErrorCode.NONE, data.partition, LEADER_EPOCH, log.high_watermark)
-    if data.leader_epoch < NO_EPOCH:
-        return EpochEndOffset(ErrorCode.NONE, data.partition, data.leader_epoch, log.log_start_offset)
-    return EpochEndOffset(ErrorCode.NONE, data.partition)
+    return EpochEndOffset(ErrorCode.NONE, data.partition, *log.end_of_epoch(data.leader_epoch))
 
 
 def _refusal(data: OffsetForLeaderEpochRequest.OffsetForLeaderPartition, code: ErrorCode) -> EpochEndOffset:

@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable
 from functools import lru_cache
 
+import attrs
+
 from pipeline_broker.apis.authorization import (
     authorize_cluster,
     authorize_topic,
@@ -176,13 +178,17 @@ def _may_create(call: Call, name: str) -> bool:
 
 
 def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicResponse:
-    leadership = call.broker.leadership
+    replicas = tuple(call.broker.leadership.replicas_of(topic.name, 0))
     code, leader = leader_for(call, topic.name, 0, knows_listeners=call.version >= LISTENER_NOT_FOUND_FROM)
+    partitions = _partitions(code, leader, replicas, topic.partitions)
+    for log in call.broker.logs.partitions(topic.name):
+        if log.leader_epoch != leader.epoch and log.partition < len(partitions):
+            partitions[log.partition] = attrs.evolve(partitions[log.partition], leader_epoch=log.leader_epoch)
     response = TopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in call.broker.internal_topics,
-        partitions=_partitions(code, leader, tuple(leadership.replicas_of(topic.name, 0)), topic.partitions),
+        partitions=partitions,
     )
     if request.include_topic_authorized_operations:
         response.topic_authorized_operations = authorized_operations(call, ResourceType.TOPIC, topic.name)

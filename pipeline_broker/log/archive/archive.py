@@ -187,7 +187,8 @@ class Archive:
             kept = tuple(one for one in before.segments if one.base_offset not in expiry.base_offsets)
             deleted += [DeletedSegment(before.folder, one) for one in before.segments if one not in kept]
             start = max(before.log_start_offset, expiry.log_start_offset)
-            partitions[key] = attrs.evolve(before, log_start_offset=start, segments=kept)
+            after = attrs.evolve(before, log_start_offset=start, segments=kept)
+            partitions[key] = attrs.evolve(after, epochs=after.epochs.since(after.first_offset))
         edit = Edit(self.lsn, partitions)
         if partitions:
             self.commit(edit)

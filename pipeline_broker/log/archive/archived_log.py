@@ -9,7 +9,6 @@ from pipeline_broker.log.archive.manifest import PartitionManifest
 from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.archive.segment_reader import SEARCH_WINDOW_BYTES, SegmentReader
 from pipeline_broker.log.archive.transaction_index import aborted_in
-from pipeline_broker.log.journal.entry import LEADER_EPOCH
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.read_result import ColdRead, ReadResult, TimestampedOffset
 from pipeline_broker.records.record import iterate_records
@@ -127,5 +126,5 @@ class ArchivedLog:
                 continue
             for record in iterate_records(batch, header):
                 if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return TimestampedOffset(record.timestamp, record.offset, LEADER_EPOCH)
+                    return TimestampedOffset(record.timestamp, record.offset, header.partition_leader_epoch)
         return None

@@ -18,6 +18,7 @@ from pipeline_broker.log.archive.transaction_index import TransactionIndex, abor
 from pipeline_broker.log.errors import DamagedSegment
 from pipeline_broker.log.journal.frame import StoredEntry
 from pipeline_broker.log.journal.journal_port import JournalPort
+from pipeline_broker.log.leader_epochs import FIRST_EPOCH, LeaderEpochs
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction, OpenTransactions
 from pipeline_broker.log.producers.producer_batches import produced_batch, replay_transactional
 from pipeline_broker.log.producers.producer_state import ProducerStates
@@ -43,6 +44,7 @@ class ArchiveTarget(NamedTuple):
         log_start_offset: batches that end below it are not archived.
         producer_expiration_ms: time after which a silent producer is forgotten.
         roll_seed: seed of the segment jitter.
+        epochs: the leader epochs of the log.
     """
 
     folder: str
@@ -50,6 +52,7 @@ class ArchiveTarget(NamedTuple):
     log_start_offset: int = 0
     producer_expiration_ms: int = 2**63 - 1
     roll_seed: bytes = b""
+    epochs: LeaderEpochs = FIRST_EPOCH
 
 
 class CompleteSegment(NamedTuple):
@@ -274,6 +277,7 @@ class _PartitionWriter:
             is_sealed=is_sealed,
             generation=self._generation,
             modified_ms=self._now_ms,
+            epochs=self._target.epochs,
         )
         return self._aborted.noted(segment)
 
@@ -319,4 +323,5 @@ class _PartitionWriter:
             segments=(*self._sealed, *active),
             producers=producers,
             open_transactions=self._open.first_offsets,
+            epochs=self._target.epochs,
         )

@@ -8,8 +8,10 @@ count of partitions 4. Per partition: topic id 16, partition 4, length 4 (-1: re
 
 * length of the folder name 2, the name, log start offset 8, end offset 8, first dirty offset 8, count of segments 4,
   the segments (see _SEGMENT), length of the producers 4, the producers;
-* only with transactions: count of open ones 4, count of segments with aborted ones 4, per open transaction producer id
-  8 and first offset 8, per segment its number 4, size of its index 4 and CRC-32C of that index 4.
+* only with transactions or later leader epochs: count of open transactions 4, count of segments with aborted ones 4,
+  per open transaction producer id 8 and first offset 8, per segment its number 4, size of its index 4 and CRC-32C of
+  that index 4;
+* only with later leader epochs than 0: per epoch 4, and its first offset 8.
 """
 
 import struct
@@ -22,6 +24,7 @@ from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.index_files import IndexState
 from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.errors import ManifestDamaged
+from pipeline_broker.log.leader_epochs import FIRST_EPOCH, LeaderEpochs
 from pipeline_broker.records.checksum import crc32c
 
 __all__ = [
@@ -53,6 +56,7 @@ _PRODUCERS = struct.Struct("<I")
 _TRANSACTIONS = struct.Struct("<II")
 _OPEN_TRANSACTION = struct.Struct("<qq")
 _ABORTED_INDEX = struct.Struct("<III")
+_EPOCH = struct.Struct("<iq")
 
 FRAME_HEADER_SIZE = _FRAME.size
 CHECKED_FROM = len(MAGIC_BYTES) + _CRC.size
@@ -69,6 +73,7 @@ class PartitionManifest:
         producers: idempotent producers at `end_offset`; see `producer_snapshot`.
         first_dirty_offset: start of the next compaction.
         open_transactions: producer id and first offset of the transactions that are open at `end_offset`.
+        epochs: the leader epochs of the log, from its first stored record.
     """
 
     folder: str
@@ -78,10 +83,16 @@ class PartitionManifest:
     producers: bytes = b""
     first_dirty_offset: int = 0
     open_transactions: tuple[tuple[int, int], ...] = ()
+    epochs: LeaderEpochs = FIRST_EPOCH
 
     @property
     def size_bytes(self) -> int:
         return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def first_offset(self) -> int:
+        """Return the offset from which records are stored; the end if none is archived."""
+        return self.segments[0].base_offset if self.segments else self.end_offset
 
 
 class Edit(NamedTuple):
@@ -136,12 +147,13 @@ def _encode_partition(partition: PartitionManifest) -> bytes:
     )
     segments = b"".join(_encode_segment(segment) for segment in partition.segments)
     producers = _PRODUCERS.pack(len(partition.producers)) + partition.producers
-    return head + segments + producers + _encode_transactions(partition)
+    epochs = b"" if partition.epochs == FIRST_EPOCH else b"".join(_EPOCH.pack(*it) for it in partition.epochs.starts)
+    return head + segments + producers + _encode_transactions(partition, is_required=bool(epochs)) + epochs
 
 
-def _encode_transactions(partition: PartitionManifest) -> bytes:
+def _encode_transactions(partition: PartitionManifest, *, is_required: bool) -> bytes:
     with_aborted = [(number, it) for number, it in enumerate(partition.segments) if it.aborted_bytes]
-    if not with_aborted and not partition.open_transactions:
+    if not with_aborted and not partition.open_transactions and not is_required:
         return b""
     opened = b"".join(_OPEN_TRANSACTION.pack(*each) for each in partition.open_transactions)
     aborted = b"".join(_ABORTED_INDEX.pack(number, it.aborted_bytes, it.aborted_crc) for number, it in with_aborted)
@@ -242,16 +254,18 @@ def _decode_partition(piece: memoryview) -> PartitionManifest:
     producers = bytes(piece[end : end + producers_length])
     end += producers_length
     partition = PartitionManifest(folder, log_start_offset, end_offset, segments, producers, first_dirty_offset)
-    return _with_transactions(partition, piece[end:]) if end < len(piece) else partition
+    return _with_additions(partition, piece[end:]) if end < len(piece) else partition
 
 
-def _with_transactions(partition: PartitionManifest, piece: memoryview) -> PartitionManifest:
+def _with_additions(partition: PartitionManifest, piece: memoryview) -> PartitionManifest:
     open_count, aborted_count = _TRANSACTIONS.unpack_from(piece)
     start = _TRANSACTIONS.size
     middle = start + open_count * _OPEN_TRANSACTION.size
     end = middle + aborted_count * _ABORTED_INDEX.size
-    segments = list(partition.segments)
+    starts = tuple((epoch, offset) for epoch, offset in _EPOCH.iter_unpack(piece[end:]))
+    epochs = LeaderEpochs(starts) if starts else FIRST_EPOCH
+    segments = [attrs.evolve(segment, epochs=epochs) for segment in partition.segments]
     for number, aborted_bytes, crc in _ABORTED_INDEX.iter_unpack(piece[middle:end]):
         segments[number] = attrs.evolve(segments[number], aborted_bytes=aborted_bytes, aborted_crc=crc)
     opened = tuple((producer_id, offset) for producer_id, offset in _OPEN_TRANSACTION.iter_unpack(piece[start:middle]))
-    return attrs.evolve(partition, segments=tuple(segments), open_transactions=opened)
+    return attrs.evolve(partition, segments=tuple(segments), open_transactions=opened, epochs=epochs)

@@ -10,7 +10,7 @@ from pipeline_broker.log.archive.index_files import POSITION_MAX, IndexBuilder, 
 from pipeline_broker.log.archive.segment_index import SegmentIndex
 from pipeline_broker.log.archive.store import SegmentStore
 from pipeline_broker.log.errors import DamagedIndexError, DamagedSegment
-from pipeline_broker.log.journal.entry import LEADER_EPOCH
+from pipeline_broker.log.leader_epochs import FIRST_EPOCH, LeaderEpochs
 from pipeline_broker.log.segments.log_segment import NO_TIMESTAMP, LogSegment
 from pipeline_broker.records.batch import CHECKED_FROM, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader
 from pipeline_broker.records.checksum import crc32c
@@ -57,6 +57,7 @@ class SegmentInfo:
             their names, so that the manifest alone decides which files count.
         aborted_bytes: size of the index of aborted transactions; 0 for most segments.
         aborted_crc: CRC-32C of that index.
+        epochs: leader epochs of its offsets. The manifest has them once for the partition.
     """
 
     base_offset: int
@@ -71,6 +72,7 @@ class SegmentInfo:
     cleanings: int = 0
     aborted_bytes: int = 0
     aborted_crc: int = 0
+    epochs: LeaderEpochs = attrs.field(default=FIRST_EPOCH, eq=False)
 
     @classmethod
     def written(
@@ -82,6 +84,7 @@ class SegmentInfo:
         generation: int = 0,
         modified_ms: int = NO_TIMESTAMP,
         cleanings: int = 0,
+        epochs: LeaderEpochs = FIRST_EPOCH,
     ) -> "SegmentInfo":
         """Return the metadata of a segment once everything the builder has seen is written.
 
@@ -99,6 +102,7 @@ class SegmentInfo:
             generation=generation if before is None else before.generation,
             modified_ms=modified_ms,
             cleanings=cleanings if before is None else before.cleanings,
+            epochs=epochs,
         )
 
     @property
@@ -168,7 +172,7 @@ def verified_batches(
     An incomplete last batch is omitted.
 
     Fields that the checksum does not cover are verified too. Base offsets must be contiguous or named by the index, and
-    the leader epoch must be the broker's.
+    the leader epoch must be that of the offset.
 
     Args:
         view: the piece.
@@ -182,6 +186,7 @@ def verified_batches(
         DamagedSegment: a batch is damaged.
     """
     start, size, end_max = 0, len(view), segment.size_bytes - position
+    epoch_at = segment.epochs.epoch_at
     may_skip = index is None and (segment.indexes is None or segment.indexes.skips > 0)
     names = iter(()) if index is None else index.names(position)
     named_position, named_offset = next(names, _NO_NAME)
@@ -202,7 +207,7 @@ def verified_batches(
             return
         elif crc32c(view[start + CHECKED_FROM : end]) != crc:
             reason = "the checksum of the batch is wrong"
-        elif leader_epoch != LEADER_EPOCH or last_delta < 0 or last_offset > segment.last_offset:
+        elif leader_epoch != epoch_at(base_offset) or last_delta < 0 or last_offset > segment.last_offset:
             reason = "the batch does not belong to this segment"
         elif not is_in_place or base_offset < (segment.base_offset if expected is None else expected):
             reason = f"the batch has the unexpected offset {base_offset}"

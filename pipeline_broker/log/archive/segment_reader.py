@@ -23,7 +23,6 @@ from pipeline_broker.log.archive.segment_file import (
 from pipeline_broker.log.archive.segment_index import SegmentIndex
 from pipeline_broker.log.archive.store import SegmentStore
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
-from pipeline_broker.log.journal.entry import LEADER_EPOCH
 from pipeline_broker.log.read_result import (
     BATCHES_PER_READ,
     BYTES_PER_READ,
@@ -369,5 +368,5 @@ class SegmentReader:
 def _first_record_since(header: BatchHeader, batch: memoryview, timestamp: int) -> TimestampedOffset | None:
     for record in iterate_records(batch, header):
         if record.timestamp >= timestamp:
-            return TimestampedOffset(record.timestamp, record.offset, LEADER_EPOCH)
+            return TimestampedOffset(record.timestamp, record.offset, header.partition_leader_epoch)
     return None

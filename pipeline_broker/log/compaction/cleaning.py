@@ -78,7 +78,7 @@ def clean(
     for group in plan.groups(end_offset):
         sources = [by_base[segment.base_offset] for segment in group]
         replaced += sources
-        written += _GroupWriter(archive, manifest.folder, sources, cleaning).write(cleaning.clean(batches_of(group)))
+        written += _GroupWriter(archive, manifest, sources, cleaning).write(cleaning.clean(batches_of(group)))
     return Cleaned(manifest.folder, tuple(replaced), tuple(written), end_offset)
 
 
@@ -98,11 +98,13 @@ def _map_keys(
 
 
 class _GroupWriter:
-    def __init__(self, archive: Archive, folder: str, sources: Sequence[SegmentInfo], cleaning: CleaningRound) -> None:
+    def __init__(
+        self, archive: Archive, manifest: PartitionManifest, sources: Sequence[SegmentInfo], cleaning: CleaningRound
+    ) -> None:
         self._archive = archive
         self._cleaning = cleaning
         self._aborted: list[AbortedTransaction] = []  # their markers are not in a finished segment yet
-        self._folder = folder
+        self._folder, self._epochs = manifest.folder, manifest.epochs
         self._cleanings = 1 + max(source.cleanings for source in sources)
         self._base_offset = sources[0].base_offset
         self._modified_ms = max(source.modified_ms for source in sources)
@@ -156,6 +158,7 @@ class _GroupWriter:
             generation=self._archive.new_generation(),
             modified_ms=self._modified_ms,
             cleanings=self._cleanings,
+            epochs=self._epochs,
         )
         return index.noted(segment)
 

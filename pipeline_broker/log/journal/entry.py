@@ -1,12 +1,11 @@
 """One record batch on its way to the journal."""
 
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.journal.offset_index import OffsetIndex
+from pipeline_broker.log.leader_epochs import LeaderEpochs
 from pipeline_broker.log.segments.policies import LogPolicies
-
-LEADER_EPOCH: Final = 0  # constant, because a single broker leads every partition
 
 
 class IndexedLog(Protocol):
@@ -15,6 +14,7 @@ class IndexedLog(Protocol):
     Attributes:
         policies: file settings of the topic.
         entry_key: topic id and partition as a journal entry stores them.
+        epochs: the leader epochs of the log.
         index: journal positions of the log's batches.
         tail: entries in memory, by base offset.
     """
@@ -23,6 +23,7 @@ class IndexedLog(Protocol):
     partition: int
     policies: LogPolicies
     entry_key: bytes
+    epochs: LeaderEpochs
     index: OffsetIndex
     tail: "dict[int, JournalEntry]"
 

@@ -185,10 +185,10 @@ class FrameRun(NamedTuple):
     """Consecutive frames, decoded together for speed.
 
     Attributes:
-        entries: entries of the frames from the requested LSN on; earlier frames are only checked.
+        entries: entries of the frames starting at the requested LSN; earlier frames are only checked.
         end: end position of the last frame in the buffer.
         end_lsn: the LSN after the last entry.
-        durable_lsn: the durable LSN of the last frame.
+        durable_lsn: the durable LSN of the last frame; 0 without frames.
     """
 
     entries: list[StoredEntry]

@@ -7,9 +7,10 @@ from typing import Final
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, RecycledError
-from pipeline_broker.log.journal.entry import LEADER_EPOCH, Appended, JournalEntry
+from pipeline_broker.log.journal.entry import Appended, JournalEntry
 from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES, entry_key
 from pipeline_broker.log.journal.offset_index import OffsetIndex
+from pipeline_broker.log.leader_epochs import FIRST_EPOCH, LeaderEpochs
 from pipeline_broker.log.partition.committed_reads import AbortedView, cut_at
 from pipeline_broker.log.partition.reading import BatchSource
 from pipeline_broker.log.partition.tail_cache import TailCache
@@ -61,8 +62,10 @@ class PartitionLog:
         "archived",
         "duplicates",
         "entry_key",
+        "epochs",
         "high_watermark",
         "index",
+        "leader_epoch",
         "log_end_offset",
         "log_start_offset",
         "partition",
@@ -96,6 +99,8 @@ class PartitionLog:
         self.policies = policies
         self.entry_key = entry_key(topic_id, partition)
         self.roll_seed = roll_seed + self.entry_key  # of the jitter of segment.jitter.ms; logs do not roll together
+        self.epochs = FIRST_EPOCH
+        self.leader_epoch = FIRST_EPOCH.latest  # of the batches that are appended
         self.log_start_offset = 0
         self.log_end_offset = 0  # the next offset to assign
         self.high_watermark = 0  # records below it are durable, hence visible
@@ -187,9 +192,10 @@ class PartitionLog:
         size = LENGTH_OVERHEAD + length
         parts: tuple[Buffer, ...]
         if size < JOIN_BELOW_BYTES:  # copied, because a view would keep the whole receive buffer in memory
-            parts = (restamped(header, batch if type(batch) is bytes else bytes(batch), base_offset, LEADER_EPOCH),)
+            copied = batch if type(batch) is bytes else bytes(batch)
+            parts = (restamped(header, copied, base_offset, self.leader_epoch),)
         else:
-            parts = restamp(header, batch, base_offset, LEADER_EPOCH)
+            parts = restamp(header, batch, base_offset, self.leader_epoch)
         entry = JournalEntry(self, base_offset, last_offset, max_timestamp, parts, size)
         # Only now, after every check: a refused batch takes no offsets.
         self.log_end_offset = last_offset + 1
@@ -229,10 +235,12 @@ class PartitionLog:
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, version)
         offset = self.log_end_offset
         marker = EndMarker(committed, coordinator_epoch)
-        batch = marker_batch(producer_id, producer_epoch, marker, now_ms, base_offset=offset, leader_epoch=LEADER_EPOCH)
+        batch = marker_batch(
+            producer_id, producer_epoch, marker, now_ms, base_offset=offset, leader_epoch=self.leader_epoch
+        )
         if self.rules.append_time:
             header = with_times(read_header(batch), batch, now_ms, append_time=True)
-            batch = restamped(header, batch, offset, LEADER_EPOCH)
+            batch = restamped(header, batch, offset, self.leader_epoch)
         self.producers.record_marker(producer_id, producer_epoch, marker, offset, now_ms, now_ms)
         entry = JournalEntry(self, offset, offset, now_ms, (batch,), len(batch))
         self.log_end_offset = offset + 1
@@ -287,12 +295,20 @@ class PartitionLog:
             place: journal position of the batch.
 
         Raises:
-            JournalCorrupt: the batch begins below the end of the log.
+            JournalCorrupt: the batch begins below the end of the log, or has the leader epoch of earlier offsets.
             InvalidRecord: the batch has a marker that cannot be decoded.
         """
         base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
+        leader_epoch = header.partition_leader_epoch
         if base_offset < self.log_end_offset:
             raise JournalCorrupt(f"{self.topic}-{self.partition}: offset {base_offset} is in the journal twice")
+        if leader_epoch > self.leader_epoch:
+            self.begin_epoch(leader_epoch, base_offset)
+        elif leader_epoch != self.epochs.epoch_at(base_offset):
+            raise JournalCorrupt(
+                f"{self.topic}-{self.partition}: offset {base_offset} has the leader epoch {leader_epoch}, not"
+                f" {self.epochs.epoch_at(base_offset)}"
+            )
         last_offset = base_offset + last_delta
         self.log_end_offset = self.high_watermark = last_offset + 1
         self.index.append(base_offset, place, LENGTH_OVERHEAD + length, max_timestamp)
@@ -316,6 +332,24 @@ class PartitionLog:
         self.log_start_offset = self.stored_from = archived.manifest.log_start_offset
         self.log_end_offset = self.high_watermark = archived.end_offset
         self.producers = producers
+        self._lead(archived.manifest.epochs)
+
+    def begin_epoch(self, epoch: int, offset: int) -> None:
+        """Begin to lead the log in a higher epoch (Kafka's `assignEpochStartOffset`).
+
+        Args:
+            epoch: later batches carry it.
+            offset: at or above the end of the log.
+        """
+        assert offset >= self.log_end_offset, "the epoch of appended records never changes"
+        self._lead(self.epochs.begun(epoch, offset))
+
+    def _lead(self, epochs: LeaderEpochs) -> None:
+        self.epochs, self.leader_epoch = epochs, epochs.latest
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return an epoch and its end offset, as of the visible records; see `LeaderEpochs.end_of`."""
+        return self.epochs.since(self.log_start_offset).end_of(epoch, self.high_watermark)
 
     def on_archived(self, archived: ArchivedLog) -> None:
         """Replace the archived part after a durable edit, and drop archived batches from the index."""
@@ -328,6 +362,7 @@ class PartitionLog:
             # The first untimed batch may be among the dropped ones, and only the time of the last one is known.
             self.untimed_since_ms = self.untimed_ms
         self.stored_from = archived.manifest.log_start_offset
+        self.epochs = self.epochs.since(archived.manifest.first_offset)
         self.raise_log_start(self.stored_from)
 
     def raise_log_start(self, offset: int) -> None:

@@ -11,9 +11,10 @@ from typing import NamedTuple, Protocol
 
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.errors import DamagedSegment
-from pipeline_broker.log.journal.entry import LEADER_EPOCH, IndexedLog
+from pipeline_broker.log.journal.entry import IndexedLog
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD
 from pipeline_broker.log.journal.journal_port import JournalBytes
+from pipeline_broker.log.leader_epochs import LeaderEpochs
 from pipeline_broker.log.read_result import BATCHES_PER_READ, BYTES_PER_READ, SPAN_BYTES_MAX, ColdRead, ReadResult
 from pipeline_broker.records.batch import CHECKED_FROM, LENGTH_OVERHEAD, MAGIC
 from pipeline_broker.records.checksum import crc32c
@@ -50,7 +51,7 @@ class _Span(NamedTuple):
     size_bytes: int
     batches: list[tuple[int, int, int]]  # start within the span, size, base offset
 
-    def intact_count(self, data: Buffer, entry_key: bytes) -> int:
+    def intact_count(self, data: Buffer, entry_key: bytes, epochs: LeaderEpochs) -> int:
         """Return the number of batches before the first one that is damaged or of another partition."""
         view, unpack = memoryview(data), _BATCH_HEAD.unpack_from
         for number, (start, size, offset) in enumerate(self.batches):
@@ -58,7 +59,7 @@ class _Span(NamedTuple):
             # The key lies before the batch and outside its checksum.
             owner = data[start - ENTRY_OVERHEAD : start - ENTRY_OVERHEAD + len(entry_key)]
             is_named = base_offset == offset and length == size - LENGTH_OVERHEAD and owner == entry_key
-            if not is_named or magic != MAGIC or leader_epoch != LEADER_EPOCH:
+            if not is_named or magic != MAGIC or leader_epoch != epochs.epoch_at(offset):
                 return number
             if crc32c(view[start + CHECKED_FROM : start + size]) != crc:
                 return number
@@ -80,22 +81,22 @@ class JournalSource:
 
     def read(self, log: IndexedLog, first: int, end: int) -> ReadResult | None:
         spans = self._spans(log, first, end)
-        key = log.entry_key
-        parts, _ = self._collect(spans, key, self._journal.read_cached)
+        key, epochs = log.entry_key, log.epochs
+        parts, _ = self._collect(spans, key, epochs, self._journal.read_cached)
         # Whatever is in memory is returned at once; the caller reads again for the rest.
         if parts:
             return ReadResult(parts)
         size_bytes = sum(size for span in spans for _, size, _ in span.batches)
-        return ReadResult(cold=ColdRead(lambda: self._read_cold(spans, key), size_bytes))
+        return ReadResult(cold=ColdRead(lambda: self._read_cold(spans, key, epochs), size_bytes))
 
-    def _read_cold(self, spans: list[_Span], entry_key: bytes) -> list[Buffer]:
-        parts, damage = self._collect(spans, entry_key, self._journal.read)
+    def _read_cold(self, spans: list[_Span], entry_key: bytes, epochs: LeaderEpochs) -> list[Buffer]:
+        parts, damage = self._collect(spans, entry_key, epochs, self._journal.read)
         if damage is not None and not parts:
             raise damage
         return parts
 
     def _collect(
-        self, spans: list[_Span], entry_key: bytes, read: Callable[[int, int], Buffer | None]
+        self, spans: list[_Span], entry_key: bytes, epochs: LeaderEpochs, read: Callable[[int, int], Buffer | None]
     ) -> tuple[list[Buffer], DamagedSegment | None]:
         """Read the spans up to the first batch that is not in memory, or is damaged."""
         parts: list[Buffer] = []
@@ -103,7 +104,7 @@ class JournalSource:
             data = read(span.place, span.size_bytes)
             if data is None:
                 break
-            count = span.intact_count(data, entry_key)
+            count = span.intact_count(data, entry_key, epochs)
             parts += span.cut(data, count)
             if count < len(span.batches):
                 start, _, offset = span.batches[count]

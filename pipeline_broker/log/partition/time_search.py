@@ -13,7 +13,6 @@ import attrs
 
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.log.archive.archived_log import ArchivedLog
-from pipeline_broker.log.journal.entry import LEADER_EPOCH
 from pipeline_broker.log.journal.offset_index import OffsetIndex
 from pipeline_broker.log.read_result import ColdRead, ReadResult, TimestampedOffset
 from pipeline_broker.log.segments.log_segment import NO_TIMESTAMP
@@ -106,5 +105,5 @@ def _first_record_since(parts: list[Buffer], timestamp: int, start_offset: int) 
     for header, batch in iterate_batches(b"".join(parts)):
         for record in iterate_records(batch, header):
             if record.timestamp >= timestamp and record.offset >= start_offset:
-                return TimestampedOffset(record.timestamp, record.offset, LEADER_EPOCH)
+                return TimestampedOffset(record.timestamp, record.offset, header.partition_leader_epoch)
     return None

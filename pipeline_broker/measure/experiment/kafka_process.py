@@ -1,7 +1,7 @@
-"""Apache Kafka as a child process, for comparison: one node that is broker and controller, on free ports of 127.0.0.1.
+"""Apache Kafka as a child process, for comparison: a broker and controller, or a further broker, on 127.0.0.1.
 
-It has Kafka's default settings, except that one node cannot replicate. Its jars are downloaded from Maven Central once,
-into the user's cache.
+It has free ports and Kafka's default settings, except that one node cannot replicate. Its jars are downloaded from
+Maven Central once, into the user's cache.
 """
 
 import contextlib
@@ -38,24 +38,31 @@ class KafkaSettings:
         mode: its name in the results.
         data: its folder, which must not exist yet.
         is_synced: flushes each message to the disk before it is acknowledged; otherwise it stays in the page cache.
+        node_id: its id in the cluster.
+        controller: HOST:PORT of the controller that this broker joins; None to be the controller, too.
     """
 
     mode: str
     data: Path
     is_synced: bool = False
+    node_id: int = 1
+    controller: str | None = None
 
     def start(self) -> "KafkaProcess":
         return KafkaProcess(self)
 
     def properties(self, port: int, controller_port: int) -> str:
+        listeners, roles = f"PLAINTEXT://127.0.0.1:{port}", "broker"
+        if self.controller is None:
+            listeners, roles = f"{listeners},CONTROLLER://127.0.0.1:{controller_port}", "broker,controller"
         lines = [
-            "process.roles=broker,controller",
-            "node.id=1",
-            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            f"process.roles={roles}",
+            f"node.id={self.node_id}",
+            f"listeners={listeners}",
+            f"advertised.listeners={listeners}",
             "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.listener.names=CONTROLLER",
-            f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}",
+            f"controller.quorum.bootstrap.servers={self.controller or f'127.0.0.1:{controller_port}'}",
             "inter.broker.listener.name=PLAINTEXT",
             f"log.dirs={self.data / 'log'}",
             "offsets.topic.replication.factor=1",
@@ -78,11 +85,14 @@ class KafkaProcess:
         settings.data.mkdir(parents=True)
         self.host = "127.0.0.1"
         self.port, controller_port = free_ports(2)
+        self.controller = settings.controller or f"{self.host}:{controller_port}"
         self._errors_path = settings.data.with_suffix(".log")
         config = settings.data / "server.properties"
         config.write_text(settings.properties(self.port, controller_port))
         with self._errors_path.open("wb") as output:
-            arguments = ["format", "--cluster-id", _CLUSTER_ID, "--config", str(config), "--standalone"]
+            arguments = ["format", "--cluster-id", _CLUSTER_ID, "--config", str(config)]
+            if settings.controller is None:
+                arguments.append("--standalone")
             format_command = _java(jars, "256m", "kafka.tools.StorageTool", *arguments)
             if subprocess.call(format_command, stdout=output, stderr=output):  # noqa: S603 - the user's own Java
                 raise ExperimentError(f"Apache Kafka's storage could not be formatted: {last_line(self._errors_path)}")

@@ -1,7 +1,7 @@
 """The figures that the clients measured, collected run by run, and the ratios of the sides.
 
-A ratio is computed over paired rounds. Latencies have a ratio only if both sides kept the pace: the latency of a side
-that did not keeps growing during the run.
+A ratio is computed over paired rounds. Latencies have a ratio only if both sides kept the pace, because the latency of
+a slower side grows until the run ends.
 """
 
 import array

@@ -84,7 +84,8 @@ class LoadOptions:
         """Check that the options can be combined.
 
         Raises:
-            ClientError: two options contradict each other; the message says which one to change.
+            ClientError: two options contradict each other, or batches are too large; the message says which option to
+                change.
         """
         writes_exactly = self.is_idempotent or self.transaction_requests
         is_open = self.rate_per_s is not None

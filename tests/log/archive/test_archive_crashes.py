@@ -1,8 +1,8 @@
 """Journal, archive and partition logs against a plain model, with kills and power cuts at every operation of the disk.
 
-The model is the list of records written to each partition. After any crash each log must hold a prefix of it, at least
-as long as the acknowledged records. Then each durability measure is sabotaged in turn, and the same machine must
-notice.
+The model is the list of records written to each partition, with their leader epochs. After any crash each log must hold
+a prefix of it, at least as long as the acknowledged records. Then each durability measure is sabotaged in turn, and the
+same machine must notice.
 """
 
 from pathlib import Path
@@ -87,6 +87,7 @@ class ArchiveMachine(RuleBasedStateMachine):
             assert found == written[: len(found)], "the log holds something else than was written"
             assert len(found) >= self.acknowledged[log.partition], "acknowledged records are lost"
             assert log.log_end_offset == log.high_watermark == len(found)
+            assert log.leader_epoch >= max((epoch for _, epoch in found), default=0)
             self.written[log.partition] = found
             self.acknowledged[log.partition] = len(found)
 
@@ -98,12 +99,28 @@ class ArchiveMachine(RuleBasedStateMachine):
             size = data.draw(st.sampled_from([10, 100, 3000]))
             value = f"{self.values}:".encode().ljust(size, b"v")
             batch = build_batch([NewRecord(value, timestamp=self.values)])
-            entries.append(self.logs[partition].append(read_header(batch), batch, now_ms=0).entry)
-            self.written[partition].append(value)
+            log = self.logs[partition]
+            entries.append(log.append(read_header(batch), batch, now_ms=0).entry)
+            self.written[partition].append((value, log.leader_epoch))
         self.journal.sync(self.journal.write(entries))
         self.manager.on_durable(entries)
         for partition in partitions:
             self.acknowledged[partition] += 1
+
+    @rule(partition=st.integers(0, PARTITIONS - 1), rise=st.integers(1, 3))
+    def begin_epoch(self, partition, rise):
+        log = self.logs[partition]
+        log.begin_epoch(log.leader_epoch + rise, log.log_end_offset)
+
+    @rule(partition=st.integers(0, PARTITIONS - 1), data=st.data())
+    def end_epoch(self, partition, data):
+        """An epoch ends where the records of a later one begin."""
+        log, epochs = self.logs[partition], [epoch for _, epoch in self.written[partition]]
+        asked = data.draw(st.integers(0, log.leader_epoch + 1))
+        known = max((each for each in (*epochs, log.leader_epoch) if each <= asked), default=asked)
+        end = next((offset for offset, epoch in enumerate(epochs) if epoch > known), len(epochs))
+        expected = (-1, -1) if asked > log.leader_epoch else (known, end)
+        assert log.end_of_epoch(asked) == expected
 
     @rule()
     def seal(self):
@@ -192,7 +209,7 @@ class ArchiveMachine(RuleBasedStateMachine):
         found = values_from(log, offset)
         self.files.is_cold = False
         assert found == self.written[partition][offset : self.acknowledged[partition]]
-        assert log.size_bytes >= sum(map(len, found))
+        assert log.size_bytes >= sum(len(value) for value, _ in found)
 
     @precondition(lambda self: self.values)
     @rule(partition=st.integers(0, PARTITIONS - 1), data=st.data())
@@ -203,8 +220,9 @@ class ArchiveMachine(RuleBasedStateMachine):
         found = log.offset_for_timestamp(time)
         found = found() if callable(found) else found
         visible = self.written[partition][: self.acknowledged[partition]]
-        expected = next((place for place, value in enumerate(visible) if int(value.split(b":")[0]) >= time), None)
+        expected = next((place for place, value in enumerate(visible) if int(value[0].split(b":")[0]) >= time), None)
         assert (None if found is None else found.offset) == expected
+        assert found is None or found.leader_epoch == visible[expected][1]
 
     def teardown(self):
         if hasattr(self, "files"):
@@ -212,7 +230,7 @@ class ArchiveMachine(RuleBasedStateMachine):
 
 
 def values_from(log, offset):
-    """All visible values from an offset on."""
+    """All visible values from an offset on, with the leader epochs of their batches."""
     values = []
     while offset < log.high_watermark:
         result = log.read(offset, READ_BYTES, at_least_one=True)
@@ -221,7 +239,7 @@ def values_from(log, offset):
         for header, batch in iterate_batches(b"".join(parts)):
             for record in iterate_records(batch, header):
                 assert record.offset == offset
-                values.append(bytes(record.value))
+                values.append((bytes(record.value), header.partition_leader_epoch))
                 offset += 1
     return values
 

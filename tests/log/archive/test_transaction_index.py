@@ -16,7 +16,7 @@ from pipeline_broker.log.archive.segment_file import log_name, transaction_index
 from pipeline_broker.log.archive.transaction_index import aborted_in, rebuilt_entries
 from pipeline_broker.log.compaction.cleaning import clean
 from pipeline_broker.log.errors import DamagedIndexError
-from pipeline_broker.log.journal.entry import LEADER_EPOCH, JournalEntry
+from pipeline_broker.log.journal.entry import JournalEntry
 from pipeline_broker.log.partition.compaction_of_logs import next_round
 from pipeline_broker.log.producers.aborted_transactions import (
     ENTRY,
@@ -54,7 +54,7 @@ def batch_of(producer, what, number):
 def append(bench, batch):
     log, header = bench.log, read_header(batch)
     base, last = log.log_end_offset, log.log_end_offset + header.last_offset_delta
-    parts = restamp(header, batch, base, LEADER_EPOCH)
+    parts = restamp(header, batch, base)
     entry = JournalEntry(log, base, last, header.max_timestamp, parts, header.size_bytes)
     log.log_end_offset = last + 1
     bench.journal.sync(bench.journal.write([entry]))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline_broker.log.journal.entry import LEADER_EPOCH
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD
 from pipeline_broker.log.journal.offset_index import OffsetIndex
+from pipeline_broker.log.leader_epochs import FIRST_EPOCH
 from pipeline_broker.log.partition.reading import GAP_BYTES_MAX, GATHER_BELOW_BYTES, JournalSource, gathered
 from pipeline_broker.log.read_result import BATCHES_PER_READ, BYTES_PER_READ, SPAN_BYTES_MAX
 from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, assembled, build_batch, read_header, restamped
@@ -37,14 +37,14 @@ class Journal:
 class Log:
     """A partition with batches of given gaps and sizes."""
 
-    entry_key = KEY
+    entry_key, epochs = KEY, FIRST_EPOCH
 
     def __init__(self, *rows):
         self.index, self.journal, self.batches = OffsetIndex(), Journal(), []
         data = self.journal.data
         for offset, (gap_bytes, size_bytes) in enumerate(rows):
             header, batch = assembled(HEADER, bytes(size_bytes - HEADER_SIZE))
-            batch = restamped(header, batch, offset, LEADER_EPOCH)
+            batch = restamped(header, batch, offset)
             data += bytes(gap_bytes) + KEY + len(batch).to_bytes(4, "little")
             self.index.append(offset, len(data), len(batch), 0)
             self.batches.append(batch)

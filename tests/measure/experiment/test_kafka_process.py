@@ -20,6 +20,12 @@ def test_kafka_is_one_node_with_default_settings(tmp_path):
     assert not any(line.startswith("log.flush") for line in lines)
 
 
+def test_a_further_broker_joins_the_controller_of_the_first(tmp_path):
+    lines = KafkaSettings("kafka", tmp_path, node_id=2, controller="127.0.0.1:7").properties(5, 6).splitlines()
+    assert {"process.roles=broker", "node.id=2", "listeners=PLAINTEXT://127.0.0.1:5"} <= set(lines)
+    assert "controller.quorum.bootstrap.servers=127.0.0.1:7" in lines
+
+
 def test_kafka_synced_flushes_every_message(tmp_path):
     assert "log.flush.interval.messages=1" in KafkaSettings("kafka", tmp_path, is_synced=True).properties(5, 6)
 

@@ -101,7 +101,6 @@ class ConsumerGroups:
             self._step(group, now_ms).start_session(group.members[member_id])
 
     def _step_of(self, request: HeartbeatRequest, now_ms: int) -> Step:
-        """Return a step on the group of a heartbeat: an existing one, or a new one if the member joins."""
         group_id, joins = request.group_id, request.member_epoch == 0
         group = self._registry.get(group_id)
         if isinstance(group, ConsumerGroup):
