@@ -1,7 +1,8 @@
 """The pytest plugin of pipeline-broker: fixtures with an embedded broker.
 
 pytest loads the plugin in every run of every project with pipeline-broker installed. So it imports nothing of the
-package before a test uses a fixture. An error then fails only that test, with one line.
+package before a test uses a fixture: `pipeline_broker` imports `EmbeddedBroker` on first access. An error then fails
+only that test, with one line.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ import contextlib
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+import pipeline_broker
+
 if TYPE_CHECKING:
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
     from pipeline_broker.embedded.fault_rules import EmbeddedFaults
     from pipeline_broker.embedded.island import Island
-    from pipeline_broker.faults.rule import Rule
 
 __all__ = [
     "UnusedFaultWarning",
@@ -99,9 +101,7 @@ def _is_ours(node: Any, name: str) -> bool:
 
 
 def _check_broker(broker: object, request: pytest.FixtureRequest) -> None:
-    from pipeline_broker import EmbeddedBroker  # noqa: PLC0415 - not before a fixture is used
-
-    if not isinstance(broker, EmbeddedBroker):
+    if not isinstance(broker, pipeline_broker.EmbeddedBroker):
         what = f"{request.fixturename} needs the kafka_broker of pipeline-broker, but this project defines a fixture of"
         how = f"that name, which gives {type(broker).__name__!r}. Rename the project's fixture."
         raise pytest.fail.Exception(f"{what} {how}", pytrace=False)
@@ -262,18 +262,22 @@ def _start_broker(request: pytest.FixtureRequest) -> EmbeddedBroker:
     config = request.config
     mode = of_marker or config.getoption("--kafka-mode") or config.getini("kafka_mode")
     settings = {**_parse_settings(config.getini("kafka_settings")), **dict(marked)}
-    from pipeline_broker._stages_check import ShadowedStagesError  # noqa: PLC0415 - not before a fixture is used
-
     try:
-        from pipeline_broker import EmbeddedBroker  # noqa: PLC0415 - not before a fixture is used
-    except ShadowedStagesError as error:
+        embedded_broker = pipeline_broker.EmbeddedBroker
+    except ImportError as error:  # another package named stages shadows ours
         raise pytest.fail.Exception(str(error), pytrace=False) from None
+    with _failing_with_one_line(request.fixturename):
+        return embedded_broker(mode=mode, settings=settings).start()
+
+
+@contextlib.contextmanager
+def _failing_with_one_line(fixture: str | None) -> Iterator[None]:
     from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - not before a fixture is used
 
     try:
-        return EmbeddedBroker(mode=mode, settings=settings).start()
+        yield
     except EmbeddedBrokerError as error:
-        raise pytest.fail.Exception(f"{request.fixturename}: {error}", pytrace=False) from None
+        raise pytest.fail.Exception(f"{fixture}: {error}", pytrace=False) from None
 
 
 @pytest.fixture
@@ -311,13 +315,9 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
 @pytest.fixture(scope="session")
 def kafka_schema_registry(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
     """The URL of the schema registry of `kafka_broker`, which starts with the first test that uses it."""
-    from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - not before a fixture is used
-
     _check_broker(kafka_broker, request)
-    try:
+    with _failing_with_one_line("kafka_schema_registry"):
         return kafka_broker.schema_registry_url
-    except EmbeddedBrokerError as error:
-        raise pytest.fail.Exception(f"kafka_schema_registry: {error}", pytrace=False) from None
 
 
 @pytest.fixture
@@ -351,17 +351,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report: pytest.TestReport = yield
     if report.when == "call":
         item.stash[_HAS_PASSED] = report.passed
-    if report.failed:
-        brokers: dict[str, tuple[EmbeddedBroker, Island | None]] = {}
-        if (of_session := item.config.stash.get(_BROKER, None)) is not None and _uses(item, of_session):
-            brokers[SECTION] = of_session, None  # the only entry if a fixture of a wider scope failed
-        if _ISLANDS in item.stash:
-            used = item.stash[_ISLANDS].items()
-            brokers |= {section: found for section, found in used if section != SECTION or section in brokers}
-        for section, (broker, island) in brokers.items():
-            report.sections.append(
-                (section, _broker_section(item, section, broker, () if island is None else island.rules))
-            )
+    if report.failed and (_BROKER in item.config.stash or item.stash.get(_ISLANDS, None)):
+        report.sections += _broker_sections(item)
     return report
 
 
@@ -377,33 +368,18 @@ def _end_at_the_test(error: BaseException) -> None:
         entry = below
 
 
-def _uses(item: pytest.Item, broker: EmbeddedBroker) -> bool:
-    """Return whether a test names `kafka_broker` as a fixture, or its island has requests or topics.
+def _broker_sections(item: pytest.Item) -> Iterator[tuple[str, str]]:
+    from pipeline_broker.embedded.dump import is_used, report  # noqa: PLC0415 - not before a test with a broker fails
 
-    False if the broker has ended.
-    """
-    from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - not before a fixture is used
-
-    try:
-        return "kafka_broker" in getattr(item, "fixturenames", ()) or bool(broker.requests() or broker.topics_asked())
-    except EmbeddedBrokerError:
-        return False
-
-
-def _broker_section(item: pytest.Item, section: str, broker: EmbeddedBroker, rules: Sequence[Rule]) -> str:
-    from pipeline_broker.embedded.dump import as_html, as_text, seen  # noqa: PLC0415 - not before a fixture is used
-    from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - not before a fixture is used
-
+    brokers: dict[str, tuple[EmbeddedBroker, Island | None]] = {}
+    of_session = item.config.stash.get(_BROKER, None)
+    if of_session is not None and ("kafka_broker" in getattr(item, "fixturenames", ()) or is_used(of_session)):
+        brokers[SECTION] = of_session, None  # the only entry if a fixture of a wider scope failed
+    used = item.stash.get(_ISLANDS, {}).items()
+    brokers |= {section: found for section, found in used if section != SECTION or section in brokers}
     folder = item.config.getoption("--kafka-dump")
-    try:
-        found = seen(broker, rules, item.stash.get(_BEGAN_NS, 0))
-        text = as_text(broker, found)
-        if folder is not None:
-            name = _safe(item.nodeid) + ("" if section == SECTION else "-fresh")
-            path = Path(folder).absolute() / f"{name}.html"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(as_html(broker, found, item.nodeid), encoding="utf-8")
-            text += f"\nthe complete page: {path}"
-    except (EmbeddedBrokerError, OSError) as error:  # must not hide the failure of the test
-        return f"the state of the broker cannot be shown: {error}"
-    return text
+    for section, (broker, island) in brokers.items():
+        name = _safe(item.nodeid) + ("" if section == SECTION else "-fresh")
+        page = None if folder is None else Path(folder).absolute() / f"{name}.html"
+        rules = () if island is None else island.rules
+        yield section, report(broker, rules, item.stash.get(_BEGAN_NS, 0), page, item.nodeid)

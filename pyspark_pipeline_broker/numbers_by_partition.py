@@ -56,7 +56,7 @@ def numbers_of(option: str, text: str) -> dict[tuple[str, int], int]:
     found = {}
     for topic, numbers in _topics(option, text, example):
         if not isinstance(numbers, dict):
-            raise ValueError(f"{option} is not JSON like {example}: {text}")  # noqa: TRY004 - the user's text is wrong
+            raise _unlike(option, example, text)
         for partition, number in numbers.items():
             if not re.fullmatch("[0-9]{1,10}", partition, re.ASCII):
                 raise ValueError(f"{option} has {partition!r}, which is not a partition number: {text}")
@@ -78,5 +78,9 @@ def _topics(option: str, text: str, example: str) -> Iterator[tuple[str, Any]]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise ValueError(f"{option} is not JSON like {example}: {text}")  # noqa: TRY004 - the user's text is wrong
+        raise _unlike(option, example, text)
     yield from found.items()
+
+
+def _unlike(option: str, example: str, text: str) -> ValueError:
+    return ValueError(f"{option} is not JSON like {example}: {text}")

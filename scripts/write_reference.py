@@ -6,11 +6,18 @@ current. A generated part lies between `<!-- generated: NAME -->` and `<!-- end 
 
 import functools
 import re
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.cli import COMMANDS, main
+from pipeline_broker.commands.cluster.bootstrap import ClientCommand
+from pipeline_broker.config.properties import broker_properties, topic_properties
+from pipeline_broker.config.resources import GROUP, RESOURCE_KINDS
+from pipeline_broker.config.settings import is_acted_on, is_topic_setting_acted_on
+from pipeline_broker.wire.registry import API_KEYS
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs/reference"
@@ -46,9 +53,6 @@ def table(heading: tuple[str, ...], rows: Iterable[str]) -> str:
 
 def apis() -> str:
     """Return the APIs and their versions."""
-    from pipeline_broker.apis.registry import SERVED  # noqa: PLC0415 - found by the path that main adds
-    from pipeline_broker.wire.registry import API_KEYS  # noqa: PLC0415 - see above
-
     rows = []
     for key, api in sorted(SERVED.items()):
         declared = API_KEYS[api.key].versions
@@ -69,9 +73,6 @@ def subject_of(name: str) -> str:
 
 def broker_settings(subject: str) -> str:
     """Return the broker properties of a subject that are acted on."""
-    from pipeline_broker.config.properties import broker_properties  # noqa: PLC0415 - see above
-    from pipeline_broker.config.settings import is_acted_on  # noqa: PLC0415 - see above
-
     rows = [
         row(f"`{name}`", shown(definition.default), definition.documentation)
         for name, definition in sorted(broker_properties().items())
@@ -82,9 +83,6 @@ def broker_settings(subject: str) -> str:
 
 def topic_settings() -> str:
     """Return the settings of topics that are acted on."""
-    from pipeline_broker.config.properties import topic_properties  # noqa: PLC0415 - see above
-    from pipeline_broker.config.settings import is_topic_setting_acted_on  # noqa: PLC0415 - see above
-
     rows = [
         row(f"`{name}`", shown(definition.default), f"`{definition.broker_property}`", definition.documentation)
         for name, definition in sorted(topic_properties().items())
@@ -95,8 +93,6 @@ def topic_settings() -> str:
 
 def group_settings() -> str:
     """Return the settings of groups that are acted on."""
-    from pipeline_broker.config.resources import GROUP, RESOURCE_KINDS  # noqa: PLC0415 - see above
-
     rows = [
         row(f"`{name}`", shown(definition.default), definition.documentation)
         for name, definition in sorted(RESOURCE_KINDS[GROUP].properties.items())
@@ -107,8 +103,6 @@ def group_settings() -> str:
 
 def commands() -> dict[str, click.Command]:
     """Return each command that has options, by its title."""
-    from pipeline_broker.cli import COMMANDS, main  # noqa: PLC0415 - found by the path that main adds
-
     found: dict[str, click.Command] = {}
     for name in COMMANDS:
         command = main.get_command(click.Context(main), name)
@@ -119,8 +113,6 @@ def commands() -> dict[str, click.Command]:
 
 def options(command: click.Command, *, shared: bool = False) -> list[click.Option]:
     """Return the options of a command, or those that all commands for any cluster share."""
-    from pipeline_broker.commands.cluster.bootstrap import ClientCommand  # noqa: PLC0415 - see above
-
     names = SHARED_OPTIONS if isinstance(command, ClientCommand) else ()
     found = [each for each in command.params if isinstance(each, click.Option)]
     return [each for each in found if (each.opts[0] in names) == shared]
@@ -174,6 +166,5 @@ def current(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     for path in REFERENCE.glob("*.md"):
         path.write_text(current(path.read_text(encoding="utf-8")), encoding="utf-8")

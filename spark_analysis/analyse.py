@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from spark_analysis.costs import Prices
+from spark_analysis.costs import DEFAULT_PRICES, Prices
 from spark_analysis.derived import write_derived
 from spark_analysis.errors import TraceError
 from spark_analysis.figures import gather
@@ -38,7 +38,7 @@ def analyse(
     *,
     master: str | None = None,
     parquet: bool = True,
-    prices: Prices = Prices(),  # noqa: B008 - frozen
+    prices: Prices = DEFAULT_PRICES,
 ) -> str:
     """Run the whole analysis. Return the verdict and the quality of the run, as text for a terminal.
 
@@ -81,7 +81,7 @@ def report(
     directory: str | Path | Location,
     spark: SparkSession,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
-    prices: Prices = Prices(),  # noqa: B008 - frozen
+    prices: Prices = DEFAULT_PRICES,
 ) -> str:
     """Write the derived tables, `summary.json` and `report.html` from the Parquet traces.
 

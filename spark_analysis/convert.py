@@ -13,7 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
 
 from spark_analysis.errors import TraceError
 from spark_analysis.location import Location
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     Decoder = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -131,15 +135,10 @@ def _map_in_arrow(frame: DataFrame, function: Any, columns: str) -> DataFrame:
     The method requires pandas up to Spark 4.1 at least, but does not use it. Pandas is as large as all other
     dependencies together. This function uses private names, so the version of PySpark is pinned.
     """
-    from pyspark.cloudpickle import register_pickle_by_value  # noqa: PLC0415 - an optional package
-    from pyspark.sql import DataFrame as Frame  # noqa: PLC0415 - see above
-    from pyspark.sql.udf import UserDefinedFunction  # noqa: PLC0415 - see above
-    from pyspark.util import PythonEvalType  # noqa: PLC0415 - see above
-
     register_pickle_by_value(sys.modules[__package__])  # type: ignore[no-untyped-call]  # workers may lack this package
     mapped = UserDefinedFunction(function, columns, "decode", PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     column = mapped(*[frame[name] for name in frame.columns])
-    return Frame(frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)  # noqa: SLF001 - see above
+    return DataFrame(frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)  # noqa: SLF001 - see above
 
 
 def _reason(error: PySparkException) -> Exception:

@@ -31,6 +31,9 @@ class Prices:
     get: float = GET_DOLLARS
 
 
+DEFAULT_PRICES: Final = Prices()
+
+
 @attrs.frozen
 class StoreRun:
     """A row of `store.store_requests`."""

@@ -12,16 +12,18 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from spark_analysis.errors import TraceError
 from spark_analysis.location import Location
+from spark_analysis.session import spark_session
 from spark_analysis.tables import LATER_COLUMNS, LATER_STAMPS, LATER_TABLES, OPTIONAL_COLUMNS, TABLES, declaration
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 RAW_FOLDER: Final = "raw"
 TRACES_FOLDER: Final = "traces"
@@ -137,10 +139,6 @@ def load_run(directory: str | Path | Location, spark: SparkSession | None = None
 
 
 def _session() -> Any:
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - an optional package
-
-    from spark_analysis.session import spark_session  # noqa: PLC0415 - needed only without a session
-
     if active := SparkSession.getActiveSession():
         return active
     stack = contextlib.ExitStack()

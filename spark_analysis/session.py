@@ -20,14 +20,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
 from spark_analysis.errors import SparkError
 from spark_analysis.java import find_java
 from spark_analysis.user_settings import has_java_options, user_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from pyspark.sql import SparkSession
 
 _STOP_SECONDS_MAX: Final = 10
 _NO_SETTINGS: Final[Mapping[str, str]] = {}
@@ -80,20 +82,15 @@ def spark_session(
         input_bytes: approximate size of the input; None for a large one.
 
     Raises:
-        SparkError: PySpark or Java is missing, Spark does not start, or a job inside the block fails.
+        SparkError: Java is missing, Spark does not start, or a job inside the block fails.
     """
-    try:
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - an optional package, and 0.3 s to import
-        from pyspark.sql import SparkSession as Session  # noqa: PLC0415 - see above
-    except ImportError as error:
-        raise SparkError(f"{error}. Run pip install 'pipeline-broker[spark]'") from None
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs each call that fails while a JVM ends
     failures: tuple[type[Exception], ...] = (PySparkException, *_java_errors())
     with tempfile.TemporaryDirectory(prefix="spark-analysis-") as scratch:
-        if active := Session.getActiveSession():
+        if active := SparkSession.getActiveSession():
             spark, close = active, _keep_running
         elif under_spark_submit():
-            spark = Session.builder.getOrCreate()
+            spark = SparkSession.builder.getOrCreate()
             spark.sparkContext.setLogLevel("ERROR")
             close = spark.stop
         else:
@@ -142,7 +139,7 @@ def effective_settings(
         java += [_JAVA_OPTIONS, *([_NO_OPTIMISING] if is_little else [])]
     ours = {**_SETTINGS, "spark.driver.defaultJavaOptions": " ".join(java)}
     if is_local(master):
-        warehouse = os.path.join(scratch, "warehouse")  # noqa: PTH118 - Spark wants text
+        warehouse = f"{scratch}/warehouse"
         ours |= {**_LOCAL_SETTINGS, "spark.local.dir": scratch, "spark.sql.warehouse.dir": warehouse}
     return {**{name: value for name, value in ours.items() if name not in users}, **more, "spark.master": master}
 
@@ -153,18 +150,14 @@ def is_local(master: str) -> bool:
 
 
 def _start(settings: Mapping[str, str], scratch: str) -> tuple[SparkSession, Any]:
-    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - see spark_session
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - see spark_session
-    from pyspark.sql import SparkSession as Session  # noqa: PLC0415 - see spark_session
-
     os.environ["JAVA_HOME"] = str(find_java())
     if is_local(settings["spark.master"]):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Java resolves this machine's name
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need the packages of this process
     # `loadDefaults` would start a JVM of its own.
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    log_path = os.path.join(scratch, "spark.log")  # noqa: PTH118 - see above
-    with open(log_path, "wb") as log:  # noqa: PTH123 - see above
+    log_path = Path(scratch) / "spark.log"
+    with log_path.open("wb") as log:
         gateway: Any = None
         failures: tuple[type[Exception], ...] = (PySparkException, OSError, *_java_errors())
         try:
@@ -177,7 +170,7 @@ def _start(settings: Mapping[str, str], scratch: str) -> tuple[SparkSession, Any
     context.setLogLevel("ERROR")
     for name in _OFTEN_NAMED:
         setattr(context._jvm, name, getattr(context._jvm, name))  # noqa: SLF001 - no public way
-    spark = Session(context)
+    spark = SparkSession(context)
 
     def close() -> None:
         spark.stop()
@@ -193,8 +186,6 @@ def _log_option() -> str:
 
 def _end_jvm(gateway: Any) -> None:
     """End the JVM. It runs as long as its standard input is open."""
-    from pyspark import SparkContext  # noqa: PLC0415 - see spark_session
-
     with contextlib.suppress(OSError, *_java_errors()):
         gateway.shutdown()
     SparkContext._gateway = None  # noqa: SLF001 - otherwise the next session would use the ended JVM
@@ -209,9 +200,9 @@ def _end_jvm(gateway: Any) -> None:
         process.wait()
 
 
-def _reason(log_path: str, error: Exception) -> str:
+def _reason(log_path: Path, error: Exception) -> str:
     """Return the most useful line of the JVM's output: an exception, else the first line about an error."""
-    with open(log_path, "rb") as log:  # noqa: PTH123 - see _start
+    with log_path.open("rb") as log:
         text = log.read(_LOG_TAIL_BYTES).decode(errors="replace")
     written = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     lines = [line for line in written if line != "Error occurred during initialization of VM"]  # the next line names it

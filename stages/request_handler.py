@@ -13,7 +13,7 @@ import functools
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Protocol
 
 import trio
 from trio.lowlevel import current_clock
@@ -295,7 +295,7 @@ class RequestHandlerPool:
         try:
             result = self._application.handle(request)
             if type(result) not in RESULTS:
-                raise TypeError(f"the handler returned {result!r}, which is not a result")  # noqa: TRY301 - handled below
+                _refuse("handler", result)
         except QueueHeldError:
             raise  # ends the turn
         except Exception as error:  # noqa: BLE001 - the slot must end after any error
@@ -320,7 +320,7 @@ class RequestHandlerPool:
         try:
             result = callback()
             if type(result) not in RESULTS:
-                raise TypeError(f"the callback returned {result!r}, which is not a result")  # noqa: TRY301 - handled below
+                _refuse("callback", result)
         except Exception as error:
             if type(error) is QueueHeldError and self._current is request:
                 raise  # a request that was held is held again
@@ -432,3 +432,7 @@ class RequestHandlerPool:
             called_back=self._called_back,
             unfinished=len(self._unfinished),
         )
+
+
+def _refuse(name: str, result: object) -> NoReturn:
+    raise TypeError(f"the {name} returned {result!r}, which is not a result")

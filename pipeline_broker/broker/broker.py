@@ -10,7 +10,7 @@ import random
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.error_code import ErrorCode
@@ -18,7 +18,7 @@ from pipeline_broker.broker.coordinators import Coordinators
 from pipeline_broker.broker.groups import Groups
 from pipeline_broker.broker.leadership import Leadership
 from pipeline_broker.broker.metadata_log import METADATA_TOPIC, Change, MetadataLog
-from pipeline_broker.broker.ports import Load, Ports
+from pipeline_broker.broker.ports import NO_PORTS, Load, Ports
 from pipeline_broker.broker.replay import StateReplay
 from pipeline_broker.broker.settings_layers import SettingsLayers
 from pipeline_broker.broker.share import Share
@@ -75,8 +75,10 @@ FORGOTTEN_AT_ONCE_MAX = 1_000
 # As Kafka's `producer.id.expiration.check.interval.ms`.
 PRODUCERS_CHECK_INTERVAL_MS = 600_000
 
-# Applies the key and value of a record of the metadata partition.
-Replay: TypeAlias = Callable[[bytes, bytes | None], object]
+
+class Replayed(Protocol):
+    # Applies the key and value of a record of the metadata partition.
+    def replay(self, key: bytes, value: bytes | None) -> object: ...
 
 
 class Broker:
@@ -113,7 +115,7 @@ class Broker:
         config: BrokerConfig,
         logs: LogManager,
         randomness: random.Random | None = None,
-        ports: Ports = Ports(),  # noqa: B008 - frozen
+        ports: Ports = NO_PORTS,
     ) -> None:
         self.ports = ports
         self._randomness = random.SystemRandom() if randomness is None else randomness
@@ -146,16 +148,16 @@ class Broker:
         self.altering, self.large_requests = WaitingLine(1), WaitingLine(LARGE_REQUESTS_MAX)
         self.long_batches = WaitingLine(LONG_BATCHES_MAX)
         self._faults: Faults | None = None
-        self._replays: Mapping[int, Replay] = {
-            RecordType.PRODUCER_IDS: self.producer_ids.replay,
-            RecordType.CLUSTER: self._cluster_id.replay,
-            RecordType.SETTINGS: self.dynamic_settings.replay,
-            RecordType.SCRAM_USER: lambda key, value: self.scram_users.replay(key, value),  # noqa: PLW0108 - imported on first use
-            RecordType.CLIENT_QUOTA: self.quotas.replay,
-            RecordType.ACL: lambda key, value: self.acls.replay(key, value),  # noqa: PLW0108 - imported on first use
-            RecordType.LOG_START: self.log_starts.replay,
-            RecordType.FEATURE: lambda key, value: self.features.replay(key, value),  # noqa: PLW0108 - imported on first use
-            RecordType.DELEGATION_TOKEN: lambda key, value: self.delegation_tokens.replay(key, value),  # noqa: PLW0108 - imported on first use
+        self._states: Mapping[int, Callable[[], Replayed]] = {
+            RecordType.PRODUCER_IDS: lambda: self.producer_ids,
+            RecordType.CLUSTER: lambda: self._cluster_id,
+            RecordType.SETTINGS: lambda: self.dynamic_settings,
+            RecordType.SCRAM_USER: lambda: self.scram_users,
+            RecordType.CLIENT_QUOTA: lambda: self.quotas,
+            RecordType.ACL: lambda: self.acls,
+            RecordType.LOG_START: lambda: self.log_starts,
+            RecordType.FEATURE: lambda: self.features,
+            RecordType.DELEGATION_TOKEN: lambda: self.delegation_tokens,
         }
         self.set_aside = SetAside()
 
@@ -201,8 +203,8 @@ class Broker:
         if kind == RecordType.TOPIC:
             change = self.topics.replay(key, value)
             self._topic_changed(change.before, change.after)
-        elif kind in self._replays:
-            self._replays[kind](key, value)
+        elif kind in self._states:
+            self._states[kind]().replay(key, value)
 
     def _authorizer(self) -> Authorizer | None:
         if not self.config.authorizer_class_name:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.journal.entry import JournalEntry
     from pipeline_broker.objects.store_figures import StoreFigures
 
-__all__ = ["Load", "Ports", "Submit", "do_nothing", "wall_clock_ms"]
+__all__ = ["NO_PORTS", "Load", "Ports", "Submit", "do_nothing", "wall_clock_ms"]
 
 Submit: TypeAlias = Callable[[Sequence["JournalEntry"], Callable[[], None]], None]
 """Commits entries, then calls the function."""
@@ -75,3 +75,6 @@ class Ports:
     fault_store: FaultyStore | None = None
     store_figures: StoreFigures | None = None
     request_queues: int = 1
+
+
+NO_PORTS: Final = Ports()

@@ -96,13 +96,7 @@ class Share:
             self._manager.advance(now_ms)
 
     def forget_groups(self, group_ids: Iterable[str], now_ms: int) -> Appended:
-        """Append the deletion of all state of groups. The caller commits the entries."""
-        from pipeline_broker.broker.appended import Appended  # noqa: PLC0415 - for brokers with share groups
-
-        appended = Appended()
-        for group_id in group_ids:
-            self.manager.delete(self.manager.states.keys_of_group(group_id), appended, now_ms)
-        return appended
+        return self.manager.forget_groups(group_ids, now_ms)
 
     def connection_closed(self, session: object) -> None:
         """Close the share sessions of a closed connection."""

@@ -235,6 +235,13 @@ class SharePartitionManager:
         self.drop(keys, appended)
         self.append(self.states.delete(keys), appended, now_ms)
 
+    def forget_groups(self, group_ids: Iterable[str], now_ms: int) -> Appended:
+        """Append the deletion of all state of groups. The caller commits the entries."""
+        appended = Appended()
+        for group_id in group_ids:
+            self.delete(self.states.keys_of_group(group_id), appended, now_ms)
+        return appended
+
     # Sessions
 
     def close_session(self, session: ShareSession, appended: Appended, now_ms: int) -> None:

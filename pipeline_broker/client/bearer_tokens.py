@@ -5,7 +5,6 @@ used like librdkafka's `oidc` method (client credentials grant: RFC 6749, sectio
 """
 
 import base64
-import contextlib
 import json
 import re
 import ssl
@@ -14,7 +13,7 @@ import time
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlencode, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import attrs
 
@@ -101,9 +100,7 @@ class TokenEndpoint:
             return self._token
 
     def _ask(self) -> dict[str, Any]:
-        from http.client import HTTPException  # noqa: PLC0415 - only for users with an identity provider
-        from urllib.error import HTTPError  # noqa: PLC0415 - see above
-        from urllib.request import Request  # noqa: PLC0415 - see above
+        from pipeline_broker.client.http_post import PostFailedError, post  # noqa: PLC0415 - only for these users
 
         form = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
         # Not URL-encoded, although RFC 6749 asks for it: librdkafka does not, nor do Java's clients by default.
@@ -113,29 +110,21 @@ class TokenEndpoint:
             "Accept": "application/json",
             "Content-Type": "application/x-www-form-urlencoded",
         }
-        request = Request(self.url, urlencode(form).encode(), headers)  # noqa: S310 - http and https only, see `_read_source`
         try:
-            with self._opener().open(request, timeout=PROVIDER_SECONDS_MAX) as response:
-                return _object(response.read(TOKEN_BYTES_MAX + 1), self.url)
-        except HTTPError as error:
-            said = ""
-            with error, contextlib.suppress(OSError, HTTPException):  # the error body may be cut off
-                said = _complaint(error.read(TOKEN_BYTES_MAX))
-            raise ClientError(f"{self.url} gave no token: HTTP {error.code} {error.reason}{said}") from None
-        except (OSError, HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            words = getattr(reason, "verify_message", None) or getattr(reason, "strerror", None) or reason
-            raise ClientError(f"{self.url} gave no token: {words}") from None
-
-    def _opener(self) -> Any:
-        # Never follow a redirect: it would send the secret to another address.
-        from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener  # noqa: PLC0415 - see `_ask`
-
-        class NoRedirects(HTTPRedirectHandler):
-            def redirect_request(self, *_: object) -> None:
-                return None
-
-        return build_opener(NoRedirects, HTTPSHandler(context=self.context))
+            response = post(
+                self.url,
+                form,
+                headers,
+                self.context,
+                seconds_max=PROVIDER_SECONDS_MAX,
+                bytes_max=TOKEN_BYTES_MAX + 1,
+            )
+        except PostFailedError as error:
+            raise ClientError(f"{self.url} gave no token: {error}") from None
+        if not response.is_success:
+            said = f"HTTP {response.status} {response.reason}{_complaint(response.body)}"
+            raise ClientError(f"{self.url} gave no token: {said}")
+        return _object(response.body, self.url)
 
 
 @attrs.frozen(slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from pipeline_broker._stages_check import ShadowedStagesError, ensure_stages
 from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.commands.option_types import Duration
@@ -20,6 +21,7 @@ from pipeline_broker.commands.settings_options import (
     settings_options,
 )
 from pipeline_broker.node.garbage import collect_only_new_objects
+from pipeline_broker.telemetry.bounded_log import BoundedHandler
 
 __all__ = ["serve"]
 
@@ -53,12 +55,12 @@ class EndSignals:
     def print_standing_by(self, line: str) -> None:
         """Print the standby line. A later signal exits with 0, because a standby has no work to finish."""
         self._stands_by = True
-        print(line, flush=True)  # noqa: T201 - see below
+        click.echo(line)
 
     def print_ready(self, line: str) -> None:
         """Print the ready line. Until shutdown the event loop then receives the signals."""
         self._has_served = True
-        print(line, flush=True)  # noqa: T201 - the ready line is the interface
+        click.echo(line)
 
     def close(self) -> None:
         """Ignore the signals until the process ends, if the broker has served.
@@ -201,16 +203,12 @@ def serve(**options: object) -> None:
 
 
 def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
-    from pipeline_broker._stages_check import ShadowedStagesError, ensure_stages  # noqa: PLC0415 - imported only when used
-
     try:
         ensure_stages()
     except ShadowedStagesError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
-    from pipeline_broker.node.options import ServeOptions  # noqa: PLC0415 - see below
-    from pipeline_broker.node.process import run  # noqa: PLC0415 - it imports Trio and stages
-    from pipeline_broker.telemetry.bounded_log import BoundedHandler  # noqa: PLC0415 - see above
+    from pipeline_broker.node.process import ServeOptions, run  # noqa: PLC0415 - it imports Trio and stages
 
     logging.basicConfig(
         level=logging.WARNING, handlers=[BoundedHandler(sys.stderr)], format="%(levelname)s %(name)s: %(message)s"

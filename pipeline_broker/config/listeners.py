@@ -5,6 +5,7 @@ As in Kafka, the name of a listener is in upper case, and in lower case within i
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 
@@ -198,8 +199,6 @@ def check_ports(endpoints: Sequence[Endpoint], items: Sequence[str]) -> None:
 
 
 def _ip_version(host: str) -> int:
-    import ipaddress  # noqa: PLC0415 - needed only if two listeners share a port
-
     try:
         return ipaddress.ip_address(host).version
     except ValueError:

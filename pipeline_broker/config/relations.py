@@ -44,10 +44,8 @@ def check_relations(config: BrokerConfig) -> None:
             f"group.max.session.timeout.ms ({config.group_max_session_timeout_ms})"
         )
     # The defaults satisfy all constraints of groups.
-    if any(name.startswith("group.consumer.") for name in config.texts):
-        _check_consumer_groups(config)
-    if any(name.startswith("group.share.") for name in config.texts):
-        _check_share_groups(config)
+    if any(name.startswith(("group.consumer.", "group.share.")) for name in config.texts):
+        _check_groups(config)
     if config.log_dirs is not None and not config.log_dirs:
         raise ConfigError("log.dirs is empty. Name a data directory.")
     if 0 <= config.connections_max_idle_ms <= config.connection_failed_authentication_delay_ms:
@@ -65,16 +63,14 @@ def check_relations(config: BrokerConfig) -> None:
     _ = config.listener_configs
 
 
-def _check_consumer_groups(config: BrokerConfig) -> None:
-    from pipeline_broker.config.group_settings import ConsumerGroupSettings  # noqa: PLC0415 - few set any of them
+def _check_groups(config: BrokerConfig) -> None:
+    from pipeline_broker.config.group_settings import (  # noqa: PLC0415 - few set any of them
+        ConsumerGroupSettings,
+        ShareGroupSettings,
+    )
 
     _check_kind(config, ConsumerGroupSettings)
     _ = config.consumer_assignors
-
-
-def _check_share_groups(config: BrokerConfig) -> None:
-    from pipeline_broker.config.group_settings import ShareGroupSettings  # noqa: PLC0415 - few set any of them
-
     _check_kind(config, ShareGroupSettings)
     _ = config.share_assignor
     if config.group_share_max_share_sessions < config.group_share_max_size:

@@ -10,11 +10,13 @@ import datetime as dt
 import html
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 
 from pipeline_broker.base.lag import total_lag
+from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.shown import Group, Record
 from pipeline_broker.traces.spans import wall_clock_offset_ns
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from pipeline_broker.faults.rule import Rule
     from pipeline_broker.telemetry.recent_requests import AnsweredRequest, RequestNames
 
-__all__ = ["Seen", "as_html", "as_text", "seen"]
+__all__ = ["Seen", "as_html", "as_text", "is_used", "report", "seen"]
 
 TEXT_REQUESTS_MAX = 20
 # Limits of records are per topic. Of topics, those that were used last are shown.
@@ -97,6 +99,34 @@ def seen(broker: EmbeddedBroker, rules: Sequence[Rule] = (), since_ns: int = 0) 
         groups=[group for group in broker.groups() if group.group_id in groups][:GROUPS_MAX],
         rules=rules,
     )
+
+
+def is_used(broker: EmbeddedBroker) -> bool:
+    try:
+        return bool(broker.requests() or broker.topics_asked())
+    except EmbeddedBrokerError:  # the broker has ended
+        return False
+
+
+def report(broker: EmbeddedBroker, rules: Sequence[Rule], since_ns: int, page: Path | None, title: str) -> str:
+    """Return the report as text, and write it as HTML to `page`, unless that is None.
+
+    A report that cannot be made must not hide the failure of the test, so its error is returned as text.
+
+    Args:
+        rules, since_ns: as for `seen`.
+        title: the title of the page.
+    """
+    try:
+        found = seen(broker, rules, since_ns)
+        text = as_text(broker, found)
+        if page is not None:
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(as_html(broker, found, title), encoding="utf-8")
+            text += f"\nthe complete page: {page}"
+    except (EmbeddedBrokerError, OSError) as error:
+        return f"the state of the broker cannot be shown: {error}"
+    return text
 
 
 def as_text(broker: EmbeddedBroker, seen: Seen) -> str:

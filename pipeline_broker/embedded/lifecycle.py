@@ -18,6 +18,8 @@ from pipeline_broker.embedded.life import MEMORY_DIRECTORY, Running
 from pipeline_broker.embedded.loops import await_future, in_thread, running_loop
 from pipeline_broker.embedded.settings import SettingValue, serve_options
 from pipeline_broker.faults.names import FaultError
+from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.node.errors import StartError
 
 if TYPE_CHECKING:
@@ -295,9 +297,7 @@ class Lifecycle:
 
 
 def _checked(store: str | ObjectStore, node: int) -> ArchiveStore:
-    from pipeline_broker.files.file_system import SystemFileSystem  # noqa: PLC0415 - only for a store
-    from pipeline_broker.log.archive.local.archive_place import ArchivePlace  # noqa: PLC0415 - see above
-    from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
+    from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - only for a store
 
     try:
         if isinstance(store, str):

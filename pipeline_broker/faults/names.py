@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection
 
 from pipeline_broker.base.error_code import ErrorCode
@@ -98,7 +99,5 @@ def system_error(name: str) -> int:
     Raises:
         FaultError: the name is unknown.
     """
-    import errno  # noqa: PLC0415 - for rules about files only
-
     number: int = getattr(errno, choice("system error", name, list(errno.errorcode.values())))
     return number

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline_broker.broker.broker import Broker
-from pipeline_broker.broker.ports import Ports, do_nothing
+from pipeline_broker.broker.ports import NO_PORTS, Ports, do_nothing
 from pipeline_broker.files.errors import DirectoryLocked, FencedError, Obstacle, reason_of
 from pipeline_broker.files.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
@@ -50,7 +50,7 @@ def open_broker(
     flush: Flush = "always",
     files: FileSystem | None = None,
     segment_bytes: int = SEGMENT_BYTES,
-    ports: Ports = Ports(),  # noqa: B008 - frozen
+    ports: Ports = NO_PORTS,
     randomness: random.Random | None = None,
     store: ArchiveStore | None = None,
 ) -> tuple[JournalPort, Broker]:

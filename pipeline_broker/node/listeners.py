@@ -325,15 +325,19 @@ class BrokerListeners:
         self.load([listener for listener in self.unloaded(config) if listener.name in self._served])
         self.update(config)
         for listener in self.missing(config):
-            try:
-                self.bind(listener, config)
-            except StartError as error:  # not fatal: a client set it, and only a running broker lets it reset it
-                logger.error("the listener %s is not served: %s", listener.name, error)  # noqa: TRY400 - one line says it
+            self.bind_or_log(listener, config)
         if not self._served:
             raise StartError(
                 "no listener can be served: clients changed all of them at run time, and none of their addresses is"
                 " available. Free one of these ports and start again"
             )
+
+    def bind_or_log(self, listener: ListenerConfig, config: BrokerConfig) -> Listener | None:
+        try:
+            return self.bind(listener, config)
+        except StartError as error:  # not fatal: a client set it, and only a running broker lets it reset it
+            logger.error("the listener %s is not served: %s", listener.name, error)  # noqa: TRY400 - one line says it
+            return None
 
     def bind(self, listener: ListenerConfig, config: BrokerConfig) -> Listener:
         """Bind a further listener.

@@ -13,7 +13,6 @@ from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.ports import Load
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.options import QUEUES, limits_of, mode_of
 from stages.connection_quotas import UNLIMITED
@@ -150,8 +149,7 @@ class LiveChanges:
             # A new listener without its keys must not be served; `load` has logged the error.
             if listener.name in failed:
                 continue
-            try:
-                await server.add_listener(self._listeners.bind(listener, config))
-            except StartError as error:
-                logger.error("the listener %s is not served: %s", listener.name, error)  # noqa: TRY400 - one line says it
+            bound = self._listeners.bind_or_log(listener, config)
+            if bound is not None:
+                await server.add_listener(bound)
         self._advertise(config)

@@ -17,9 +17,9 @@ from stages.mute import MuteReason
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.dashboard.beside import Beside
     from pipeline_broker.dashboard.options import DashboardOptions
     from pipeline_broker.dashboard.record_view import Decoder
+    from pipeline_broker.node.dashboard import BrokerDashboard
     from pipeline_broker.node.metrics import Metrics
     from pipeline_broker.telemetry.request_log import RequestLog
     from pipeline_broker.telemetry.trace_files import TracedStoreRequest, TraceFiles
@@ -66,8 +66,7 @@ class Observers:
         self._request_log_path = request_log
         self._logs_requests = logs_requests
         self._request_log: RequestLog | None = None
-        self._dashboard = dashboard
-        self._beside = None if dashboard is None else _check_dashboard(dashboard)
+        self._dashboard = None if dashboard is None else _dashboard(dashboard)
         self._watching: Timeline | None = None
         self._publishing: Timeline | None = None
         # Checked at startup only if the file was named. A client may enable the log later, when an error is logged.
@@ -113,12 +112,12 @@ class Observers:
                 serving = self._metrics.serving(server, broker, lambda: self._request_log)
                 url = await stack.enter_async_context(serving)
                 # The only way to learn the port that replaced port 0.
-                _print_line(f"metrics on {url}")
+                sys.stderr.write(f"metrics on {url}\n")
             if self._dashboard is not None:
                 link = await stack.enter_async_context(
-                    self._serving_dashboard(server, broker, self._dashboard, decoder)
+                    self._serving_dashboard(self._dashboard, server, broker, decoder)
                 )
-                _print_line(f"dashboard on {link}")
+                sys.stderr.write(f"dashboard on {link}\n")
             yield
 
     def publish(self, server: SocketServer, timeline: Timeline | None) -> None:
@@ -139,10 +138,8 @@ class Observers:
 
     @contextlib.asynccontextmanager
     async def _serving_dashboard(
-        self, server: SocketServer, broker: Broker, options: DashboardOptions, decoder: Decoder | None
+        self, dashboard: BrokerDashboard, server: SocketServer, broker: Broker, decoder: Decoder | None
     ) -> AsyncIterator[str]:
-        from pipeline_broker.node.dashboard import serving  # noqa: PLC0415 - only if configured
-
         def watch(timeline: Timeline | None) -> None:
             self._watching = timeline
             server.observe(self.timeline)
@@ -150,7 +147,7 @@ class Observers:
         def is_alone() -> bool:
             return self.timeline is self._watching
 
-        async with serving(server, broker, options, self._beside, watch, is_alone, decoder) as link:
+        async with dashboard.serving(server, broker, watch, is_alone, decoder) as link:
             yield link
 
     def close(self) -> None:
@@ -165,10 +162,6 @@ class Observers:
             logger.warning("trace rows were lost: %s", error)
 
 
-def _print_line(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
-
-
 def _open_trace(directory: Path) -> TraceFiles:
     from pipeline_broker.telemetry.trace_files import TraceFiles  # noqa: PLC0415 - only if configured
 
@@ -180,10 +173,10 @@ def _open_trace(directory: Path) -> TraceFiles:
         ) from None
 
 
-def _check_dashboard(options: DashboardOptions) -> Beside | None:
-    from pipeline_broker.dashboard.service import check_options  # noqa: PLC0415 - only if configured
+def _dashboard(options: DashboardOptions) -> BrokerDashboard:
+    from pipeline_broker.node.dashboard import BrokerDashboard  # noqa: PLC0415 - only if configured
 
-    return check_options(options)
+    return BrokerDashboard(options)
 
 
 def _check_writable(path: Path) -> None:

@@ -149,14 +149,9 @@ def _dashboard(options: Mapping[str, Any]) -> DashboardOptions | None:
 def _schema_registry(place: str | None) -> tuple[str, int] | None:
     if place is None:
         return None
-    from pipeline_broker.node.schema_registry import check_installed  # noqa: PLC0415 - only if configured
-    from pipeline_broker.web.hosts import parse_host_port  # noqa: PLC0415 - as above
+    from pipeline_broker.node.schema_registry import read_address  # noqa: PLC0415 - only if configured
 
-    try:
-        check_installed()
-        return parse_host_port(place)
-    except ValueError as error:
-        raise StartError(f"--schema-registry: {error}") from None
+    return read_address(place)
 
 
 def _wal(url: str | None, wal: Wal | None) -> Wal:

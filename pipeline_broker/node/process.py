@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
@@ -25,11 +25,12 @@ from pipeline_broker.broker.topic_policies import flush_rules_of
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.files.errors import FencedError
 from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
-from pipeline_broker.node.errors import MaintenanceFailedError, StartBlockedError, StartError, TakenOverError
+from pipeline_broker.node.errors import MaintenanceFailedError, StartError, TakenOverError
 from pipeline_broker.node.freed_memory import return_regularly
 from pipeline_broker.node.garbage import shorten_collections
 from pipeline_broker.node.listeners import BrokerListeners
@@ -81,20 +82,11 @@ def open_observers(options: ServeOptions) -> Observers:
 
 
 def fault_rules(options: ServeOptions) -> list[RuleParts]:
-    """Read the fault rules for the startup; none without `--faults`.
-
-    Raises:
-        StartError: the file is invalid.
-    """
     if options.faults is None:
         return []
-    from pipeline_broker.faults.names import FaultError  # noqa: PLC0415 - only if configured
-    from pipeline_broker.faults.rule_file import read_rules  # noqa: PLC0415 - as above
+    from pipeline_broker.faults.rule_file import read_rules  # noqa: PLC0415 - only if configured
 
-    try:
-        return read_rules(options.faults)
-    except FaultError as error:
-        raise StartError(str(error)) from None
+    return read_rules(options.faults)
 
 
 def archive_store(options: ServeOptions, files: FileSystem) -> ArchiveStore | None:
@@ -105,8 +97,7 @@ def archive_store(options: ServeOptions, files: FileSystem) -> ArchiveStore | No
     """
     if options.store is None:
         return None
-    from pipeline_broker.log.archive.local.archive_place import ArchivePlace  # noqa: PLC0415 - only if configured
-    from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - as above
+    from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - only if configured
 
     place = ArchivePlace(options.store, options.config.node_id, options.wal)
     return ArchiveStore.find(place, files, options.store_delay_seconds)
@@ -117,7 +108,8 @@ def ready_line(options: ServeOptions, listeners: BrokerListeners) -> str:
 
 
 def print_line(line: str) -> None:
-    print(line, flush=True)  # noqa: T201 - these lines are the interface
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 async def serve(
@@ -146,30 +138,11 @@ async def serve(
         await _start(options, files, store, on_ready, task_status)
         return
     assert store is not None, "options with a standby have a store"
+    from pipeline_broker.node.standby import stand_by  # noqa: PLC0415 - only if configured
+
     on_standing_by(STANDING_BY_LINE)
-    await _stand_by(
-        options, store, functools.partial(_start, options, files, on_ready=on_ready, task_status=task_status)
-    )
-
-
-async def _stand_by(
-    options: ServeOptions, store: ArchiveStore, start: Callable[[ArchiveStore], Awaitable[None]]
-) -> None:
-    """Take over the journal when its owner stops or fails. Wait again if the takeover is blocked."""
-    from pipeline_broker.node.standby import wait_for_lease  # noqa: PLC0415 - only if configured
-    from pipeline_broker.objects.lease import LeaseTimes  # noqa: PLC0415 - as above
-
-    config = options.config
-    times = LeaseTimes.of(config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms)
-    while True:
-        sight = await wait_for_lease(store.read_lease, times)
-        try:
-            await start(attrs.evolve(store, sight=sight))
-        except StartBlockedError as failure:
-            logger.warning("%s; this broker stands by again", failure)
-            await trio.sleep(times.renew_seconds)
-        else:
-            return
+    start = functools.partial(_start, options, files, on_ready=on_ready, task_status=task_status)
+    await stand_by(options.config, store, start)
 
 
 async def _start(
@@ -254,7 +227,7 @@ async def _serve(
             if server.is_stopping:
                 return
             for line in listeners.further_lines:
-                print(line, file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
+                sys.stderr.write(f"{line}\n")  # stdout has the ready line alone
             on_ready(ready_line(options, listeners))
             task_status.started(server)
 
@@ -266,17 +239,10 @@ async def _serving_schema_registry(
     if options.schema_registry is None:
         yield None
         return
-    from pipeline_broker.node.schema_registry import SchemaRegistry, serving  # noqa: PLC0415 - only if configured
-    from pipeline_broker.node.worker_process import Workers  # noqa: PLC0415 - as above
-    from pipeline_broker.schema_registry.formats import PRELOADED  # noqa: PLC0415 - as above
+    from pipeline_broker.node.schema_registry import serving_of_broker  # noqa: PLC0415 - only if configured
 
-    workers = Workers(PRELOADED)
-    registry = SchemaRegistry(broker, server, workers)
-    async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(workers.serving())
-        served = serving(registry, broker.edges, *options.schema_registry, "--schema-registry")
-        url = await stack.enter_async_context(served)
-        print(f"schema registry on {url}", file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
+    async with serving_of_broker(broker, server, *options.schema_registry, "--schema-registry") as (registry, url):
+        sys.stderr.write(f"schema registry on {url}\n")  # stdout has the ready line alone
         yield registry
 
 

@@ -15,12 +15,14 @@ import trio
 
 from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.log.errors import LogError
-from pipeline_broker.node.worker_process import WORK_SECONDS_MAX
+from pipeline_broker.node.errors import StartError
+from pipeline_broker.node.worker_process import WORK_SECONDS_MAX, Workers
 from pipeline_broker.records.batch import BatchHeader, NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.schema_registry.api import answer_of, error_answer, find_operation
 from pipeline_broker.schema_registry.decoding import Decoded, coded, decode_all, has_schema
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
+from pipeline_broker.schema_registry.formats import PRELOADED
 from pipeline_broker.schema_registry.records import (
     SCHEMAS_TOPIC,
     SCHEMAS_TOPIC_CONFIGS,
@@ -31,6 +33,7 @@ from pipeline_broker.schema_registry.registration import SMALL_BYTES_MAX, Decisi
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import NewTopic
+from pipeline_broker.web.hosts import parse_host_port
 from pipeline_broker.web.http_server import HttpLimits, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, StreamedAnswer
 from pipeline_broker.web.strangers import SameOriginCheck
@@ -46,7 +49,17 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from stages.socket_server import SocketServer
 
-__all__ = ["BODY_BYTES_MAX", "LIMITS", "SchemaRegistry", "Worker", "check_installed", "refused", "serving"]
+__all__ = [
+    "BODY_BYTES_MAX",
+    "LIMITS",
+    "SchemaRegistry",
+    "Worker",
+    "check_installed",
+    "read_address",
+    "refused",
+    "serving",
+    "serving_of_broker",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +102,20 @@ def check_installed() -> None:
                 f"cannot serve {WHAT}: the package {package} is missing."
                 " Run pip install 'pipeline-broker[schema-registry]'"
             )
+
+
+def read_address(place: str) -> tuple[str, int]:
+    """Return the host and port of `--schema-registry`.
+
+    Raises:
+        StartError: `place` is not of the form [HOST:]PORT.
+        UnavailableError: a package of the registry is missing.
+    """
+    check_installed()
+    try:
+        return parse_host_port(place)
+    except ValueError as error:
+        raise StartError(f"--schema-registry: {error}") from None
 
 
 class Worker(Protocol):
@@ -343,6 +370,20 @@ async def serving(
         nursery.start_soon(serve_http, listeners, answer, LIMITS, edges)
         yield _url(host, listeners)
         nursery.cancel_scope.cancel()
+
+
+@contextlib.asynccontextmanager
+async def serving_of_broker(
+    broker: Broker, server: SocketServer, host: str, port: int, option: str
+) -> AsyncIterator[tuple[SchemaRegistry, str]]:
+    """Serve the registry of a broker, with workers of its own, while the body runs. The context includes its URL.
+
+    See `serving` for the other arguments and the errors.
+    """
+    workers = Workers(PRELOADED)
+    registry = SchemaRegistry(broker, server, workers)
+    async with workers.serving(), serving(registry, broker.edges, host, port, option) as url:
+        yield registry, url
 
 
 def _url(host: str, listeners: Sequence[trio.SocketListener]) -> str:

@@ -5,20 +5,44 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 
+from pipeline_broker.node.errors import StartBlockedError
 from pipeline_broker.objects.lease import LeaseTimes, Sight, Watch
 from pipeline_broker.objects.store import ObjectStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-__all__ = ["wait_for_lease"]
+    from pipeline_broker.config.broker_config import BrokerConfig
+    from pipeline_broker.node.archive_store import ArchiveStore
+
+__all__ = ["stand_by", "wait_for_lease"]
 
 # Sessions without a renewal after which a standby logs why it still waits.
 LATE_SESSIONS = 2
 
 logger = logging.getLogger(__name__)
+
+
+async def stand_by(config: BrokerConfig, store: ArchiveStore, start: Callable[[ArchiveStore], Awaitable[None]]) -> None:
+    """Take over the journal when its owner stops or fails. Wait again if the takeover is blocked.
+
+    Args:
+        start: runs the broker on the store, with the lease that it may claim. Raises StartBlockedError if the takeover
+            is blocked.
+    """
+    times = LeaseTimes.of(config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms)
+    while True:
+        sight = await wait_for_lease(store.read_lease, times)
+        try:
+            await start(attrs.evolve(store, sight=sight))
+        except StartBlockedError as failure:
+            logger.warning("%s; this broker stands by again", failure)
+            await trio.sleep(times.renew_seconds)
+        else:
+            return
 
 
 async def wait_for_lease(read_lease: Callable[[], Sight], times: LeaseTimes) -> Sight:

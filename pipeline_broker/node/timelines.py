@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from pipeline_broker.log.archive.pace import Pace
+from pipeline_broker.records.batch import read_header
 from pipeline_broker.telemetry.timelines_topic import TIMELINES_TOPIC
 from stages.durable import wait_durable
 from stages.timeline import now_ns
@@ -75,8 +77,7 @@ class Timelines:
         if self._is_on:
             return
         assert self._rows is None, "callers wait for the end of the previous session"
-        from pipeline_broker.log.archive.pace import Pace  # noqa: PLC0415 - only if switched on
-        from pipeline_broker.telemetry.timeline_records import (  # noqa: PLC0415 - as above
+        from pipeline_broker.telemetry.timeline_records import (  # noqa: PLC0415 - only if switched on
             RING_ROWS_MAX,
             TimelineBatches,
             TimelineRows,
@@ -210,8 +211,6 @@ class Timelines:
         return await wait_durable(self._server, [entry], lambda: broker.topic_durable(write)) is None
 
     def _append(self, batches: list[bytes]) -> list[JournalEntry] | None:
-        from pipeline_broker.records.batch import read_header  # noqa: PLC0415 - only if switched on
-
         logs = self._broker.logs.partitions(TIMELINES_TOPIC)
         if not logs:
             return None

@@ -25,7 +25,6 @@ from pipeline_broker.security.scram import (
     salted_password,
 )
 from pipeline_broker.security.scram_users import ScramUsers
-from pipeline_broker.security.signed_tokens import JWKS_URL, KeyFile, TokenRules, TokenValidator, key_file_path
 
 __all__ = ["SaslOffer", "read_offer"]
 
@@ -157,6 +156,18 @@ def _plain(entry: JaasEntry | None, prefix: str) -> Callable[[], SaslServer]:
 
 
 def _oauthbearer(settings: Mapping[str, str], clock_ms: Callable[[], int]) -> Callable[[], SaslServer]:
+    try:
+        from pipeline_broker.security.signed_tokens import (  # noqa: PLC0415 - it needs the packages of an extra
+            JWKS_URL,
+            KeyFile,
+            TokenRules,
+            TokenValidator,
+            key_file_path,
+        )
+    except ImportError:
+        raise ConfigError(
+            "OAUTHBEARER needs PyJWT with cryptography. Run pip install 'pipeline-broker[oauth]'"
+        ) from None
     url = _mechanism_value(settings, OAUTHBEARER, JWKS_URL)
     if not url:
         raise ConfigError(f"OAUTHBEARER needs keys to verify signatures. Set {JWKS_URL}=file:///path/jwks.json")

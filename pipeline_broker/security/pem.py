@@ -15,13 +15,16 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.files.bounded_file import read_bounded
 from pipeline_broker.security.encrypted_keys import check_cost
-from pipeline_broker.security.pkcs12 import StoreContent, read_pkcs12
+
+if TYPE_CHECKING:
+    from pipeline_broker.security.pkcs12 import StoreContent
 
 __all__ = ["KeyStore", "read_key_store", "read_trust_store"]
 
@@ -132,7 +135,14 @@ def _read_java_store(settings: Mapping[str, str], prefix: str) -> StoreContent |
     data = _read(Path(location), f"{prefix}.location")
     if kind != PKCS12 and not data.startswith(DER_SEQUENCE):
         return None
-    return read_pkcs12(data, settings.get(f"{prefix}.password", ""), f"{prefix}.location: {location}")
+    name = f"{prefix}.location: {location}"
+    try:
+        from pipeline_broker.security.pkcs12 import read_pkcs12  # noqa: PLC0415 - it needs the package of an extra
+    except ImportError:
+        raise ConfigError(
+            f"{name}: PKCS12 needs the package cryptography. Run pip install 'pipeline-broker[pkcs12]'"
+        ) from None
+    return read_pkcs12(data, settings.get(f"{prefix}.password", ""), name)
 
 
 def _check_store(settings: Mapping[str, str], prefix: str, *, has_inline: bool) -> None:

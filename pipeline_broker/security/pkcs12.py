@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
+from cryptography.x509 import Certificate
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.security.der import SEQUENCE, Element, elements, object_id, sequence
 from pipeline_broker.security.encrypted_keys import algorithm, number, rounds_of, rounds_of_function
-
-if TYPE_CHECKING:
-    from cryptography.x509 import Certificate
 
 __all__ = ["STORE_ROUNDS_MAX", "StoreContent", "read_pkcs12"]
 
@@ -55,8 +56,7 @@ def read_pkcs12(store: bytes, password: str, name: str) -> StoreContent:
         name: the setting and the file, for errors.
 
     Raises:
-        ConfigError: the store cannot be opened, takes too long to open or has several private keys, or the package
-            cryptography is missing.
+        ConfigError: the store cannot be opened, takes too long to open or has several private keys.
     """
     try:
         rounds, key_count = _cost(store)
@@ -71,10 +71,6 @@ def read_pkcs12(store: bytes, password: str, name: str) -> StoreContent:
         raise ConfigError(f"{name}: the store holds {key_count} private keys. Keep only the one of this broker")
     try:
         return _opened(store, password)
-    except ImportError:
-        raise ConfigError(
-            f"{name}: PKCS12 needs the package cryptography. Run pip install 'pipeline-broker[pkcs12]'"
-        ) from None
     except (ValueError, TypeError):
         raise ConfigError(
             f"{name}: the PKCS12 store cannot be opened: its password is wrong, or it is damaged"
@@ -82,14 +78,6 @@ def read_pkcs12(store: bytes, password: str, name: str) -> StoreContent:
 
 
 def _opened(store: bytes, password: str) -> StoreContent:
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - an extra
-    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - an extra
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        pkcs12,
-    )
-
     try:
         with warnings.catch_warnings():  # some stores contain BER; `_cost` has already read their structure as DER
             warnings.filterwarnings("ignore", message="PKCS#12 bundle could not be parsed as DER")

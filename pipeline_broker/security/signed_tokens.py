@@ -12,17 +12,17 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import attrs
+import jwt
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from jwt import PyJWK
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.files.bounded_file import read_bounded
 from pipeline_broker.security.oauthbearer import BearerToken, InvalidTokenError
-
-if TYPE_CHECKING:
-    from jwt import PyJWK
 
 __all__ = ["JWKS_URL", "KeyFile", "TokenRules", "TokenValidator", "key_file_path"]
 
@@ -83,19 +83,10 @@ class KeyFile:
     """The keys of a JWKS file by `kid`. The file is read again after it has changed; an unreadable file leaves no keys.
 
     Raises:
-        ConfigError: PyJWT or cryptography is missing, or the file cannot be read or has no usable key.
+        ConfigError: the file cannot be read or has no usable key.
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            import jwt  # noqa: PLC0415 - an extra
-            import jwt.algorithms  # noqa: PLC0415 - an extra
-        except ImportError:
-            has_crypto = False
-        else:
-            has_crypto = jwt.algorithms.has_crypto
-        if not has_crypto:
-            raise ConfigError("OAUTHBEARER needs PyJWT with cryptography. Run pip install 'pipeline-broker[oauth]'")
         self._path = path
         self._stamp: tuple[int, ...] = ()
         self._keys: dict[str, _Key] = {}
@@ -168,15 +159,12 @@ def _algorithms_of(key: Any) -> frozenset[str]:
 
 
 def _read_key(key: Mapping[str, Any], algorithms: frozenset[str]) -> _Key:
-    from jwt import PyJWK  # noqa: PLC0415 - an extra
-    from jwt.exceptions import PyJWTError  # noqa: PLC0415 - an extra
-
     public = {name: value for name, value in key.items() if name not in PRIVATE_MEMBERS}
     try:
         jwk = PyJWK(public, algorithm=min(algorithms))
-    except (PyJWTError, ValueError, TypeError):
+    except (jwt.PyJWTError, ValueError, TypeError):
         raise ValueError("a key in it is malformed") from None
-    if key["kty"] == "RSA" and jwk.key.key_size < RSA_BITS_MIN:
+    if isinstance(jwk.key, RSAPublicKey) and jwk.key.key_size < RSA_BITS_MIN:
         raise ValueError(f"an RSA key in it has fewer than {RSA_BITS_MIN} bits")
     return _Key(jwk, algorithms)
 
@@ -211,8 +199,6 @@ class TokenValidator:
         return BearerToken(name.strip(), int(expires_seconds * 1000))
 
     def _verified(self, token: str) -> Mapping[str, Any]:
-        import jwt  # noqa: PLC0415 - an extra
-
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError, RecursionError):

@@ -21,6 +21,7 @@ from typing import Any
 
 import attrs
 
+from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError, check_name
@@ -234,8 +235,7 @@ def check_stored(resource_type: str, settings: Mapping[str, str]) -> None:
     """Raise ValueError if this release cannot read the settings. See `check_stored_settings`."""
     if not settings:
         return
-    from pipeline_broker.config.properties import ConfigError  # noqa: PLC0415 - most brokers have no such settings
-    from pipeline_broker.config.stored_settings import check_stored_settings  # noqa: PLC0415 - see above
+    from pipeline_broker.config.stored_settings import check_stored_settings  # noqa: PLC0415 - most brokers have no such settings
 
     try:
         check_stored_settings(resource_type, settings)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from pyspark.version import __version__ as spark_version
+
 from spark_analysis.jars import Jar, fetched_jars
 
 if TYPE_CHECKING:
@@ -30,7 +32,5 @@ _IN_SPARK: Final = (
 
 
 def connector_jars(environment: Mapping[str, str] = os.environ) -> str:
-    from pyspark.version import __version__ as spark_version  # noqa: PLC0415 - an optional package
-
     wanted = Jar("org.apache.spark", f"spark-sql-kafka-0-10_{_SCALA}", spark_version, _IN_SPARK)
     return fetched_jars(f"spark-kafka-{spark_version}", "Spark's Kafka connector", (wanted,), environment)

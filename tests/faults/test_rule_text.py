@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.faults import effects
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.faults.rule import Choice, DiskCondition, RequestCondition
@@ -146,15 +147,15 @@ delay = "20ms"
     ],
 )
 def test_an_error_in_a_file_names_its_line(tmp_path, text, line):
-    with pytest.raises(FaultError) as raised:
+    with pytest.raises(UnavailableError) as raised:
         rules_of(tmp_path, text)
     assert str(raised.value).startswith(f"{tmp_path / 'faults.toml'}{line}")
     assert "\n" not in str(raised.value)
 
 
 def test_an_unreadable_file_is_one_line(tmp_path):
-    with pytest.raises(FaultError, match=r"cannot read .*none.toml: No such file"):
+    with pytest.raises(UnavailableError, match=r"cannot read .*none.toml: No such file"):
         read_rules(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
-    with pytest.raises(FaultError, match="it is not UTF-8 text"):
+    with pytest.raises(UnavailableError, match="it is not UTF-8 text"):
         read_rules(tmp_path / "bytes.toml")

@@ -191,14 +191,17 @@ def test_a_store_that_is_cut_off_is_refused(store, part):
 
 
 def test_without_the_package_the_error_names_the_package_to_install(tmp_path):
+    store = export(tmp_path)
     program = (
         "import sys; sys.modules['cryptography'] = None\n"
-        "from pathlib import Path\n"
         "from pipeline_broker.config.properties import ConfigError\n"
-        "from pipeline_broker.security.pkcs12 import read_pkcs12\n"
-        f"store = Path({str(export(tmp_path))!r}).read_bytes()\n"
-        "try:\n    read_pkcs12(store, 'x', 'name')\n"
+        "from pipeline_broker.security.pem import read_trust_store\n"
+        f"settings = {{'ssl.truststore.type': 'PKCS12', 'ssl.truststore.location': {str(store)!r}}}\n"
+        "try:\n    read_trust_store(settings)\n"
         "except ConfigError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "name: PKCS12 needs the package cryptography. Run pip install 'pipeline-broker[pkcs12]'\n"
+    assert done.stdout == (
+        f"ssl.truststore.location: {store}: PKCS12 needs the package cryptography."
+        " Run pip install 'pipeline-broker[pkcs12]'\n"
+    )

@@ -14,7 +14,8 @@ from pyspark.errors import StreamingQueryException
 
 from spark_analysis import request_timelines, stage_latency, stream_stage_latency, window_stage_latency
 from spark_analysis.errors import TraceError
-from spark_analysis.live.__main__ import FIRST_WINDOW_SECONDS_MAX, _EndSignals, _Time
+from spark_analysis.live.end_signals import EndSignals
+from spark_analysis.live.job import FIRST_WINDOW_SECONDS_MAX, _Time
 from spark_analysis.live.stream import read_windows
 from spark_analysis.live.table import ShownTable, WindowTable
 from spark_analysis.tables import STAGES
@@ -224,7 +225,7 @@ def test_without_a_window_no_table_is_written(output):
 
 def test_signals_end_the_job_despite_the_handler_of_pyspark():
     before = signal.getsignal(signal.SIGINT)
-    signals = _EndSignals()
+    signals = EndSignals()
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # as PySpark does, with a handler that raises
         signals.receive()

@@ -210,5 +210,5 @@ class ClientCommands(click.Group):
 
 def _forget_output() -> None:
     # Python flushes standard output at exit. Into the closed pipe this would fail, so redirect it to /dev/null.
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - os.devnull is not a file of ours
+    with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -8,6 +8,7 @@ import importlib.util
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -99,7 +100,8 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     results = Results(request.modes, request.others)
     results.expect(reading_order(groups))
     run_groups(setting, groups, results)
-    print(report_text(results), flush=True)  # noqa: T201 - the command's output
+    sys.stdout.write(f"{report_text(results)}\n")
+    sys.stdout.flush()
     return results
 
 

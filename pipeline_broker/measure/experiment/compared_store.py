@@ -11,6 +11,10 @@ import attrs
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.progress import say
+from pipeline_broker.objects.check import check_store
+from pipeline_broker.objects.opening import StoreRefused, open_store
+from pipeline_broker.objects.settled_store import SettledStore, pause_briefly
+from pipeline_broker.objects.store import ObjectStoreError, delete_all, list_all
 
 __all__ = ["PROPERTIES", "ComparedStore"]
 
@@ -55,9 +59,6 @@ class ComparedStore:
         Raises:
             ExperimentError: the store cannot be used.
         """
-        from pipeline_broker.objects.check import check_store  # noqa: PLC0415 - imported only if a store is used
-        from pipeline_broker.objects.opening import StoreRefused, open_store  # noqa: PLC0415 - see above
-
         try:
             check_store(open_store(self._folder_url if self.kind != "memory" else self.url, SystemFileSystem()))
         except StoreRefused as error:
@@ -65,10 +66,6 @@ class ComparedStore:
 
     def clear(self) -> None:
         """Delete the brokers' objects; print a note if that fails."""
-        from pipeline_broker.objects.opening import StoreRefused, open_store  # noqa: PLC0415 - see above
-        from pipeline_broker.objects.settled_store import SettledStore, pause_briefly  # noqa: PLC0415 - see above
-        from pipeline_broker.objects.store import ObjectStoreError, delete_all, list_all  # noqa: PLC0415 - see above
-
         if self.kind == "memory":
             return
         if self.kind == "file":

@@ -85,7 +85,8 @@ def main() -> None:
                 answer = dict(run_job(job_of(message["run"]), clients))
         except Exception as error:  # noqa: BLE001 - any failure of a client is reported to the parent
             answer = {"failed": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), flush=True)  # noqa: T201 - stdout is the channel to the parent
+        sys.stdout.write(f"{json.dumps(answer)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

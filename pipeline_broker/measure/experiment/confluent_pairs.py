@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import attrs
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pipeline_broker.measure.load.pace import poisson_moments
 from pipeline_broker.traces.client_rows import ClientRow
@@ -88,8 +89,6 @@ class PairJob:
 
 class Pair:
     def __init__(self, number: int, job: PairJob) -> None:
-        from confluent_kafka import Consumer, Producer  # noqa: PLC0415 - an optional package, which may be absent
-
         common = {"bootstrap.servers": job.address, "log_level": 2}  # librdkafka's log would mix with our output
         self._producer: Any = Producer({**common, "enable.idempotence": True, "linger.ms": 0}, logger=None)
         self._consumer: Any = Consumer({**common, "group.id": "pairs", "enable.auto.commit": False}, logger=None)
@@ -98,8 +97,6 @@ class Pair:
         self._connect()
 
     def _connect(self) -> None:
-        from confluent_kafka import TopicPartition  # noqa: PLC0415 - see above
-
         # After this message both clients know the leader, and the consumer waits at the end of the partition.
         offsets: list[int] = []
         self._producer.produce(

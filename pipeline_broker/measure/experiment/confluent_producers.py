@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import attrs
+from confluent_kafka import Producer
 
 from pipeline_broker.traces.client_rows import ClientRow
 
@@ -66,8 +67,6 @@ class ProduceJob:
 
 class ClosedProducer:
     def __init__(self, connection: int, job: ProduceJob) -> None:
-        from confluent_kafka import Producer  # noqa: PLC0415 - an optional package, which may be absent
-
         settings = {
             "bootstrap.servers": job.address,
             "enable.idempotence": True,

@@ -92,4 +92,4 @@ def experiment_progress(runs: int, left: TimeLeft) -> Iterator[ExperimentProgres
 
 
 def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 - see above
+    sys.stderr.write(f"{line}\n")

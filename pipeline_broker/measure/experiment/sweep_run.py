@@ -5,6 +5,7 @@ the rows of two experiments would be mixed.
 """
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,8 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
         finished = sum(raw.is_done(run.number) for run in _runs(groups))
         say(f"{finished} of {total} runs are done: repeat the command to resume")
         raise
-    print(report_text(results), flush=True)  # noqa: T201 - the command's output
+    sys.stdout.write(f"{report_text(results)}\n")
+    sys.stdout.flush()
     return results
 
 
