@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import attrs
@@ -16,8 +16,9 @@ import attrs
 from pipeline_broker.inspect.stored_place import StoredPlace
 from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pyspark_pipeline_broker.numbers_by_partition import whole_number
+from pyspark_pipeline_broker.option import Option
 from pyspark_pipeline_broker.position import EARLIEST, LATEST, Position
-from pyspark_pipeline_broker.topic_choice import CHOICES, TopicChoice
+from pyspark_pipeline_broker.topic_choice import TopicChoice
 
 __all__ = ["ReadOptions", "has_headers", "table_options"]
 
@@ -31,7 +32,41 @@ HEADERS = "includeHeaders"
 ISOLATION = "kafka.isolation.level"
 PUSHDOWN = "pushdown"
 OFFSETS_MAX = "maxOffsetsPerTrigger"
-KNOWN = (PATH, STORE, NODE, *CHOICES, *STARTS, *ENDS, STRATEGY, DATA_LOSS, HEADERS, ISOLATION, PUSHDOWN, OFFSETS_MAX)
+OPTIONS: Final = {
+    PATH: Option("", 'the data directory, as in `load("data")`'),
+    STORE: Option(
+        "",
+        "instead of `path`: the store with journal and archive (`serve --wal objects`), such as `s3://BUCKET/PREFIX`",
+    ),
+    NODE: Option("1", "with `store`: the `node.id` of the broker"),
+    "subscribe": Option("", "topic names"),
+    "subscribePattern": Option(
+        "",
+        "a regular expression in Java's syntax. It may match any part of a name, and never matches internal topics",
+    ),
+    "assign": Option("", 'partitions: `{"events": [0, 1]}`'),
+    "startingOffsets": Option(
+        "earliest, for a stream latest",
+        '`earliest`, `latest`, or an offset for every partition: `{"events": {"0": 23, "1": -2}}`; -2 is '
+        "the earliest, -1 the latest",
+    ),
+    "endingOffsets": Option("latest", "the same as `startingOffsets`, for batches only"),
+    "startingTimestamp": Option("", "start at the first record at or after this time in milliseconds"),
+    "endingTimestamp": Option("", "end before the first record at or after this time in milliseconds"),
+    "startingOffsetsByTimestamp": Option("", 'a time for every partition: `{"events": {"0": 1767225600000}}`'),
+    "endingOffsetsByTimestamp": Option("", "the same for the end"),
+    STRATEGY: Option("error", "`latest`: start at the end of a partition without a record at or after the time"),
+    HEADERS: Option("false", "add the column `headers`"),
+    DATA_LOSS: Option("true", "`false`: continue without records that no longer exist"),
+    ISOLATION: Option("read_committed", "`read_uncommitted`: include records of open and aborted transactions"),
+    OFFSETS_MAX: Option(
+        "",
+        "the most offsets in one batch of a stream, shared among the partitions by their size. Needs PySpark 4.2",
+    ),
+    PUSHDOWN: Option("false", "`true`: skip files by the filters of a query"),
+}
+"""Every option, with its default, and its meaning in Markdown."""
+KNOWN = tuple(OPTIONS)
 TABLE_OPTION = "option."
 TABLE_MARKS = {"provider", "owner"}
 """Properties that Spark adds to the options of every table in its catalog."""

@@ -1,8 +1,8 @@
-"""Update the tests named in docs/evidence/behaviours.md.
+"""The tests of behaviours and of cases, from the docstrings of the tests.
 
-A docstring with "Behaviour 7: ..." or "Behaviours 7, 12-15 and testMute: ..." adds its test to those rows. Tests that
-were added by hand stay, and moved ones are followed. Run it after adding or moving such a test:
-`python scripts/name_behaviour_tests.py`.
+A docstring with "Behaviour 7: ..." or "Behaviours 7, 12-15 and testMute." names its test in the generated parts of
+docs/evidence/behaviours.md. "Case 12: ..." does so there or in docs/evidence/campaigns.md. `write_reference.py` writes
+these parts.
 """
 
 import ast
@@ -10,36 +10,16 @@ import functools
 import re
 from pathlib import Path
 
-import attrs
+__all__ = ["by_key", "claims", "every_test", "invariants_of", "keys_of", "rows"]
 
 ROOT = Path(__file__).parent.parent
-DOCUMENT = ROOT / "docs/evidence/behaviours.md"
-REASON = "none: "
-"""Prefix of the last column for a behaviour without a test."""
-ROW = re.compile(r"\| (\d+|test\w+|case \d+) \| (.+) \| (.+) \| (.+) \|")
-CLAIM = re.compile(r"(?:^|(?<=\s))Behaviours? ((?:(?:\d+(?:-\d+)?|test[A-Z]\w*)(?:, | and )?)+):")
-
-
-@attrs.define
-class Row:
-    """A row of the table: the fact, the difference of the pipelined mode, and the tests or the reason for none."""
-
-    key: str
-    fact: str
-    pipelined: str
-    tests: str
-
-    @property
-    def named(self) -> list[str]:
-        """The tests, with paths that begin at the repository; the document leaves `tests/` out."""
-        return [f"tests/{test}" for test in re.findall(r"`([^` ]+\.py::[^`]+)`", self.tests)]
-
-    def __str__(self) -> str:
-        return f"| {self.key} | {self.fact} | {self.pipelined} | {self.tests} |"
-
-
-def rows(text: str) -> list[Row]:
-    return [Row(*found.groups()) for line in text.splitlines() if (found := ROW.fullmatch(line))]
+WITHOUT_TEST = "No test: "
+"""Begins the reason in a row whose fact has no test."""
+ROW = re.compile(r"^\| (\d+|test\w+) \| (.+) \|$", re.MULTILINE)
+INVARIANTS = re.compile(r"stages/test_invariants_\w+|stages/test_partial_frames|producers/test_producer_state")
+"""Files with tests of numbered invariants."""
+KEYS = r"(?:\d+(?:-\d+)?|test[A-Z]\w*)(?:, | and )?"
+CLAIM = re.compile(rf"(?:^|(?<=\s))(Behaviour|Case)s? ((?:{KEYS})+)[:.]")
 
 
 @functools.cache
@@ -57,45 +37,38 @@ def every_test(root: Path = ROOT) -> dict[str, str]:
     return found
 
 
-def claims(docstring: str) -> list[str]:
-    """Return the keys of the rows that a docstring claims."""
+def keys_of(listed: str) -> list[str]:
+    """Return the keys of a list such as "7, 12-15 and testMute"."""
     keys: list[str] = []
-    for claim in CLAIM.findall(docstring):
-        for part in re.split(r", | and ", claim):
-            first, _, last = part.partition("-")
-            keys += [str(key) for key in range(int(first), int(last) + 1)] if last else [part]
+    for part in re.split(r", | and ", listed):
+        first, _, last = part.partition("-")
+        keys += [str(key) for key in range(int(first), int(last) + 1)] if last else [part]
     return keys
 
 
-def with_tests(text: str, tests: dict[str, str]) -> str:
-    """Return the document with the current tests of every row."""
-    claimed: dict[str, list[str]] = {}
+def claims(docstring: str) -> list[str]:
+    """Return the keys that a docstring claims, such as "7" for a behaviour and "case 7" for a case."""
+    return [
+        f"case {key}" if kind == "Case" else key for kind, listed in CLAIM.findall(docstring) for key in keys_of(listed)
+    ]
+
+
+def by_key(tests: dict[str, str]) -> dict[str, list[str]]:
+    """Return the tests of each claimed key, by the docstrings of all tests."""
+    found: dict[str, list[str]] = {}
     for test, docstring in tests.items():
-        for key in claims(docstring):
-            claimed.setdefault(key, []).append(test)
-    places: dict[str, list[str]] = {}
-    for test in tests:
-        places.setdefault(test.rpartition("::")[2], []).append(test)
-
-    def current(test: str) -> list[str]:
-        # A test is dropped if its name no longer exists, or exists more than once.
-        if test in tests:
-            return [test]
-        moved = places.get(test.rpartition("::")[2], [])
-        return moved if len(moved) == 1 else []
-
-    lines = []
-    for line in text.splitlines():
-        if found := ROW.fullmatch(line):
-            row = Row(*found.groups())
-            named = [place for test in row.named for place in current(test)]
-            named = list(dict.fromkeys([*claimed.get(row.key, []), *named]))
-            if named:
-                row.tests = " ".join(f"`{test.removeprefix('tests/')}`" for test in named)
-            line = str(row)
-        lines.append(line)
-    return "\n".join(lines) + "\n"
+        for key in dict.fromkeys(claims(docstring)):
+            found.setdefault(key, []).append(test)
+    return found
 
 
-if __name__ == "__main__":
-    DOCUMENT.write_text(with_tests(DOCUMENT.read_text(encoding="utf-8"), every_test()), encoding="utf-8")
+def invariants_of(test: str) -> list[int]:
+    """Return the numbers of invariants that begin the name of a test, as in `test_1_and_2_...`."""
+    path, _, name = test.partition("::")
+    numbers = re.match(r"test_((?:\d+_(?:and_)?)+)", name.rpartition("::")[2])
+    return [int(each) for each in re.findall(r"\d+", numbers[1])] if numbers and INVARIANTS.search(path) else []
+
+
+def rows(text: str) -> dict[str, str]:
+    """Return the other cells of each row that begins with a number or the name of one of Kafka's tests."""
+    return {found[1]: found[2] for found in ROW.finditer(text)}

@@ -185,7 +185,7 @@ def _log_option() -> str:
 
 
 def _end_jvm(gateway: Any) -> None:
-    """End the JVM. It runs as long as its standard input is open."""
+    # The JVM runs as long as its standard input is open.
     with contextlib.suppress(OSError, *_java_errors()):
         gateway.shutdown()
     SparkContext._gateway = None  # noqa: SLF001 - otherwise the next session would use the ended JVM

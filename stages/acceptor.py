@@ -1,4 +1,7 @@
-"""The acceptor of a listener: it accepts connections, checks the quotas, and deals connections to processors."""
+"""The acceptor of a listener: it accepts connections, checks the quotas, and deals connections to processors.
+
+Counterpart in Kafka: `Acceptor`; one task for each listener.
+"""
 
 from __future__ import annotations
 

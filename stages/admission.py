@@ -1,4 +1,7 @@
-"""Admission of requests: parses a connection's bytes into frames, and puts them on its queue as requests."""
+"""Admission of requests: parses a connection's bytes into frames, and puts them on its queue as requests.
+
+Counterpart in Kafka: `KafkaChannel`.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ The event loop submits entries. An executor writes and syncs them, and one callb
 Commits complete in the order in which they started, whatever order they end in.
 
 Longer than most files: both kinds of commit take from one queue of submissions and pass through the same states.
+
+Counterpart in AutoMQ: confirm offset callbacks; one callback returns a whole commit to the event loop.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """A client connection: it receives requests, releases their responses in order, and flushes them.
 
 Longer than most files: its statistics and the interface to its owner have no other use.
+
+Counterpart in Kafka: `KafkaChannel`; a connection reads all complete frames that have arrived, not one for each poll.
 """
 
 from __future__ import annotations

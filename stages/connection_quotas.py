@@ -6,6 +6,8 @@ The checks and their order are those of Apache Kafka's `ConnectionQuotas`:
 2. `has_slot`: the connection waits until listener and server have room.
 3. `enter` checks the address. If its rate is too high, the connection is throttled and removed from all rates. If it
    has too many connections, the connection is refused, and counted until it is closed.
+
+Counterpart in Kafka: `ConnectionQuotas`.
 """
 
 from __future__ import annotations

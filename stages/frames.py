@@ -3,6 +3,8 @@
 A frame is a signed 32-bit big-endian length and that many bytes. Memory grows with the bytes that arrive, to at most
 twice their number, never with a declared length. A server that trusts lengths runs out of memory when 300 connections
 declare 100 MB each.
+
+Counterpart in Kafka: `NetworkReceive`; frames above 64 KiB share a memory bound while they arrive.
 """
 
 import struct

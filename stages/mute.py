@@ -1,4 +1,8 @@
-"""The reasons for which a connection is not read (Kafka's muted channel, with more reasons)."""
+"""The reasons for which a connection is not read (Kafka's muted channel, with more reasons).
+
+Counterpart in Kafka: `StartThrottlingAction`, `EndThrottlingAction`, `ChannelMuteState`; each throttle is a reason of
+its own, so overlapping throttles end with the last one.
+"""
 
 import enum
 

@@ -1,4 +1,7 @@
-"""The mute of a connection: wakes its reader when the last reason ends, and reports each reason to the observer."""
+"""The mute of a connection: wakes its reader when the last reason ends, and reports each reason to the observer.
+
+Counterpart in Kafka: `StartThrottlingAction`, `EndThrottlingAction`, `ChannelMuteState`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The memory budget for large frames that are still arriving, over all connections of a server."""
+"""The memory budget for large frames that are still arriving, over all connections of a server.
+
+Counterpart in Kafka: `NetworkReceive`.
+"""
 
 from __future__ import annotations
 

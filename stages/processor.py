@@ -1,6 +1,8 @@
 """Processors, which own connections and their tasks.
 
 They correspond to Kafka's network threads, but all of them run on one event loop.
+
+Counterpart in Kafka: `Processor`; a Trio nursery with the tasks of its connections, not a thread.
 """
 
 from __future__ import annotations

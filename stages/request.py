@@ -3,6 +3,16 @@
 A handler returns one of six results. `Send`, `NoOp` and `Close` end the slot. `Pending` carries entries that must be
 durable first. `Parked` leaves the slot open until `Request.complete` is called or the work that it carries returns.
 `Unfinished` carries work that takes longer than a turn; other requests have their turns between its steps.
+
+Counterpart in Kafka: `SendAction`, `NoOpAction`, `CloseConnectionAction`; a handler can also return `Pending`,
+`Parked` or `Unfinished`.
+
+Counterpart in Kafka: `RequestChannel.Request` and its times; the same stamps in both modes; times are differences of
+stamps.
+
+Counterpart in Kafka: callback queues (KIP-890); callbacks are served before requests of the queue.
+
+Counterpart in Kafka: `DelayedProduce`; a response waits for a commit, not for replicas.
 """
 
 from __future__ import annotations

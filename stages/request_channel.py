@@ -2,6 +2,11 @@
 
 A full queue never blocks the event loop. A connection that finds no room registers as a waiter and stops reading, so a
 full queue delays only the connections routed to it.
+
+Counterpart in Kafka: `RequestChannel`; a full queue stops the connection of the request, not the processor.
+
+Counterpart in AutoMQ: `hash(channelId) % N` in `RequestChannel.registerNRequestHandler`; the number of queues can
+change while the broker runs.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ handler never waits for a cold read, a throttle or a parked request. In classic 
 Apache Kafka. That wait is the only difference between the modes here.
 
 Longer than most files: turns, callbacks and work in threads share the same counters.
+
+Counterpart in Kafka: `KafkaRequestHandler`, `KafkaRequestHandlerPool`; tasks on one event loop; a long request
+continues in later turns (`unfinished.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The order of responses of a connection: slots open in the order of requests and are released in that order."""
+"""The order of responses of a connection: slots open in the order of requests and are released in that order.
+
+Counterpart in AutoMQ: `ChannelContext`, its queue of correlation ids; the server numbers slots itself, because
+clients may repeat a correlation id.
+"""
 
 from collections import deque
 from typing import Any, Generic, Protocol, TypeVar

@@ -1,4 +1,8 @@
-"""The output of one connection: released responses as bytes, sent in as few calls as possible."""
+"""The output of one connection: released responses as bytes, sent in as few calls as possible.
+
+Counterpart in Kafka: `NetworkSend`, and `waitingSend` of AutoMQ; all released responses of a connection leave with
+one send.
+"""
 
 from __future__ import annotations
 

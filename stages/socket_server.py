@@ -3,6 +3,8 @@
     acceptors -> processors -> request channel -> handlers -> committer -> (callback) -> processors
 
 Longer than most files: its parts change at run time, and their owner changes them.
+
+Counterpart in Kafka: `SocketServer`; `stages` knows nothing about Kafka; it only assumes a length before each frame.
 """
 
 from __future__ import annotations

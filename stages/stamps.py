@@ -5,6 +5,8 @@
 
 A stamp is an int64 of nanoseconds of the machine's monotonic clock. So the stamps of a broker and of a client on the
 same machine can be compared. A stage is the difference of two stamps; observers define the stages.
+
+Counterpart in Kafka: `RequestChannel.Request` and its times.
 """
 
 import time

@@ -1,4 +1,7 @@
-"""TLS over another transport layer, by OpenSSL on two memory buffers."""
+"""TLS over another transport layer, by OpenSSL on two memory buffers.
+
+Counterpart in Kafka: `SaslServerAuthenticator`, `SslTransportLayer`.
+"""
 
 import ssl
 from collections.abc import Sequence

@@ -1,6 +1,8 @@
 """ACL checks for request handlers.
 
 Every check passes if the session is trusted or the broker has no authorizer.
+
+Counterpart in Kafka: `AuthHelper`, `StandardAuthorizer`.
 """
 
 from __future__ import annotations

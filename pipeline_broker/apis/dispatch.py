@@ -7,6 +7,8 @@ accepted, and logged once for each connection.
 An exception in a handler becomes an UNKNOWN_SERVER_ERROR in the API's own response. While the journal cannot be
 written, requests that would write are refused, as in Kafka with an offline log directory. After the lease of the
 journal has run out, connections are closed.
+
+Counterpart in Kafka: `KafkaApis`, `ElasticKafkaApis`, `ControllerApis`; the broker is its own controller.
 """
 
 from __future__ import annotations

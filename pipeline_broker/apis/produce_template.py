@@ -43,6 +43,7 @@ FLEXIBLE_TAIL: Final = bytes(3)
 UVARINT_BYTES_MAX: Final = 5
 # Templates of one connection. Requests for further partitions take the general path.
 TEMPLATES_MAX = 4096
+"""Templates of Produce requests of a connection."""
 # Memory of a template without the bytes of the client: the prefix, and the client id of up to 32 KB.
 TEMPLATE_BYTES = 1000
 # Base offset, append time and log start of a response that is encoded once, to find their positions.

@@ -3,6 +3,8 @@
 It is data. ApiVersions is answered from it, and a handler's module is imported on the first request, so that startup
 loads no unused handlers. The protocol's versions are in `wire.registry`; an entry here says only how this broker
 differs from serving and advertising all of them.
+
+Counterpart in Kafka: `ApiVersionManager`, `ApiKeys`.
 """
 
 from __future__ import annotations
@@ -63,11 +65,14 @@ class Served:
 
 # Limit of elements that a coordinator decides about in one turn, because they are one change of its state.
 DECIDED_AT_ONCE_MAX = 10_000
+"""Elements that a coordinator decides in one turn; a request with more gets POLICY_VIOLATION."""
 
 # Limit of partitions in the share state requests that brokers send to each other. Each partition is one record.
 SHARE_STATES_MAX = 1_000
+"""Partitions in a request between share coordinators; a request with more gets POLICY_VIOLATION."""
 # Limit of users in a request that sets passwords. Each user takes several hashes.
 SCRAM_USERS_MAX = 2_000
+"""SCRAM users in a request; a request with more gets POLICY_VIOLATION."""
 
 GROUPS = (needed.groups,)
 CLASSIC_GROUPS = (*GROUPS, needed.classic_groups)

@@ -29,21 +29,25 @@ __all__ = [
 ]
 
 MEMORY_BYTES_MAX = 1 << 18
-"""Maximum memory of one expression, including the caches of its matches."""
+"""Memory of one regular expression, including the caches of its matches."""
 # Memory of all cached expressions, each counted as MEMORY_BYTES_MAX.
 REMEMBERED_BYTES_MAX = 32 << 20
+"""Memory of all compiled regular expressions."""
 LENGTH_MAX = 4_096
-"""Maximum characters of one expression; reading takes 1.5 microseconds each."""
+"""Characters of a regular expression; reading takes 1.5 microseconds each. A longer one is
+INVALID_REGULAR_EXPRESSION."""
 # Microseconds to read one Unicode class (`\pL`) and one repeat (`{1000}`).
 CLASS_COST = 200
 REPEAT_COST = 60
 # Per expression, about microseconds. Without this limit, 1,300 times `\pL` blocked the event loop for 0.2 s.
 READING_COST_MAX = 4_000
+"""Cost of reading a regular expression, about microseconds: 20 Unicode classes or 66 repeats."""
 # Instructions; `\pL` has 1,200. RE2 may visit each of them for each character, 11 nanoseconds each: eight times
 # `(?:a?){1000}` took 43 ms for one topic name.
 PROGRAM_SIZE_MAX = 2_000
+"""Instructions of a regular expression; one with more is INVALID_REGULAR_EXPRESSION."""
 MATCH_WORK_MAX = 500_000
-"""Maximum instructions times bytes of one match: 5 ms at worst."""
+"""Instructions times bytes of one match, 5 ms at worst; a text beyond it does not match."""
 # The largest program must be able to match the longest topic name, which has 249 characters.
 assert PROGRAM_SIZE_MAX * 249 <= MATCH_WORK_MAX
 # Time to match many names: a fixed part, and one for each name, four times the usual time of a match.

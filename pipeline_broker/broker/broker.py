@@ -1,6 +1,8 @@
 """The state of a broker: logs, topics, quotas, access rules and coordinators.
 
 Longer than most files: all state has one owner.
+
+Counterpart in Kafka: `ReplicaManager`; the broker object owns topics, logs and coordinators; no replicas exist.
 """
 
 from __future__ import annotations
@@ -68,8 +70,10 @@ __all__ = ["Broker"]
 
 # Requests of many turns in progress at a time. A decoded one takes up to 20 MB.
 LARGE_REQUESTS_MAX = 1
+"""Concurrent requests of more than two turns; later ones wait."""
 # Batches that are checked in steps, or searched by timestamp, at a time. A decompressed one takes up to 32 MiB.
 LONG_BATCHES_MAX = 1
+"""Concurrent checks of long batches, of 32 MiB each; later ones wait."""
 # Deleted logs that one turn drops: about 2 ms. All 10,000 logs of a large topic at once took at least 15 ms.
 FORGOTTEN_AT_ONCE_MAX = 1_000
 # As Kafka's `producer.id.expiration.check.interval.ms`.

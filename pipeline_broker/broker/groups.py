@@ -1,4 +1,8 @@
-"""The group coordinator of a broker: appends to `__consumer_offsets`, and answers waiting members."""
+"""The group coordinator of a broker: appends to `__consumer_offsets`, and answers waiting members.
+
+Counterpart in Kafka: `GroupCoordinatorService`, `GroupMetadataManager`; `state` decides, `broker` appends and
+answers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The metadata partition: topics, settings, users, access rules, quotas and features of the cluster."""
+"""The metadata partition: topics, settings, users, access rules, quotas and features of the cluster.
+
+Counterpart in Kafka: `MetadataImage`, `QuorumController` of KRaft.
+"""
 
 from __future__ import annotations
 

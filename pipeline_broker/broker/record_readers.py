@@ -2,6 +2,8 @@
 
 Startup, produce requests and the `inspect` command use the same functions. A startup sets aside records that a decoder
 rejects, so produce requests with these records are refused.
+
+Counterpart in Kafka: `CoordinatorLoaderImpl`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The replay of internal topics at startup."""
+"""The replay of internal topics at startup.
+
+Counterpart in Kafka: `CoordinatorLoaderImpl`; an unreadable record is set aside and the partition is served.
+"""
 
 from __future__ import annotations
 

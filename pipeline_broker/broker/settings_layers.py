@@ -1,4 +1,7 @@
-"""The layers of a broker's settings: those of its startup, and dynamic ones for all brokers and for this broker."""
+"""The layers of a broker's settings: those of its startup, and dynamic ones for all brokers and for this broker.
+
+Counterpart in Kafka: `DynamicBrokerConfig`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The share coordinator of a broker: share partitions and sessions, and their records in `__share_group_state`."""
+"""The share coordinator of a broker: share partitions and sessions, and their records in `__share_group_state`.
+
+Counterpart in Kafka: `SharePartitionManager`, `SharePartition`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The transaction coordinator of a broker: appends to `__transaction_state`, and markers to all partitions."""
+"""The transaction coordinator of a broker: appends to `__transaction_state`, and markers to all partitions.
+
+Counterpart in Kafka: `TransactionCoordinator`, `TransactionStateManager`; a decision and its markers are one commit.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Parked fetches: requests that wait for records, their answers, and their cancellation with the connection."""
+"""Parked fetches: requests that wait for records, their answers, and their cancellation with the connection.
+
+Counterpart in Kafka: `DelayedFetch`, its purgatory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Batches of records on their way to the partitions of a topic, like Kafka's RecordAccumulator. No I/O, no clock."""
+"""Batches of records on their way to the partitions of a topic, like Kafka's RecordAccumulator. No I/O, no clock.
+
+Counterpart in Kafka: `RecordAccumulator` of the producer; in our client; the broker batches commits in
+`stages/committer.py`.
+"""
 
 from __future__ import annotations
 

@@ -76,19 +76,36 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
     "--keys",
     type=click.IntRange(0, 1_000_000),
     default=0,
-    help="Number of different keys, which determine the partition; 0: no keys.",
+    help="Number of different keys, which select partitions as in Kafka's producers; 0: no keys. They are drawn "
+    "into at most 1,024 requests, which are sent in random order.",
 )
 @_option("--key-skew", type=click.FloatRange(0, 10), default=0.0, help="Exponent of the keys' Zipf distribution.")
-@_option("--acks", type=click.Choice(list(ACKS)), default="all", help="Acknowledgement to wait for; 0: none.")
-@_option("--idempotent", "is_idempotent", is_flag=True, help="Make each connection an idempotent producer.")
+@_option(
+    "--acks",
+    type=click.Choice(list(ACKS)),
+    default="all",
+    help="Acknowledgement to wait for; 0: none, only with --rate. Sent requests are then counted.",
+)
+@_option(
+    "--idempotent",
+    "is_idempotent",
+    is_flag=True,
+    help="Make each connection an idempotent producer, which never retries; errors are counted.",
+)
 @_option(
     "--transaction",
     "transaction_requests",
     type=click.IntRange(0, 100_000),
     default=0,
-    help="Requests per transaction; 0: no transactions.",
+    help="Requests per transaction of each connection; 0: no transactions. The end of a transaction counts as a "
+    "request. Needs transactions of version 2 (Kafka 4.0).",
 )
-@_option("--read-share", type=click.FloatRange(0, 1), default=0.0, help="Share of Fetch requests.")
+@_option(
+    "--read-share",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help="Share of Fetch requests. Readers read each partition from start to end, repeatedly.",
+)
 @_option("--read-bytes", type=click.IntRange(1, 64 << 20), default=1 << 20, help="Bytes that a Fetch requests.")
 @_option(
     "--seconds", type=click.FloatRange(0.05, 86_400), default=5.0, help="Duration of the load, including the warm-up."
@@ -119,7 +136,8 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
 @_option(
     "--replay",
     type=click.Path(path_type=Path),
-    help="Replay the Produce requests of this trace of `serve --trace`, at their recorded times.",
+    help="Replay the Produce requests of this trace of `serve --trace`, at their recorded times. Of the other "
+    "options only --topic, --partitions and --acks have an effect.",
 )
 @_option(
     "--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="With --replay: replay this many times faster."

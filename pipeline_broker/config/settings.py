@@ -36,7 +36,7 @@ PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 
 
 def _super_users(text: str) -> tuple[str, ...]:
-    """Split principals at semicolons, because names in certificates contain commas."""
+    # At semicolons, because names in certificates contain commas.
     users = tuple(filter(None, map(str.strip, text.split(";"))))
     for user in users:
         kind, colon, name = user.partition(":")

@@ -13,6 +13,7 @@ from pipeline_broker.files.bounded_file import read_bounded
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 SEPARATOR = re.compile(r"(?<!\\)(?:\s+(?:[=:]\s*)?|[=:]\s*)")
 FILE_BYTES_MAX = 1 << 20  # a hundred times the size of Kafka's own server.properties
+"""Size of a file of settings."""
 CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 

@@ -45,14 +45,18 @@ RECORDS_EXAMINED_MAX = 5_000
 READ_BYTES_MAX = 256 * 1024
 # Bytes of batches that a page reads. The last step can exceed it.
 PAGE_BYTES_MAX = 4 << 20
+"""Bytes that a page of records reads."""
 # Bytes of decompressed records that a page reads: a batch of 1 KB can hold 16 MiB.
 PAGE_UNPACKED_BYTES_MAX = 32 << 20
+"""Decompressed bytes of a page of records."""
 # A batch that is larger after decompression is skipped and counted in `passed_over`.
 BATCH_BYTES_MAX = 16 << 20
 # A batch with more records is skipped too: 1 MB can hold 10 million, and each page would walk over all of them.
 BATCH_RECORDS_MAX = 50_000
+"""Records of a batch on a page. Larger batches are skipped and counted."""
 # Records that a page walks over, including those before its start: 2 microseconds each.
 PAGE_RECORDS_WALKED_MAX = 100_000
+"""Records that a page reads."""
 # JSON bytes of the records of a page.
 SHOWN_BYTES_MAX = 512 * 1024
 

@@ -35,6 +35,7 @@ __all__ = ["Records"]
 
 # A page without a partition reads this many: each costs a check on the event loop.
 PARTITIONS_READ_MAX = 256
+"""Partitions that a page of records reads."""
 DIGITS_MAX = 10
 TAILS_MAX = 8
 WHAT = "topic or partition"

@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 BEAT_SECONDS = 1.0
 VIEWERS_MAX = 16
+"""Viewers who follow the request path at a time."""
 VIEWER_EVENTS_MAX = 4
 
 

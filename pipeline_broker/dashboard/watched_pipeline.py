@@ -31,6 +31,7 @@ LANES_MAX = 16
 LANE_ROWS_MAX = 20
 # Requests per interval whose origin is kept: the names of one can take 60 KB.
 ORIGINS_MAX = 512
+"""Watched requests with names: 30 MB."""
 # Mutes per interval that are kept; the sums include all of them.
 MUTES_MAX = 512
 QUEUES_MAX = 256

@@ -16,6 +16,7 @@ __all__ = ["read_rules"]
 HEADER = re.compile(r"\s*\[\[\s*rule\s*\]\]")
 TOML_LINE = re.compile(r"(?P<what>.*) \(at line (?P<line>\d+), column \d+\)")
 FILE_BYTES_MAX = 1 << 20
+"""Size of a file of fault rules."""
 
 
 def read_rules(path: Path) -> list[RuleParts]:

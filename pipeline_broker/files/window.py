@@ -10,7 +10,7 @@ from pipeline_broker.files.file_system import ReadableFile
 __all__ = ["Window"]
 
 WINDOW_BYTES = 4 << 20
-"""Default size of one read."""
+"""Default size of one read of a journal or manifest."""
 
 
 class Window:

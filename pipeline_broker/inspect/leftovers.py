@@ -7,6 +7,7 @@ from pipeline_broker.inspect.findings import Finding, Leftover
 __all__ = ["some_of"]
 
 NAMED_MAX = 100
+"""Unknown files of a folder that `inspect` lists; others are counted."""
 
 
 def some_of(names: Sequence[str], place: str, findings: Callable[[str], Iterable[Finding]]) -> Iterator[Finding]:

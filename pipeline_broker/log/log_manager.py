@@ -1,6 +1,8 @@
 """All partition logs of a broker, as in Kafka's `LogManager`: creation, deletion, recovery and totals.
 
 The state of topics decides which logs exist, also during recovery: replayed topic records call `create` and `delete`.
+
+Counterpart in Kafka: `LogManager`.
 """
 
 from __future__ import annotations

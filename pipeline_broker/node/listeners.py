@@ -1,4 +1,7 @@
-"""The listeners of a broker: sockets, TLS and SASL settings, advertised addresses, and their dynamic changes."""
+"""The listeners of a broker: sockets, TLS and SASL settings, advertised addresses, and their dynamic changes.
+
+Counterpart in Kafka: `SocketServer`.
+"""
 
 from __future__ import annotations
 

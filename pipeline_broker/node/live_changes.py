@@ -1,4 +1,7 @@
-"""Dynamic configuration changes of a running server: limits, handlers, processors and listeners."""
+"""Dynamic configuration changes of a running server: limits, handlers, processors and listeners.
+
+Counterpart in Kafka: `DynamicBrokerConfig`.
+"""
 
 from __future__ import annotations
 

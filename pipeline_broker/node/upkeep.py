@@ -1,4 +1,7 @@
-"""The maintenance of the logs: archiving, retention and compaction, like Kafka's LogManager and LogCleaner."""
+"""The maintenance of the logs: archiving, retention and compaction, like Kafka's LogManager and LogCleaner.
+
+Counterpart in Kafka: `LogManager`.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ START_SECONDS_MAX = 30.0
 # The kernel's CPUCLOCK_SCHED of posix-timers.h: the clock of the CPU time of a process.
 CPU_CLOCK = 2
 WAITING_MAX = 256
-"""Pieces of work that may wait for one process. The HTTP servers have fewer connections."""
+"""Jobs that may wait for one worker process. The HTTP servers have fewer connections."""
 PROGRAM = "pipeline_broker.worker.child"
 
 

@@ -22,7 +22,9 @@ TAIL_BYTES = 64 << 10  # holds the index of most slots, so reading it takes one 
 # Size of the first read of a whole object. More is read only if the end of the object proves that it is a slot of this
 # size: a foreign object must not use up the memory.
 FIRST_READ_BYTES = 8 << 20
+"""First read of an object of a log in a store, unless the end of the object declares more."""
 INDEX_BYTES_MAX = 512 << 20  # an index of two million entries with their heads takes a third of this
+"""Index of an object of a log in a store."""
 
 _Read = TypeVar("_Read")
 

@@ -6,4 +6,6 @@ Rules of this package:
 * A quota applies once its record is durable.
 * A broker without quotas loads only `quotas.py`.
 * Texts and error codes are Kafka's.
+
+Counterpart in Kafka: `ClientQuotaManager`, `SampledStat`, `Rate`.
 """

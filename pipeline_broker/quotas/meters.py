@@ -10,9 +10,10 @@ from pipeline_broker.quotas.limits import Limit, Measured
 __all__ = ["METERS_MAX", "Meter", "Meters"]
 
 METERS_MAX = 10_000
-"""Meters of one kind of quota; each takes about 2 KB when all its windows are in use."""
+"""Clients measured for one kind of quota; each takes about 2 KB when all its windows are in use."""
 # Memory of all users and client ids of one kind of quota. Clients choose them, up to 32 KB each.
 NAME_BYTES_MAX = 8 << 20
+"""Names of the clients measured for one kind of quota."""
 
 
 class Meter(Protocol):

@@ -4,6 +4,8 @@ Layout (big-endian): base offset 8, batch length 4 (of the bytes after it), lead
 bytes after it), attributes 2, last offset delta 4, base timestamp 8, max timestamp 8, producer id 8, producer epoch 2,
 base sequence 4, record count 4, records. Once compaction has seen a tombstone or marker in the batch, the base
 timestamp is the delete horizon: the time from which they may be removed. Timestamp deltas then count from there.
+
+Counterpart in Kafka: `MemoryRecords`, `DefaultRecordBatch`; a batch is bytes with a parsed header.
 """
 
 import struct

@@ -6,6 +6,8 @@ clients do not wait for it.
 
 One check is stricter than Kafka's: offset deltas must count up from 0 in uncompressed batches as well. Kafka requires
 that only of compressed ones. Without it, consumers would see offsets out of order.
+
+Counterpart in Kafka: `LogValidator`.
 """
 
 from collections.abc import Generator

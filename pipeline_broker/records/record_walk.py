@@ -13,6 +13,7 @@ from pipeline_broker.records.varint import VARLONG_BYTES_MAX, read_unsigned, rea
 HEADERS_MAX: Final = 500_000
 RECORD_HEADERS_MAX: Final = 10_000  # limit of the headers in one record, which are checked without a pause
 RECORDS_A_TURN = 3_000  # records and headers checked in one turn, about 4 ms of work
+"""Records and headers that are checked in one turn; the check continues in a later turn."""
 UNLIMITED: Final = (1 << 63) - 1
 Walked: TypeAlias = tuple[int, int, bool, int, int, int]
 """The state of a walk, a plain tuple because one is made for every batch:

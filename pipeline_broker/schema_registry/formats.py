@@ -44,9 +44,11 @@ TEXT_CHARACTERS_MAX = 1 << 20
 """Characters of a schema and everything that it refers to."""
 # Texts of all cached schemas. A parsed schema takes up to 40 times the memory of its text.
 REMEMBERED_CHARACTERS_MAX = 2 << 20
+"""Characters of the parsed schemas in a worker process."""
 # A schema that does not fit into the cache would be parsed again for each comparison.
 assert TEXT_CHARACTERS_MAX <= REMEMBERED_CHARACTERS_MAX
 REMEMBERED_MAX = 64
+"""Parsed schemas in a worker process."""
 # Characters of an old schema, or of one difference, in an error.
 SHOWN_CHARACTERS_MAX = 4_000
 # Differences in one error.

@@ -13,7 +13,7 @@ from pipeline_broker.schema_registry.values import Schema, SchemaType
 __all__ = ["EXPECTED_MAX", "SchemaIndex"]
 
 EXPECTED_MAX = 64
-"""Sketches that are kept for schemas about to be registered: one for each connection."""
+"""Schemas being registered that have a sketch: one for each connection."""
 
 
 class SchemaIndex:

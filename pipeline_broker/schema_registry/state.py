@@ -44,6 +44,7 @@ VERSIONS_MAX = 10_000
 TEXT_BYTES_MAX = 64 << 20
 """Memory of the texts of all versions and configurations."""
 SUBJECTS_WITH_SETTINGS_MAX = 10_000
+"""Subjects with settings."""
 REFERENCES_OF_ALL_MAX = 100_000
 """References of all versions."""
 

@@ -2,6 +2,8 @@
 
 key   = int16 type 7, then JSON [resource type, name, pattern, principal, host, operation, permission]
 value = int16 version 0
+
+Counterpart in Kafka: `AuthHelper`, `StandardAuthorizer`.
 """
 
 from __future__ import annotations

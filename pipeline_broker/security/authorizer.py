@@ -1,4 +1,7 @@
-"""Authorization by access control rules, like Kafka's StandardAuthorizer."""
+"""Authorization by access control rules, like Kafka's StandardAuthorizer.
+
+Counterpart in Kafka: `AuthHelper`, `StandardAuthorizer`.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,7 @@ IMPLIED_BY: dict[AclOperation, frozenset[AclOperation]] = {
 
 # Cached client addresses. Parsing one takes longer than comparing it with a rule.
 ADDRESSES_MAX = 1_000
+"""Parsed client addresses that are remembered."""
 _client_address = functools.lru_cache(maxsize=ADDRESSES_MAX)(address_of)
 
 

@@ -41,6 +41,7 @@ VALIDITY = 3
 FIELDS_BEFORE_SUBJECT = 4
 # Of a subject. X.520 allows 64 characters in most parts of a name, and each connection would keep a longer one.
 DN_BYTES_MAX = 4 * 1024
+"""Size of an unmapped user name from a certificate."""
 
 
 def distinguished_name(certificate: bytes) -> str:
@@ -102,7 +103,7 @@ def valid_until(certificate: bytes) -> dt.datetime:
 
 
 def _fields(certificate: bytes) -> list[Element]:
-    """Return the fields of the signed part (TBSCertificate), without the version."""
+    # Of the signed part (TBSCertificate), without the version.
     ((tag, start, end),) = elements(certificate, 0, len(certificate))
     outer = list(elements(certificate, start, end))
     if tag != SEQUENCE or not outer or outer[0][0] != SEQUENCE:

@@ -21,8 +21,10 @@ OpenSSL computes them up to four times, and the broker's shutdown waits for that
 """
 # Memory of scrypt, 128 * N * r. OpenSSL's own limit is 32 MiB.
 SCRYPT_BYTES_MAX = 64 << 20
+"""Memory of scrypt for a private key."""
 # Memory times p: 0.4 s.
 SCRYPT_WORK_BYTES_MAX = 128 << 20
+"""Memory of scrypt times its parallelism: 0.4 s."""
 NUMBER_BYTES_MAX = 5
 PBES2, PBKDF2, SCRYPT = "1.2.840.113549.1.5.13", "1.2.840.113549.1.5.12", "1.3.6.1.4.1.11591.4.11"
 PBES1 = frozenset(f"1.2.840.113549.1.5.{number}" for number in (1, 3, 4, 6, 10, 11))

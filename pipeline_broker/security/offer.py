@@ -37,6 +37,7 @@ MODULES = {
 }
 # SCRAM users in one JAAS line. Each takes up to 16,384 hashes or 15 ms, and the broker's shutdown waits for them.
 LINE_USERS_MAX = 250
+"""SCRAM users in a JAAS line."""
 # Kafka's default mechanism, which this broker does not support.
 KERBEROS = "GSSAPI"
 CALLBACK_HANDLERS = {

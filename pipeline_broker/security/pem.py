@@ -42,6 +42,7 @@ DER_SEQUENCE = b"\x30"
 ENCRYPTED_KEY = "ENCRYPTED PRIVATE KEY"
 # A bundle of all public certificate authorities takes a quarter of it.
 FILE_BYTES_MAX = 1 << 20
+"""Size of a key store or trust store."""
 
 
 @attrs.frozen(repr=False)

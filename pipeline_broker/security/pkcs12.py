@@ -142,7 +142,6 @@ def _typed(store: bytes, element: Element) -> tuple[str, Element]:
 
 
 def _inner_sequence(store: bytes, element: Element) -> list[Element]:
-    """Return the elements of a sequence that is wrapped in octets."""
     kind, (tag, start, end) = _typed(store, element)
     if kind != DATA or tag != OCTETS or start == end:
         raise ValueError("its contents are neither data nor encrypted by a password")

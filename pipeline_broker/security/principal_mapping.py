@@ -32,12 +32,13 @@ RULE = re.compile(
     re.DOTALL,
 )
 RULES_MAX = 100
+"""Mapping rules of a listener."""
 # In one name. Java replaces each match, but a pattern that matches the whole name usually matches it once.
 REPLACEMENTS_MAX = 10
 # In one replacement. Each may stand for the whole name.
 REFERENCES_MAX = 100
-# Of a user name, which each connection keeps.
 NAME_CHARS_MAX = 1_000
+"""Characters of a user name that a rule makes from a certificate."""
 # Of a rule, in an error.
 SHOWN_CHARS_MAX = 100
 REFERENCE = re.compile(

@@ -11,7 +11,7 @@ import attrs
 __all__ = ["Kind", "Refusal", "Refusals"]
 
 SOURCES_MAX = 50
-"""Sources that are kept: addresses of failed logins, or principals with their addresses."""
+"""Listed sources: addresses of failed logins, or principals with their addresses. Others are counted."""
 ROWS_OF_SOURCE_MAX = 5
 """Names of one source with a row of their own."""
 TEXT_CHARS_MAX = 200

@@ -30,8 +30,10 @@ logger = logging.getLogger(__name__)
 
 JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 FILE_BYTES_MAX = 1 << 18
+"""Size of a JWKS file."""
 # The event loop reads a changed file at the next login. This many keys take 3 ms.
 KEYS_MAX = 100
+"""Keys of a JWKS file."""
 RSA_BITS_MIN = 2048
 # A later expiry is probably a mistake. In milliseconds this one still fits in an int64.
 EXPIRY_SECONDS_MAX = 2.0**40

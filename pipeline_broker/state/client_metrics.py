@@ -18,14 +18,16 @@ from pipeline_broker.state.dynamic_settings import DynamicSettings
 __all__ = ["CLIENTS_MAX", "ClientMetrics", "Subscription", "TelemetryError"]
 
 CLIENTS_MAX = 16_384
-"""Clients to remember; Kafka's number."""
+"""Clients that push metrics; Kafka's number."""
 # Memory of the subscriptions of all clients: each may have 32 KB of metric names.
 CLIENTS_BYTES_MAX = 32 << 20
+"""Subscriptions of the clients that push metrics."""
 # Approximate memory of a client, and of each metric name in addition to its characters.
 CLIENT_BYTES, NAME_BYTES = 500, 60
 # Patterns of all subscriptions. Compiled ones stay in memory, MEMORY_BYTES_MAX each, and every new client is matched
 # against all of them.
 PATTERNS_MAX = 100
+"""Patterns in all subscriptions to client metrics."""
 EVERYTHING = "*"
 _KIND = RESOURCE_KINDS[CLIENT_METRICS]
 _NO_SETTINGS = BrokerSettings()

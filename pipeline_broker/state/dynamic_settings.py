@@ -4,6 +4,8 @@
     4 settings      JSON [resource type, resource name]     JSON {name: text}
 
 A null value resets all settings of the resource. The key types continue those of `metadata_records.py`.
+
+Counterpart in Kafka: `MetadataImage`, `QuorumController` of KRaft.
 """
 
 from __future__ import annotations

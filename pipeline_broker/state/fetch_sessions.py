@@ -5,6 +5,8 @@ The epoch of a request selects its kind:
     epoch  0   full fetch of all named partitions; closes the named session, then opens one if capacity allows
     epoch -1   full fetch of all named partitions; closes the named session
     epoch  n   n-th incremental fetch of a session: names added, changed and forgotten partitions
+
+Counterpart in Kafka: `FetchSession`, `FetchSessionCache`; the number of partitions is bounded too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Purgatory of fetches that wait for `min_bytes` or for their deadline."""
+"""Purgatory of fetches that wait for `min_bytes` or for their deadline.
+
+Counterpart in Kafka: `DelayedFetch`, its purgatory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The catalogue of topics."""
+"""The catalogue of topics.
+
+Counterpart in Kafka: `MetadataImage`, `QuorumController` of KRaft; one partition in the broker's journal instead of a
+quorum.
+"""
 
 from __future__ import annotations
 

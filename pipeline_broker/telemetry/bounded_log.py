@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["BoundedHandler", "BoundedLog"]
 
 LINES_MAX = 100
-"""Messages of one call site written in INTERVAL_SECONDS; further ones are counted."""
+"""Messages of one call site in INTERVAL_SECONDS (60 s); further ones are counted."""
 TRACEBACKS_MAX = 1
 """Tracebacks of one failure written in INTERVAL_SECONDS."""
 INTERVAL_SECONDS = 60.0
 CALL_SITES_MAX = 1_000
 """Call sites with counts; beyond that, the oldest count is summarised early."""
 CHARS_MAX = 2_000
-"""Characters of one message; a longer one is truncated."""
+"""Characters of one log message; a longer one is truncated."""
 TRACEBACK_CHARS_MAX = 20_000
 """Characters of one traceback, whose last line may quote a client; the middle of a longer one is omitted."""
 # Control characters and line separators, so that a name from a client cannot forge a line.

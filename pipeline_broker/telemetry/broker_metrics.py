@@ -162,19 +162,29 @@ class BrokerMetrics:
         yield from _committer_families(statistics.committer)
         yield gauge(
             "pipeline_broker_writes_refused",
-            "1 while nothing can be written, for example because the disk is full.",
+            "1 while nothing can be written: full disk, missing file descriptors, or a store that does not answer.",
             Sample(int(not self._broker.can_write)),
         )
         yield from _disk_families(self._broker.logs.disk_space)
         yield gauge(
             "pipeline_broker_topics_synced_later",
-            "Topics with a weaker flush policy than --flush.",
+            "Topics whose flush.messages and flush.ms promise less than --flush.",
             Sample(self._broker.logs.topics_synced_later),
         )
         yield from self._request_log_families()
         yield from _held_families(self._held())
-        yield _refusal_family("failed_logins", "Failed logins.", self._broker.failed_logins, LOGIN_LABELS)
-        yield _refusal_family("denials", "Denied operations of clients.", self._broker.denials, DENIAL_LABELS)
+        yield _refusal_family(
+            "failed_logins",
+            "Failed logins and reauthentications, by listener and mechanism.",
+            self._broker.failed_logins,
+            LOGIN_LABELS,
+        )
+        yield _refusal_family(
+            "denials",
+            "Denials by the authorizer, by operation and resource (its type).",
+            self._broker.denials,
+            DENIAL_LABELS,
+        )
         yield from group_families(self._groups())
         yield from self._store()
         set_aside = Sample(self._broker.set_aside.count)
@@ -189,17 +199,19 @@ class BrokerMetrics:
         handlers = sum(pool.handlers for pool in pools)
         # Handlers are not threads: on a busy event loop, N of them are still idle for (N - 1) / N of their time.
         idle = Sample(self._measurements.requests.idle_share(handlers))
-        share = "Idle share of the request handlers of all pools, 0 to 1"
+        share = "Idle share of the request handlers of all pools, 0 to 1, over about a minute"
         yield gauge(f"{POOL}requesthandleravgidle_percent", f"{share} (RequestHandlerAvgIdlePercent).", idle)
         yield gauge(
             f"{POOL}brokerrequesthandleravgidle_percent", f"{share} (BrokerRequestHandlerAvgIdlePercent).", idle
         )
-        yield gauge("pipeline_broker_request_handlers", "Request handlers.", Sample(handlers))
+        yield gauge("pipeline_broker_request_handlers", "Request handlers of all pools.", Sample(handlers))
         works = sum(pool.blocking_works for pool in pools)
-        yield gauge("pipeline_broker_blocking_works", "Parked requests with blocking work.", Sample(works))
+        yield gauge("pipeline_broker_blocking_works", "Parked requests that wait for the disk.", Sample(works))
         failed = sum(pool.failed for pool in pools)
         yield counter(
-            "pipeline_broker_requests_failed_total", "Requests whose handler raised an exception.", Sample(failed)
+            "pipeline_broker_requests_failed_total",
+            "Requests whose handler raised an exception: a bug of the broker.",
+            Sample(failed),
         )
 
     def _request_log_families(self) -> Iterator[Family]:
@@ -215,7 +227,11 @@ class BrokerMetrics:
 
 def _disk_families(space: tuple[int, int] | None) -> Iterator[Family]:
     size, free = ((), ()) if space is None else ((Sample(each),) for each in space)
-    yield gauge("pipeline_broker_disk_size_bytes", "Size of the disk with the data directory.", *size)
+    yield gauge(
+        "pipeline_broker_disk_size_bytes",
+        "Size of the disk with the data directory, checked once a second; no sample if the system does not report it.",
+        *size,
+    )
     yield gauge("pipeline_broker_disk_free_bytes", "Free bytes on the disk with the data directory.", *free)
 
 
@@ -223,7 +239,7 @@ def _held_families(states: Sequence[Held]) -> Iterator[Family]:
     labels = [(("state", state.name), ("unit", state.unit)) for state in states]
     yield gauge(
         "pipeline_broker_held_by_clients",
-        "Amount of each kind of state that clients hold.",
+        "Amount of each kind of state that clients hold, by state and unit.",
         *(Sample(state.held, each) for state, each in zip(states, labels, strict=True)),
     )
     yield gauge(
@@ -242,12 +258,12 @@ def _turn_families(statistics: ServerStatistics) -> Iterator[Family]:
     labels = [(("turn", api_name(turns.name)),) for turns in statistics.turns]
     yield gauge(
         "pipeline_broker_loop_turn_seconds_max",
-        "Longest turn of the event loop since the startup.",
+        "Longest turn of the event loop since startup, by turn.",
         *(Sample(turns.longest_seconds, each) for turns, each in zip(statistics.turns, labels, strict=True)),
     )
     yield counter(
         "pipeline_broker_loop_long_turns_total",
-        "Turns of the event loop longer than 5 ms.",
+        "Turns of the event loop longer than 5 ms, by turn.",
         *(Sample(turns.long_count, each) for turns, each in zip(statistics.turns, labels, strict=True)),
     )
 
@@ -256,7 +272,7 @@ def _queue_families(statistics: ServerStatistics) -> Iterator[Family]:
     queues = list(statistics.queues)
     yield gauge(
         f"{CHANNEL}requestqueuesize",
-        "Requests waiting for a handler (RequestQueueSize).",
+        "Requests waiting for a handler, in all queues of the data plane (RequestQueueSize).",
         Sample(sum(queue.depth for queue in queues)),
     )
     if statistics.control_plane is not None:
@@ -269,7 +285,7 @@ def _queue_families(statistics: ServerStatistics) -> Iterator[Family]:
         )
     yield gauge(
         "pipeline_broker_request_queue_size",
-        "Requests waiting in each queue.",
+        "Requests waiting in each queue; -1 is the control plane.",
         *(Sample(queue.depth, (("queue", str(queue.index)),)) for queue in queues),
     )
     yield gauge(
@@ -286,6 +302,14 @@ def _committer_families(committer: Committer) -> Iterator[Family]:
     )
     yield counter("pipeline_broker_committed_bytes_total", "Bytes in durable commits.", Sample(committer.size_bytes))
     yield gauge("pipeline_broker_commit_entries_max", "Most batches in one commit.", Sample(committer.entries_max))
-    yield gauge("pipeline_broker_commits_in_flight", "Commits in flight.", Sample(committer.in_flight))
-    yield gauge("pipeline_broker_commits_waiting", "Requests waiting for a commit.", Sample(committer.waiting))
-    yield gauge("pipeline_broker_commit_failed", "1 after a commit failed.", Sample(int(committer.has_failed)))
+    yield gauge(
+        "pipeline_broker_commits_in_flight", "Commits that have begun and not ended.", Sample(committer.in_flight)
+    )
+    yield gauge(
+        "pipeline_broker_commits_waiting", "Requests whose entries no commit has taken yet.", Sample(committer.waiting)
+    )
+    yield gauge(
+        "pipeline_broker_commit_failed",
+        "1 after a write or sync failed; the broker is ending.",
+        Sample(int(committer.has_failed)),
+    )

@@ -24,8 +24,11 @@ from pipeline_broker.telemetry.pushed_metrics import read_metrics
 __all__ = ["CLIENTS_MAX", "POINTS_MAX", "ClientMetricsFile"]
 
 CLIENTS_MAX = 100
+"""Clients in the file of pushed metrics."""
 POINTS_MAX = 500
+"""Points of one push that are kept."""
 CLIENT_BYTES_MAX = 256 * 1024
+"""Memory of one client in the file of pushed metrics."""
 TEXT_CHARACTERS_MAX = 256
 """Characters of a client's id, software name or another of its texts; a longer text is truncated."""
 # A small compressed push could otherwise expand to any size (CVE-2026-111073).

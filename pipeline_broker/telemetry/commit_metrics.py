@@ -48,7 +48,10 @@ class CommitMetrics:
         described: tuple[tuple[str, str, DecayingHistogram, Callable[[DecayingHistogram], list[Sample]]], ...] = (
             (
                 "kafka_log_logflushstats_logflushrateandtimems",
-                "Time from the end of a commit's write until it is durable (LogFlushRateAndTimeMs).",
+                (
+                    "Time from the end of a commit's write until it is durable: the sync, and an injected delay "
+                    "(LogFlushRateAndTimeMs)."
+                ),
                 self._syncs,
                 lambda histogram: summary_samples(histogram, (), 1 / NANOSECONDS_IN_MS),
             ),

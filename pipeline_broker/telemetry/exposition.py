@@ -24,6 +24,7 @@ Labels = tuple[tuple[str, str], ...]
 
 SAMPLES_PER_STEP = 64
 LABEL_CHARACTERS_MAX = 256  # topic names have at most 249
+"""Characters of a label in a scrape."""
 
 
 @attrs.frozen

@@ -17,7 +17,9 @@ from pipeline_broker.telemetry.exposition import Families, Labels, Sample, gauge
 __all__ = ["PARTITIONS_MAX", "GroupOffsets", "group_families"]
 
 GROUPS_MAX = 1000
+"""Groups in one scrape."""
 PARTITIONS_MAX = 2000
+"""Partitions of groups in one scrape."""
 PREFIX = "kafka_consumergroup_"
 
 
@@ -82,10 +84,10 @@ def group_families(groups: Iterable[GroupOffsets | None]) -> Families:
     yield gauge(f"{PREFIX}current_offset", "Committed offset of a group.", *offsets)
     yield gauge(f"{PREFIX}current_offset_sum", "Sum of the committed offsets of a group in a topic.", *offset_sums)
     yield gauge(f"{PREFIX}lag", "End offset of a partition minus the committed offset of a group.", *lags)
-    yield gauge(f"{PREFIX}lag_sum", "Sum of the lag of a group in a topic.", *sums)
+    yield gauge(f"{PREFIX}lag_sum", "Sum of the lag of a group in a topic; a negative lag counts as 0.", *sums)
     yield gauge(
         "pipeline_broker_consumergroup_partitions_left_out",
-        "Partitions of groups that a scrape omits.",
+        "Partitions of groups beyond the limit of a scrape.",
         Sample(omitted),
     )
 

@@ -33,13 +33,13 @@ _OF_PROCESSORS: tuple[tuple[Callable[..., Family], str, str, Callable[[Processor
     (
         counter,
         "connection_creation_total",
-        "Connections ever created (connection-creation-total).",
+        "Connections opened since startup (connection-creation-total).",
         lambda one: one.counters.created,
     ),
     (
         counter,
         "connection_close_total",
-        "Closed connections (connection-close-total).",
+        "Connections closed since startup (connection-close-total).",
         lambda one: one.counters.closed,
     ),
     (
@@ -51,7 +51,7 @@ _OF_PROCESSORS: tuple[tuple[Callable[..., Family], str, str, Callable[[Processor
     (
         counter,
         "failed_authentication_total",
-        "Failed authentications (failed-authentication-total).",
+        "Failed authentications, including TLS handshakes (failed-authentication-total).",
         lambda one: one.counters.authentication_failed,
     ),
     (
@@ -74,11 +74,16 @@ _OF_PROCESSORS: tuple[tuple[Callable[..., Family], str, str, Callable[[Processor
     ),
     (counter, "incoming_byte_total", "Bytes received (incoming-byte-total).", lambda one: one.counters.bytes_in),
     (counter, "outgoing_byte_total", "Bytes sent (outgoing-byte-total).", lambda one: one.counters.bytes_out),
-    (counter, "request_total", "Responses sent (request-total).", lambda one: one.counters.responses_out),
+    (
+        counter,
+        "request_total",
+        "Responses released, including those without bytes (request-total).",
+        lambda one: one.counters.responses_out,
+    ),
     (counter, "response_total", "Requests received (response-total).", lambda one: one.counters.requests_in),
 )
 _OF_PROCESSORS_OWN: tuple[tuple[Callable[..., Family], str, str, Callable[[Processor], int]], ...] = (
-    (gauge, "blocked_connections", "Connections with unread responses.", lambda one: one.blocked),
+    (gauge, "blocked_connections", "Connections whose client does not read its responses.", lambda one: one.blocked),
     (
         counter,
         "overdue_connections_total",
@@ -147,7 +152,7 @@ class NetworkMetrics:
         idle = self._idle_share.value
         yield gauge(
             "kafka_network_socketserver_networkprocessoravgidle_percent",
-            "Idle share of the event loop, 0 to 1 (NetworkProcessorAvgIdlePercent).",
+            "Idle share of the event loop, 0 to 1, over about a minute (NetworkProcessorAvgIdlePercent).",
             Sample(idle),
         )
         yield gauge(
@@ -163,7 +168,7 @@ class NetworkMetrics:
         unsent = [(one.id, one.unsent_responses) for one in statistics.processors]
         yield gauge(
             "kafka_network_requestchannel_responsequeuesize",
-            "Released responses that are not sent yet, in total and by processor (ResponseQueueSize).",
+            "Released responses that the socket has not taken yet, in total and by processor (ResponseQueueSize).",
             Sample(sum(count for _, count in unsent)),
             *(Sample(count, (("processor", str(number)),)) for number, count in unsent),
         )
@@ -172,12 +177,12 @@ class NetworkMetrics:
         memory = self._server.memory
         yield gauge(
             "kafka_network_socketserver_memorypoolavailable",
-            "Bytes available for requests (MemoryPoolAvailable).",
+            "Bytes of queued.max.request.bytes that no request holds (MemoryPoolAvailable).",
             Sample(max(0, memory.bytes_max - memory.bytes_held)),
         )
         yield gauge(
             "kafka_network_socketserver_memorypoolused",
-            "Bytes of unanswered requests (MemoryPoolUsed).",
+            "Bytes that requests hold until they are answered (MemoryPoolUsed).",
             Sample(memory.bytes_held),
         )
         yield gauge(
@@ -199,7 +204,8 @@ class NetworkMetrics:
             counts[kind] += 1
         yield gauge(
             f"{SOCKETS}connections",
-            "Open connections by client software (connections).",
+            "Open connections by clientsoftwarename and clientsoftwareversion: unknown before ApiVersions, other "
+            "beyond 100 versions (connections).",
             *(
                 Sample(
                     count,
@@ -217,30 +223,41 @@ class NetworkMetrics:
     def _acceptor_families(self, statistics: ServerStatistics) -> Iterator[Family]:
         yield gauge(
             "kafka_network_acceptor_acceptorblocked_percent",
-            "Blocked share of an acceptor, 0 to 1 (AcceptorBlockedPercent).",
+            "Share of its time that an acceptor waited for a rate, a slot or a processor, 0 to 1, over about a minute, "
+            "by listener (AcceptorBlockedPercent).",
             *(Sample(share.value, (("listener", name),)) for name, share in self._blocked_shares.items()),
         )
         own: tuple[tuple[Callable[..., Family], str, str, str], ...] = (
-            (counter, "accepted_total", "Accepted connections.", "accepted"),
-            (counter, "rejected_total", "Connections closed because their address has too many.", "rejected"),
-            (counter, "acceptor_blocked_seconds_total", "Time that an acceptor was blocked.", "blocked_seconds"),
-            (counter, "accept_failed_total", "Connections that broke before they were served.", "failed"),
+            (counter, "accepted_total", "Accepted connections, by listener.", "accepted"),
+            (
+                counter,
+                "rejected_total",
+                "Connections closed because their address has too many, by listener.",
+                "rejected",
+            ),
+            (
+                counter,
+                "acceptor_blocked_seconds_total",
+                "Time that an acceptor waited, by listener.",
+                "blocked_seconds",
+            ),
+            (counter, "accept_failed_total", "Connections that broke before they were served, by listener.", "failed"),
             (
                 counter,
                 "accept_exhausted_total",
-                "Failures to accept connections for lack of file descriptors or memory.",
+                "Failures to accept connections for lack of file descriptors or memory, by listener.",
                 "exhausted",
             ),
             (
                 gauge,
                 "throttled_connections",
-                "Connections delayed because their address exceeds its connection rate.",
+                "Connections kept unserved because their address exceeds its rate, by listener.",
                 "throttled",
             ),
             (
                 counter,
                 "throttled_connections_total",
-                "Connections delayed since the startup because their address exceeded its connection rate.",
+                "Connections kept unserved since startup, by listener.",
                 "throttled_total",
             ),
         )
@@ -249,7 +266,7 @@ class NetworkMetrics:
             yield family(f"pipeline_broker_{name}", explanation, *samples)
         yield gauge(
             "pipeline_broker_excess_connections",
-            "Open connections above max.connections.",
+            "Open connections above max.connections: the limit was lowered, or they use the privileged listener.",
             Sample(statistics.connections_excess),
         )
 
@@ -257,7 +274,7 @@ class NetworkMetrics:
         listeners = [(one.name, one.quotas) for one in statistics.listeners if one.quotas is not None]
         yield gauge(
             f"{SOCKETS}broker_connection_accept_rate",
-            "Accepted connections per second (broker-connection-accept-rate).",
+            "Accepted connections per second, over the windows of quota.window.num (broker-connection-accept-rate).",
             Sample(self._server.accept_rate()),
         )
         yield gauge(
@@ -267,12 +284,12 @@ class NetworkMetrics:
         )
         yield counter(
             "pipeline_broker_connection_accept_throttle_seconds_total",
-            "Time that new connections waited because of the connection rate of the broker or the listener.",
+            "Time that new connections waited for the rate of the broker or the listener, by listener.",
             *(Sample(quotas.throttled_seconds, (("listener", name),)) for name, quotas in listeners),
         )
         yield counter(
             "pipeline_broker_ip_connection_accept_throttle_seconds_total",
-            "Time that new connections waited because of the connection rate of their address.",
+            "Time that connections were kept unserved because their address exceeds its rate, by listener.",
             *(Sample(quotas.ip_throttled_seconds, (("listener", name),)) for name, quotas in listeners),
         )
 

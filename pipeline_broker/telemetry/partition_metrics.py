@@ -47,16 +47,16 @@ def _rows(node_id: int) -> tuple[tuple[str, str, _Value], ...]:
     return (
         (f"{EXPORTER}current_offset", "End offset of a partition.", end),
         (f"{EXPORTER}oldest_offset", "Start offset of a partition.", lambda log: log.log_start_offset),
-        (f"{EXPORTER}leader", "Id of the leader of a partition.", _constant(node_id)),
-        (f"{EXPORTER}leader_is_preferred", "1 if the preferred broker leads.", _constant(1)),
-        (f"{EXPORTER}replicas", "Replicas of a partition.", _constant(1)),
-        (f"{EXPORTER}in_sync_replica", "In-sync replicas of a partition.", _constant(1)),
-        (f"{EXPORTER}under_replicated_partition", "1 if a replica is not in sync.", _constant(0)),
+        (f"{EXPORTER}leader", "Id of the leader of a partition: this broker.", _constant(node_id)),
+        (f"{EXPORTER}leader_is_preferred", "1, because the preferred broker leads.", _constant(1)),
+        (f"{EXPORTER}replicas", "Replicas of a partition: 1.", _constant(1)),
+        (f"{EXPORTER}in_sync_replica", "In-sync replicas of a partition: 1.", _constant(1)),
+        (f"{EXPORTER}under_replicated_partition", "1 if a replica is not in sync: always 0.", _constant(0)),
         (f"{LOG}size", "Bytes in a log (Size).", lambda log: log.size_bytes),
         (f"{LOG}logstartoffset", "Start offset of a log (LogStartOffset).", lambda log: log.log_start_offset),
         (f"{LOG}logendoffset", "End offset of a log (LogEndOffset).", end),
-        (f"{PARTITION}underminisr", "1 if too few replicas are in sync (UnderMinIsr).", _constant(0)),
-        (f"{PARTITION}atminisr", "1 if just enough replicas are in sync (AtMinIsr).", _constant(1)),
+        (f"{PARTITION}underminisr", "1 if too few replicas are in sync: always 0 (UnderMinIsr).", _constant(0)),
+        (f"{PARTITION}atminisr", "1, because just enough replicas are in sync (AtMinIsr).", _constant(1)),
     )
 
 
@@ -94,57 +94,63 @@ def partition_families(
             shown += 1
             if shown % PARTITIONS_PER_STEP == 0:
                 yield None
-    yield gauge("kafka_brokers", "Brokers of the cluster.", Sample(1))
+    yield gauge("kafka_brokers", "Brokers of the cluster: 1.", Sample(1))
     yield gauge("kafka_topic_partitions", "Partitions of a topic.", *counts)
     for (name, explanation, _), found in zip(rows, samples, strict=True):
         yield gauge(name, explanation, *found)
-    yield gauge("pipeline_broker_partitions_left_out", "Partitions that a scrape omits.", Sample(partitions - shown))
+    yield gauge(
+        "pipeline_broker_partitions_left_out", "Partitions beyond the limit of a scrape.", Sample(partitions - shown)
+    )
     yield from _cluster_families(len(topics), partitions, can_write=can_write)
 
 
 def _cluster_families(topics: int, partitions: int, *, can_write: bool) -> Iterator[Family]:
     offline = 0 if can_write else 1
     for name, explanation, value in (
-        (f"{REPLICAS}partitioncount", "Partitions (PartitionCount).", partitions),
-        (f"{REPLICAS}leadercount", "Partitions that this broker leads (LeaderCount).", partitions),
-        (f"{REPLICAS}underreplicatedpartitions", "Partitions without some replicas (UnderReplicatedPartitions).", 0),
+        (f"{REPLICAS}partitioncount", "Partitions of all topics (PartitionCount).", partitions),
+        (f"{REPLICAS}leadercount", "Partitions that this broker leads: all (LeaderCount).", partitions),
+        (f"{REPLICAS}underreplicatedpartitions", "Partitions with missing replicas: 0 (UnderReplicatedPartitions).", 0),
         (
             f"{REPLICAS}underminisrpartitioncount",
-            "Partitions with too few replicas in sync (UnderMinIsrPartitionCount).",
+            "Partitions with too few replicas in sync: 0 (UnderMinIsrPartitionCount).",
             0,
         ),
         (
             f"{REPLICAS}atminisrpartitioncount",
-            "Partitions with just enough replicas in sync (AtMinIsrPartitionCount).",
+            "Partitions with just enough replicas in sync: all (AtMinIsrPartitionCount).",
             partitions,
         ),
-        (f"{REPLICAS}offlinereplicacount", "Offline replicas (OfflineReplicaCount).", partitions * offline),
-        (f"{REPLICAS}reassigningpartitions", "Partitions under reassignment (ReassigningPartitions).", 0),
-        (f"{CONTROLLER}activecontrollercount", "1 if this broker is the controller (ActiveControllerCount).", 1),
-        (f"{CONTROLLER}activebrokercount", "Active brokers (ActiveBrokerCount).", 1),
-        (f"{CONTROLLER}fencedbrokercount", "Fenced brokers (FencedBrokerCount).", 0),
+        (
+            f"{REPLICAS}offlinereplicacount",
+            "Offline replicas: all while nothing can be written, else 0 (OfflineReplicaCount).",
+            partitions * offline,
+        ),
+        (f"{REPLICAS}reassigningpartitions", "Partitions under reassignment: 0 (ReassigningPartitions).", 0),
+        (f"{CONTROLLER}activecontrollercount", "1, because this broker is the controller (ActiveControllerCount).", 1),
+        (f"{CONTROLLER}activebrokercount", "Active brokers: 1 (ActiveBrokerCount).", 1),
+        (f"{CONTROLLER}fencedbrokercount", "Fenced brokers: 0 (FencedBrokerCount).", 0),
         (f"{CONTROLLER}globaltopiccount", "Topics (GlobalTopicCount).", topics),
         (f"{CONTROLLER}globalpartitioncount", "Partitions (GlobalPartitionCount).", partitions),
-        (f"{CONTROLLER}offlinepartitionscount", "Partitions without a leader (OfflinePartitionsCount).", 0),
+        (f"{CONTROLLER}offlinepartitionscount", "Partitions without a leader: 0 (OfflinePartitionsCount).", 0),
         (
             f"{CONTROLLER}preferredreplicaimbalancecount",
-            "Partitions not led by the preferred broker (PreferredReplicaImbalanceCount).",
+            "Partitions that another broker leads: 0 (PreferredReplicaImbalanceCount).",
             0,
         ),
         (
             "kafka_log_logmanager_offlinelogdirectorycount",
-            "Log directories that cannot be written (OfflineLogDirectoryCount).",
+            "Log directories that cannot be written: 1 or 0 (OfflineLogDirectoryCount).",
             offline,
         ),
     ):
         yield gauge(name, explanation, Sample(value))
     for name, explanation in (
-        (f"{REPLICAS}isrshrinks_total", "Replicas that left the in-sync replicas (IsrShrinksPerSec)."),
-        (f"{REPLICAS}isrexpands_total", "Replicas that joined the in-sync replicas (IsrExpandsPerSec)."),
-        (f"{REPLICAS}failedisrupdates_total", "Failed updates of in-sync replicas (FailedIsrUpdatesPerSec)."),
+        (f"{REPLICAS}isrshrinks_total", "Replicas that left the in-sync replicas: 0 (IsrShrinksPerSec)."),
+        (f"{REPLICAS}isrexpands_total", "Replicas that joined the in-sync replicas: 0 (IsrExpandsPerSec)."),
+        (f"{REPLICAS}failedisrupdates_total", "Failed updates of in-sync replicas: 0 (FailedIsrUpdatesPerSec)."),
         (
             "kafka_controller_controllerstats_uncleanleaderelections_total",
-            "Elections of a leader that lost records (UncleanLeaderElectionsPerSec).",
+            "Elections of a leader that lost records: 0 (UncleanLeaderElectionsPerSec).",
         ),
     ):
         yield counter(name, explanation, Sample(0))

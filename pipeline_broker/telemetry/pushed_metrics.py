@@ -20,7 +20,7 @@ __all__ = ["MalformedMetricsError", "read_metrics"]
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 VARINT_BYTES_MAX = 10
 TEXT_CHARACTERS_MAX = 256
-"""Characters of a name or value; a longer one is truncated."""
+"""Characters of a name or value in a push; a longer one is truncated."""
 # The attributes of a resource are repeated in each of its points, so without a bound a small push would make a large
 # file.
 ATTRIBUTES_MAX = 64

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["RequestLog"]
 
 REQUESTS_MAX = 4096
-"""Maximum number of requests that wait to be written."""
+"""Requests that wait for the request log."""
 BYTES_MAX = 32 * 1024 * 1024
-"""Maximum size of the waiting requests and responses; a single larger one is accepted if no other waits."""
+"""Size of the requests and responses that wait for the request log. A single larger one is accepted alone."""
 RENAME_CHECK_SECONDS = 1.0  # interval of the check whether the file was renamed
 CLOSE_SECONDS_MAX = 5.0  # time to write the waiting requests when the log closes
 
@@ -145,7 +145,6 @@ class RequestLog(Timeline):
         return json.dumps(line_of(request, ended_ns, ended_at), separators=(",", ":")) + "\n"
 
     def _failed(self, reason: str) -> None:
-        """Count a lost line, and log the first one after a written line."""
         self._lost += 1
         if not self._is_failing:
             logger.warning("the request log lost a line, and may lose more: %s", reason)

@@ -62,16 +62,21 @@ _THROTTLE = "throttletimems"
 _BYTES = "requestbytes"
 _EXPLANATIONS = {
     "requestqueuetimems": "Time in the request queue (RequestQueueTimeMs).",
-    "localtimems": "Time in the handler (LocalTimeMs).",
+    "localtimems": "Time in the handler, with callbacks and later steps (LocalTimeMs).",
     "laterstepstimems": "Part of LocalTimeMs: callbacks, and the steps of a request that takes several turns.",
-    "remotetimems": "Time from the handler's decision until the response is known (RemoteTimeMs).",
-    "commitwaittimems": "Part of RemoteTimeMs: time until the request's records were durable.",
+    "remotetimems": (
+        "Time after the handler until the result is known: a commit, data for a fetch, members of a group "
+        "(RemoteTimeMs)."
+    ),
+    "commitwaittimems": (
+        "Part of RemoteTimeMs: time until the request's records were durable, of requests that wrote."
+    ),
     _THROTTLE: "Throttle time in the response, not part of the total (ThrottleTimeMs).",
     "responsequeuetimems": "Time until the response began to leave (ResponseQueueTimeMs).",
     "responseorderwaittimems": "Part of ResponseQueueTimeMs: time until the connection's earlier responses were ready.",
-    "responsesendtimems": "Time to send the response (ResponseSendTimeMs).",
+    "responsesendtimems": "Time to send the response, until the socket took the last byte (ResponseSendTimeMs).",
     "totaltimems": "Time from the receipt of the request to the end of its response (TotalTimeMs).",
-    _BYTES: "Bytes in the body of the request (RequestBytes).",
+    _BYTES: "Bytes of the request after its header (RequestBytes).",
 }
 
 
@@ -244,7 +249,7 @@ class RequestMetrics:
         all_series = self._all_series()
         yield counter(
             f"{PREFIX}requests_total",
-            "Requests (RequestsPerSec).",
+            "Requests, by request and version (RequestsPerSec).",
             *(
                 Sample(series.count, (("request", name), ("version", _version(series.version))))
                 for series in all_series
@@ -275,7 +280,8 @@ class RequestMetrics:
                 codes.setdefault(series.api, Counter())[ErrorCode.NONE] += series.plain
         return counter(
             f"{PREFIX}errors_total",
-            "Error codes in responses (ErrorsPerSec).",
+            "Error codes in responses, by request and error; NONE counts too, and each partition, topic or group has "
+            "its own code (ErrorsPerSec).",
             *(
                 Sample(count, (("request", name), ("error", _error_name(code))))
                 for api, counts in sorted(codes.items())

@@ -16,7 +16,7 @@ __all__ = ["ROWS_MAX", "ROWS_WANTED", "Row", "SampledRows"]
 ROWS_WANTED = 64
 """Number of rows that one drain should find."""
 ROWS_MAX = 1024
-"""Maximum number of waiting rows, which bounds the time of a drain."""
+"""Rows of one API that wait for a drain, which bounds its time."""
 
 Row: TypeAlias = tuple[Any, ...]
 

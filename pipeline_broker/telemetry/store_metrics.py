@@ -64,10 +64,12 @@ class StoreShape(Protocol):
 def store_families(shown: StoreShape) -> Iterator[Family]:
     yield from _request_families(shown.totals)
     cache = shown.cache
-    yield counter(f"{STORE}cache_hits_total", "Blocks found in memory.", Sample(cache.hits))
+    yield counter(
+        f"{STORE}cache_hits_total", "Blocks of the archive found in memory, or already requested.", Sample(cache.hits)
+    )
     yield counter(
         f"{STORE}cache_misses_total",
-        "Blocks not found in memory.",
+        "Blocks of the archive read from the store.",
         Sample(cache.misses),
     )
     yield gauge(f"{STORE}cache_bytes", "Bytes of blocks in memory.", Sample(cache.size_bytes))
@@ -79,7 +81,7 @@ def _request_families(totals: StoreTotals) -> Iterator[Family]:
     requests = sorted(totals.requests.items())
     yield counter(
         f"{STORE}requests_total",
-        "Billable requests to the store.",
+        "Requests to the store, as a bill counts them: an upload in n parts counts n + 2.",
         *(
             Sample(count, (("kind", KINDS[operation]), ("operation", operation), ("outcome", outcome)))
             for (operation, outcome), count in requests
@@ -88,10 +90,20 @@ def _request_families(totals: StoreTotals) -> Iterator[Family]:
     yield _histogram(totals)
     yield counter(f"{STORE}sent_bytes_total", "Content bytes written to the store.", Sample(totals.sent_bytes))
     yield counter(f"{STORE}received_bytes_total", "Content bytes read from the store.", Sample(totals.received_bytes))
-    yield counter(f"{STORE}unsure_total", "Requests with a lost answer.", Sample(totals.with_outcome(Outcome.UNSURE)))
-    yield counter(f"{STORE}retries_total", "Retried requests.", Sample(totals.retries))
-    yield counter(f"{STORE}outage_seconds_total", "Time without answers from the store.", Sample(totals.outage_seconds))
-    yield gauge(f"{STORE}is_out", "1 while the store does not answer.", Sample(int(totals.is_out)))
+    yield counter(
+        f"{STORE}unsure_total",
+        "Requests whose answer was lost; the broker checks if they were done.",
+        Sample(totals.with_outcome(Outcome.UNSURE)),
+    )
+    yield counter(
+        f"{STORE}retries_total", "Requests that were sent again, because they got no answer.", Sample(totals.retries)
+    )
+    yield counter(
+        f"{STORE}outage_seconds_total",
+        "Time without answers from the store: from an unanswered request to the next answered one.",
+        Sample(totals.outage_seconds),
+    )
+    yield gauge(f"{STORE}is_out", "1 while the store does not answer, else 0.", Sample(int(totals.is_out)))
 
 
 def _histogram(totals: StoreTotals) -> Family:
@@ -102,17 +114,17 @@ def _histogram(totals: StoreTotals) -> Family:
         for bound, count in zip(bounds, accumulate(times.counts), strict=True):
             samples.append(Sample(count, (*label, ("le", bound)), "_bucket"))
         samples += [Sample(sum(times.counts), label, "_count"), Sample(times.total_seconds, label, "_sum")]
-    explanation = "Duration of answered requests."
+    explanation = "Duration of answered requests, by kind."
     return Family(f"{STORE}request_seconds", "histogram", explanation, samples)
 
 
 def _journal_families(journal: _Journal) -> Iterator[Family]:
     values: Mapping[str, tuple[str, float]] = {
         "generation": ("Number of this owner of the journal; each takeover adds one.", journal.generation),
-        "unarchived_slots": ("Journal objects that are not archived yet.", journal.slots),
+        "unarchived_slots": ("Journal objects that are not archived yet; a takeover reads them.", journal.slots),
         "unarchived_bytes": ("Bytes in journal objects that are not archived yet.", journal.size_bytes),
         "slots_in_flight": ("Journal objects being written.", journal.in_flight),
-        "is_fenced": ("1 if another broker has taken over the journal.", int(journal.is_fenced)),
+        "is_fenced": ("1 after another broker took over the journal; this broker ends.", int(journal.is_fenced)),
     }
     for name, (explanation, value) in values.items():
         yield gauge(f"{JOURNAL}{name}", explanation, Sample(value))
@@ -121,4 +133,8 @@ def _journal_families(journal: _Journal) -> Iterator[Family]:
             f"{JOURNAL}lease_is_held", "1 while this broker holds the lease.", Sample(int(journal.lease.is_held))
         )
         age = Sample(journal.lease.age_seconds)
-        yield gauge(f"{JOURNAL}lease_age_seconds", "Time since the lease was last written.", age)
+        yield gauge(
+            f"{JOURNAL}lease_age_seconds",
+            "Seconds since the lease was written; after broker.session.timeout.ms a standby takes over.",
+            age,
+        )

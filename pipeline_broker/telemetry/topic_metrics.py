@@ -33,6 +33,7 @@ from pipeline_broker.telemetry.exposition import Families, Labels, Sample, count
 __all__ = ["TopicMetrics"]
 
 TOPICS_MAX = 1000
+"""Topics with metrics of their own, the first by name."""
 PREFIX = "kafka_server_brokertopicmetrics_"
 
 
@@ -205,32 +206,42 @@ class TopicMetrics:
 
 _Value = Callable[[_Counts, _Appended], int]
 _FAMILIES: tuple[tuple[str, str, str, _Value], ...] = (
-    ("messagesin", "MessagesInPerSec", "Records appended", lambda _, appended: appended.messages),
+    ("messagesin", "MessagesInPerSec", "Records appended, once durable", lambda _, appended: appended.messages),
     ("bytesin", "BytesInPerSec", "Bytes appended", lambda _, appended: appended.size_bytes),
-    ("bytesout", "BytesOutPerSec", "Bytes in fetch responses", lambda counts, _: counts.bytes_out),
+    (
+        "bytesout",
+        "BytesOutPerSec",
+        "Bytes of batches in fetch responses that were sent",
+        lambda counts, _: counts.bytes_out,
+    ),
     (
         "bytesrejected",
         "BytesRejectedPerSec",
-        "Bytes in batches above the limit",
+        "Bytes of batches above max.message.bytes",
         lambda counts, _: counts.bytes_rejected,
     ),
     (
         "totalproducerequests",
         "TotalProduceRequestsPerSec",
-        "Partitions in produce requests",
+        "Partitions of produce requests, with duplicates and refusals",
         lambda counts, appended: appended.batches + appended.duplicates + counts.produces_refused,
     ),
-    ("totalfetchrequests", "TotalFetchRequestsPerSec", "Partitions in fetches", lambda counts, _: counts.fetches),
+    (
+        "totalfetchrequests",
+        "TotalFetchRequestsPerSec",
+        "Partitions of fetches, counted at each read; a waiting fetch reads more than once",
+        lambda counts, _: counts.fetches,
+    ),
     (
         "failedproducerequests",
         "FailedProduceRequestsPerSec",
-        "Partitions in produce requests that were refused because of their records",
+        "Partitions of produce requests refused for their records; damaged and too large batches do not count",
         lambda counts, _: counts.produces_failed,
     ),
     (
         "failedfetchrequests",
         "FailedFetchRequestsPerSec",
-        "Partitions in fetches that could not be read",
+        "Partitions of fetches that the disk failed to read",
         lambda counts, _: counts.fetches_failed,
     ),
 )
@@ -238,21 +249,21 @@ _FAULTS = {
     CHECKSUM: (
         "invalidmessagecrcrecords",
         "InvalidMessageCrcRecordsPerSec",
-        "Batches with a wrong checksum",
+        "Batches with a wrong checksum, of all topics together",
     ),
     MAGIC: (
         "invalidmagicnumberrecords",
         "InvalidMagicNumberRecordsPerSec",
-        "Batches with an unsupported magic",
+        "Batches in an older format, of all topics together",
     ),
     ORDER: (
         "invalidoffsetorsequencerecords",
         "InvalidOffsetOrSequenceRecordsPerSec",
-        "Batches with offsets out of order or an invalid sequence number",
+        "Batches with offsets that do not count up, or an impossible sequence, of all topics together",
     ),
     NO_KEY: (
         "nokeycompactedtopicrecords",
         "NoKeyCompactedTopicRecordsPerSec",
-        "Records without a key for compacted topics",
+        "Records without a key for compacted topics, of all topics together",
     ),
 }

@@ -38,7 +38,7 @@ SCHEMA = 2
 SCHEMAS_READ = (1, SCHEMA)
 
 FILE_BYTES_MAX = 1 << 30
-"""Limit for reading. A broker's file has at most 64 MiB; a client's file has about 40 bytes per request."""
+"""Size of a trace file that is read. A broker's file has at most 64 MiB; a client's file 40 bytes per request."""
 
 _LENGTH = struct.Struct("<I")
 _FORMATS = {"i1": "b", "i2": "h", "i4": "i", "i8": "q", "string": "i"}

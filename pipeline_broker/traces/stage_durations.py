@@ -14,6 +14,8 @@ are those of Kafka's request metrics:
 | ResponseOrderWait, in ResponseQueue | none |
 | ResponseSend | ResponseSendTimeMs |
 | Total | TotalTimeMs |
+
+Counterpart in Kafka: `RequestChannel.Request` and its times.
 """
 
 from __future__ import annotations

@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["HEADER_BYTES_MAX", "receive_request"]
 
 HEADER_BYTES_MAX = 16 * 1024
-"""Maximum size of an incomplete head. A complete one may be larger by one receive."""
+"""Size of the incomplete head of an HTTP request. A complete one may be larger by one receive."""
 # h11 takes 3 microseconds to parse a header line, and 16 KiB could be 4,000 lines.
 HEADER_LINES_MAX = 128
+"""Lines of the head of an HTTP request."""
 RECEIVE_BYTES = 4096
 BODY_RECEIVE_BYTES = 64 * 1024
 # Receives or chunks of one request, beside one for each PIECE_BYTES of the largest body. Without this bound a client
 # that sends single bytes would cost a step for each of them.
 PIECES_MAX = 1000
+"""Pieces of the body of an HTTP request."""
 PIECE_BYTES = 256
 # Time for a client to send its whole request.
 REQUEST_SECONDS = 5.0

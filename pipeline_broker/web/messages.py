@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 QUERY_FIELDS_MAX = 24
-# Maximum size of one JSON answer.
 ANSWER_BYTES_MAX = 8 << 20
+"""Size of a response of the dashboard, which all viewers share for a second."""
 # Pieces of JSON in one step: about 100 microseconds.
 PIECES_PER_STEP = 128
 JSON_TYPE = "application/json; charset=utf-8"

@@ -2,6 +2,8 @@
 
 Decoders return the position after the message and ignore further bytes. They replace text that is not UTF-8, like Kafka
 (`wire/text.py`), unless the caller asks for `utf8_only`.
+
+Counterpart in Kafka: message JSON and its generator.
 """
 
 from __future__ import annotations

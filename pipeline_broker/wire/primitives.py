@@ -13,7 +13,8 @@ VARINT_BYTES_MAX: Final = 5
 """The longest unsigned varint: 32 bits, seven per byte."""
 
 ELEMENTS_MAX: Final = 50_000
-"""Array elements and tagged fields of a large message. An element of one byte takes fifty bytes after decoding."""
+"""Array elements and tagged fields of a request above 16 KiB; one with more closes the connection. An element of one
+byte takes fifty bytes after decoding."""
 
 LARGE_BYTES = 16 * 1024
 """Larger messages are decoded in steps, and their elements are counted."""
@@ -25,7 +26,7 @@ TAGS_MAX: Final = 1_000
 """Tagged fields of one section. No version of any message declares as many as twenty."""
 
 RESPONSE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""The largest response, without its records."""
+"""The largest response, without its records; a request for more gets POLICY_VIOLATION."""
 
 MALFORMED_UNIT_BYTES: Final = 32
 """While decoding, text of this size counts as one element of a turn, because it may be malformed."""

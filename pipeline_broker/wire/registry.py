@@ -2,6 +2,8 @@
 
 The tables include APIs that this broker does not serve, because reading a request header depends on them.
 `apis/registry.py` lists the served ones.
+
+Counterpart in Kafka: `ApiVersionManager`, `ApiKeys`.
 """
 
 from __future__ import annotations

@@ -26,9 +26,10 @@ READY = b"."
 HEAD_BYTES = 4
 """Bytes of the size that precedes each call and each outcome."""
 MEMORY_BYTES_MAX = 192 << 20
-"""Limit of the process's data. Allocations beyond it fail."""
+"""Memory of a worker process. Allocations beyond it fail."""
 # The Protobuf compiler writes files, its errors included.
 FILE_BYTES_MAX = 32 << 20
+"""Files that a worker process writes."""
 NICENESS = 5  # the broker serves its clients first if processors are scarce
 # The process must hold a call, its arguments, and a result with its pickle at the same time.
 assert 2 * (WORK_BYTES_MAX + OUTCOME_BYTES_MAX) < MEMORY_BYTES_MAX

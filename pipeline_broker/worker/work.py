@@ -22,7 +22,7 @@ __all__ = [
 WORK_BYTES_MAX = 24 << 20
 """Limit of a pickled call, which may contain the largest record batch that a topic accepts."""
 OUTCOME_BYTES_MAX = 8 << 20
-"""Limit of a pickled outcome."""
+"""Result of a worker process."""
 
 
 class Work(NamedTuple):

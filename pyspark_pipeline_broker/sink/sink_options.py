@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import Final
 
 import attrs
 
@@ -12,6 +13,7 @@ from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.security import ClientSecurity, read_security
 from pipeline_broker.records.compression import Compression
 from pyspark_pipeline_broker.numbers_by_partition import whole_number
+from pyspark_pipeline_broker.option import Option
 
 __all__ = ["CLIENT_PREFIX", "SinkOptions"]
 
@@ -23,7 +25,23 @@ TRANSACTIONS_TOPIC = "transactions.topic"
 COMPRESSION = "kafka.compression.type"
 REQUEST_TIMEOUT = "kafka.request.timeout.ms"
 TRANSACTION_TIMEOUT = "kafka.transaction.timeout.ms"
-KNOWN = (SERVERS, TOPIC, TRANSACTIONAL_ID, TRANSACTIONS_TOPIC, COMPRESSION, REQUEST_TIMEOUT, TRANSACTION_TIMEOUT)
+OPTIONS: Final = {
+    SERVERS: Option("", "`host:port` of one or more brokers, separated by commas"),
+    TOPIC: Option("", "the topic of all rows"),
+    TRANSACTIONAL_ID: Option("", "for streams: write exactly once. Every running query needs its own id"),
+    TRANSACTIONS_TOPIC: Option(
+        "the transactional.id and -transactions", "the topic that records which batches are committed"
+    ),
+    TRANSACTION_TIMEOUT: Option(
+        "900000",
+        "the broker aborts the transaction of a task after this time. It must be longer than a batch takes, "
+        "and at most the broker's `transaction.max.timeout.ms`",
+    ),
+    COMPRESSION: Option("none", "`gzip`, `snappy`, `lz4` or `zstd`"),
+    REQUEST_TIMEOUT: Option("30000", "the longest wait for a broker, retries included"),
+}
+"""Every option except those of the client's security, with its default, and its meaning in Markdown."""
+KNOWN = tuple(OPTIONS)
 OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 # Spark passes these options to every sink.
 REQUEST_TIMEOUT_MS = 30_000

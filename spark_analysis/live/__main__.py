@@ -48,7 +48,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--window", type=int, default=10, metavar="SECONDS", help="length of a window (default: 10)")
     parser.add_argument(
-        "--late", type=int, default=10, metavar="SECONDS", help="longest delay of a counted request (default: 10)"
+        "--late",
+        type=int,
+        default=10,
+        metavar="SECONDS",
+        help="longest time of a counted request before the latest received one (default: 10)",
     )
     parser.add_argument(
         "--seconds", type=float, help="end this many seconds after the first window (default: run until Ctrl-C)"

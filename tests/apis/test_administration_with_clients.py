@@ -116,6 +116,7 @@ def alter_broker(client, **changes):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_settings_of_the_broker_act_on_its_connections_and_handlers(broker_process, mode):
+    """Behaviour 103."""
     broker = broker_process(mode=mode)
     with WireClient(broker.host, broker.port) as client:
         alter_broker(client, max_connections_per_ip="1", num_io_threads="16")

@@ -59,7 +59,7 @@ def header_of(key, version, client_id="every-byte"):
 
 @each_served_version()
 def test_cut_at_any_byte_it_closes(dispatch, key, version):
-    """No request is the beginning of another, so whatever is cut off is missed."""
+    """No request is the beginning of another, so whatever is cut off is missed. Case 63."""
     frame = frame_of(sample(request_class(key), version, elements=2), version)
     for size in range(len(frame)):
         result = dispatch(frame[:size])
@@ -68,7 +68,7 @@ def test_cut_at_any_byte_it_closes(dispatch, key, version):
 
 @each_served_version()
 def test_any_length_or_count_beyond_the_rest_closes(dispatch, key, version):
-    """Also those that claim the most, or less than nothing; null where it is not allowed."""
+    """Also those that claim the most, or less than nothing; null where it is not allowed. Cases 60 and 61."""
     message = sample(request_class(key), version)
     header = header_of(key, version)
     honest = Reference(message, version)
@@ -123,7 +123,7 @@ def test_text_that_is_not_utf_8_is_logged_once_for_each_connection(dispatch, cap
 
 @each_served_version()
 def test_any_byte_changed_closes_or_is_answered(dispatch, key, version):
-    """The dispatcher's two ways out, never an exception."""
+    """The dispatcher's two ways out, never an exception. Case 64."""
     frame = frame_of(sample(request_class(key), version), version)
     for position in range(8, len(frame)):
         for mask in (0x01, 0x80, 0xFF):

@@ -22,7 +22,7 @@ PRODUCE_VERSION = 9
     "size", [-(2**31), -1, FRAME_BYTES_MAX + 1, 2**31 - 1], ids=["lowest", "-1", "one too large", "2^31-1"]
 )
 def test_a_size_out_of_range_closes_right_after_the_length(broker, size):
-    """Nothing but the four bytes is sent, so the close is not waiting for more."""
+    """Nothing but the four bytes is sent, so the close is not waiting for more. Behaviour 6. Case 56."""
     with broker.connect() as client:
         client.send(struct.pack(">i", size))
         assert client.is_closed()
@@ -30,6 +30,7 @@ def test_a_size_out_of_range_closes_right_after_the_length(broker, size):
 
 @pytest.mark.parametrize("size", range(8))
 def test_a_frame_too_short_for_a_header_closes(broker, size):
+    """Case 56."""
     with broker.connect() as client:
         assert client.ask_raw(bytes(size)) is None
 
@@ -40,6 +41,7 @@ def test_a_frame_too_short_for_a_header_closes(broker, size):
     ids=["GET", "POST", "TLS", "SSH", "ones"],
 )
 def test_another_protocol_on_the_port_is_closed(broker, data):
+    """Case 58."""
     with broker.connect() as client:
         client.send(data)
         assert client.is_closed()
@@ -57,7 +59,7 @@ def test_requests_before_a_bad_frame_are_answered_first(broker):
 
 
 def test_a_request_byte_by_byte_is_answered(broker):
-    """However a frame is cut into packets, and a second one may begin in the packet that ends the first."""
+    """However a frame is cut into packets, and a second one may begin in the packet that ends the first. Case 52."""
     frame = frame_of(ApiVersionsRequest(), 0)
     data = struct.pack(">i", len(frame)) + frame
     with broker.connect() as client:
@@ -95,7 +97,10 @@ def test_random_bytes_close_and_nobody_waits_for_them(broker):
 
 @pytest.mark.parametrize("abort", [False, True], ids=["end", "reset"])
 def test_a_client_that_leaves_in_the_middle_of_a_produce_request(broker, abort):
-    """A batch is appended whole or not at all, and a connection that ends in mid-frame is just gone."""
+    """A batch is appended whole or not at all, and a connection that ends in mid-frame is just gone.
+
+    Behaviour 41. Case 43.
+    """
     frame = frame_of(produce_request((1, batch_of(b"cut off"))), PRODUCE_VERSION)
     data = struct.pack(">i", len(frame)) + frame
     first = whole_batch_offset(broker)
@@ -118,7 +123,7 @@ def whole_batch_offset(broker):
 
 
 def test_a_client_that_sends_its_last_request_and_ends_is_answered(broker):
-    """A half-closed connection still gets its responses."""
+    """A half-closed connection still gets its responses. Case 46."""
     with broker.connect() as client:
         client.send_frame(frame_of(produce_request((0, batch_of(b"last words"))), PRODUCE_VERSION))
         client.socket.shutdown(socket.SHUT_WR)
@@ -127,6 +132,7 @@ def test_a_client_that_sends_its_last_request_and_ends_is_answered(broker):
 
 
 def test_a_thousand_requests_in_one_packet_are_answered_in_order(broker):
+    """Case 51."""
     request = b"".join(
         struct.pack(">i", len(frame)) + frame
         for frame in (frame_of(ApiVersionsRequest(), 0, correlation_id) for correlation_id in range(1000))
@@ -140,7 +146,7 @@ def test_a_thousand_requests_in_one_packet_are_answered_in_order(broker):
 
 
 def test_a_client_id_of_any_length_is_taken(broker):
-    """The client id is whatever the client likes: empty, null, or as long as a string may be."""
+    """The client id is whatever the client likes: empty, null, or as long as a string may be. Behaviour 71. Case 65."""
     with broker.connect() as client:
         for client_id in ("", None, "x" * 32767, "\N{SNOWMAN}\0"):
             request = produce_request((0, batch_of(b"named")))
@@ -150,6 +156,7 @@ def test_a_client_id_of_any_length_is_taken(broker):
 
 @pytest.mark.parametrize("length", [-2, -32768, 32767, 60], ids=str)
 def test_a_bad_client_id_closes(broker, length):
+    """Behaviour 75."""
     with broker.connect() as client:
         assert client.ask_raw(struct.pack(">hhih", ApiKey.METADATA, 1, 1, length) + b"too short") is None
 

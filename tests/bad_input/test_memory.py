@@ -57,7 +57,7 @@ def growth_of(broker, crowd):
 
 
 def test_frames_that_never_end_cost_what_was_sent_and_nothing_once_they_are_gone(broker):
-    """What one crowd of them took is there for the next."""
+    """The memory of one crowd is free for the next. Case 57."""
 
     def crowd():
         clients = [broker.connect() for _ in range(10)]
@@ -106,6 +106,7 @@ def test_large_requests_that_stop_halfway_hold_no_more_than_their_bound_and_othe
 
 @pytest.mark.parametrize("false", [2**31 - 1, 100 * MEGABYTE])
 def test_a_count_or_length_beyond_the_frame_allocates_nothing(broker, false):
+    """Case 60."""
     before = broker.memory_bytes()
     broker.reset_memory_peak()
     compact, fixed = write_uvarint(false + 1), struct.pack(">i", false)
@@ -150,7 +151,10 @@ SMALL_ELEMENTS = {
 
 @pytest.mark.parametrize("name", SMALL_ELEMENTS)
 def test_millions_of_tiny_elements_are_refused_before_they_are_made(broker, name):
-    """Two bytes on the wire are fifty or more as an object: a frame of 100 MB would come to gigabytes."""
+    """Two bytes on the wire are fifty or more as an object: a frame of 100 MB would come to gigabytes.
+
+    Cases 62 and 66.
+    """
     before = broker.memory_bytes()
     broker.reset_memory_peak()
     with broker.connect() as client:
@@ -227,7 +231,7 @@ def test_a_bomb_of_record_headers_is_10_at_once(broker):
 
 
 def test_a_duplicate_among_many_partitions_is_found_quickly(broker):
-    """Comparing every partition with every other one would take minutes."""
+    """Comparing every partition with every other one would take minutes. Case 66."""
     count = 20_000
     partitions = b"".join(struct.pack(">iiq", index, -1, -1) for index in range(count)) + struct.pack(">iiq", 0, -1, -1)
     body = struct.pack(">ib", -1, 0) + struct.pack(">ih1si", 1, 1, b"x", count + 1) + partitions
@@ -238,7 +242,7 @@ def test_a_duplicate_among_many_partitions_is_found_quickly(broker):
 
 
 def test_clients_that_read_nothing_are_not_buffered_for(broker):
-    """Unsent responses are bounded: 20 clients ask for 500 MB that they never read."""
+    """Unsent responses are bounded: 20 clients ask for 500 MB that they never read. Case 48."""
     with broker.connect() as client:
         records = build_batch([NewRecord(bytes(900_000), timestamp=1_700_000_000_000)])
         assert produce_answers(client.ask(produce_request((2, records)), PRODUCE_VERSION)) == [(2, 0)]

@@ -61,6 +61,7 @@ def test_a_truncated_request_closes(broker, key, version):
 
 @each_served_version()
 def test_bytes_behind_a_request_are_ignored(broker, key, version):
+    """Cases 63 and 67."""
     message = request_class(key)()
     if key == ApiKey.PRODUCE:
         message.acks = -1
@@ -77,6 +78,7 @@ def test_bytes_behind_a_request_are_ignored(broker, key, version):
 
 @pytest.mark.parametrize("key", [-32768, -1, max(API_KEYS) + 1, 32767, *REMOVED])
 def test_an_api_that_does_not_exist_closes(broker, key):
+    """Behaviour 63. Case 59."""
     for version in (0, 1, 5):
         with broker.connect() as client:
             assert client.ask_raw(bare_header(key, version)) is None
@@ -84,6 +86,7 @@ def test_an_api_that_does_not_exist_closes(broker, key):
 
 @each_row("key", NOT_SERVED, NOT_SERVED)
 def test_an_api_that_is_not_served_closes(broker, key):
+    """Behaviour 5."""
     with broker.connect() as client:
         assert client.ask_raw(bare_header(key, max(API_KEYS[key].versions, default=0))) is None
     broker.check_healthy()
@@ -91,7 +94,10 @@ def test_an_api_that_is_not_served_closes(broker, key):
 
 @each_row("key, version", WRONG_VERSIONS, [f"{SERVED[key].name}-{version}" for key, version in WRONG_VERSIONS])
 def test_a_version_that_is_not_served_closes(broker, key, version):
-    """Without an error response, as in Apache Kafka; Produce 0 to 2 too, although they are advertised."""
+    """Without an error response, as in Apache Kafka; Produce 0 to 2 too, although they are advertised.
+
+    Behaviour 64. Case 59.
+    """
     with broker.connect() as client:
         assert client.ask_raw(bare_header(key, version)) is None
     broker.check_healthy()
@@ -99,7 +105,7 @@ def test_a_version_that_is_not_served_closes(broker, key, version):
 
 @pytest.mark.parametrize("version", [-32768, -1, 5, 9, 32767])
 def test_an_unknown_version_of_api_versions_is_answered_in_layout_0(broker, version):
-    """Error 35 with the range of this API only; the body is not looked at, and the connection stays usable."""
+    """Error 35 with the range of this API only; the body is not looked at, and the connection stays usable. Case 59."""
     with broker.connect() as client:
         answer = client.ask_raw(struct.pack(">hhih", ApiKey.API_VERSIONS, version, 5, -1) + b"\0\xff\xff")
         assert answer is not None
@@ -126,7 +132,7 @@ def test_a_bad_client_software_name_or_version_is_42(broker, name, version):
 @pytest.mark.parametrize("version", [3, 9, 12])
 @pytest.mark.parametrize("acks", [7, -2, 2, 32767])
 def test_acks_that_do_not_exist_are_21(broker, acks, version):
-    """For every partition that exists; nothing is appended."""
+    """For every partition that exists; nothing is appended. Case 66."""
     with broker.connect() as client:
         response = client.ask(produce_request((0, batch_of(b"x")), (999, None), acks=acks), version)
     assert produce_answers(response) == [
@@ -141,7 +147,7 @@ def test_acks_that_do_not_exist_are_21(broker, acks, version):
     ids=["bad records", "unknown partition", "unknown topic", "null records"],
 )
 def test_an_error_without_acks_closes_after_earlier_answers(broker, partition, records, topic):
-    """There is no response that could carry the error; what was asked before is answered."""
+    """Without acks no response can carry the error; earlier requests are answered. Case 66."""
     with broker.connect() as client:
         client.send_frame(frame_of(MetadataRequest(topics=[]), 1))
         client.send_frame(frame_of(produce_request((partition, records), topic=topic, acks=0), PRODUCE_VERSION))
@@ -151,7 +157,7 @@ def test_an_error_without_acks_closes_after_earlier_answers(broker, partition, r
 
 
 def test_success_without_acks_is_silent(broker):
-    """The next response is that of the next request."""
+    """The next response is that of the next request. Behaviour 8."""
     with broker.connect() as client:
         client.send_frame(frame_of(produce_request((0, batch_of(b"x")), acks=0), PRODUCE_VERSION, 1))
         assert client.ask(MetadataRequest(topics=[]), 1, correlation_id=2) is not None
@@ -190,6 +196,7 @@ def test_the_brokers_own_log_cannot_be_reached(broker):
 
 
 def test_a_partition_named_twice_in_list_offsets_is_42_once(broker):
+    """Case 66."""
     partition = ListOffsetsRequest.ListOffsetsPartition
     topic = ListOffsetsRequest.ListOffsetsTopic(
         TOPIC, [partition(0, -1, -1), partition(1, -1, -1), partition(0, -1, -2)]
@@ -202,6 +209,7 @@ def test_a_partition_named_twice_in_list_offsets_is_42_once(broker):
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "x" * 250, "a\0b", "a b", "\N{SNOWMAN}", "a/b", "a:b"])
 def test_a_topic_name_that_cannot_be_is_17_and_creates_nothing(broker, name):
+    """Case 65."""
     with broker.connect() as client:
         request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=name)])
         (topic,) = client.ask(request, 8).topics
@@ -211,7 +219,7 @@ def test_a_topic_name_that_cannot_be_is_17_and_creates_nothing(broker, name):
 
 
 def test_empty_lists_are_legal(broker):
-    """A request about nothing is answered with nothing (CVE-2026-83525 was a broker that fell over one)."""
+    """A request about nothing is answered with nothing (CVE-2026-83525 was a broker that fell over one). Case 67."""
     with broker.connect() as client:
         assert client.ask(produce_request(), PRODUCE_VERSION).responses[0].partition_responses == []
         assert client.ask(ListOffsetsRequest(), 5).topics == []
@@ -232,7 +240,7 @@ def test_unknown_tagged_fields_are_ignored_and_bad_ones_close(broker):
 
 
 def test_random_bytes_close_or_are_answered(broker):
-    """Whatever the bytes are, the broker answers or closes; no connection is left waiting."""
+    """Whatever the bytes are, the broker answers or closes; no connection is left waiting. Case 58."""
     dice = random.Random(4)
     for _ in range(200):
         with broker.connect() as client:

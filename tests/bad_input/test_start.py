@@ -101,7 +101,7 @@ def test_an_address_that_is_not_ours(tmp_path):
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
 def test_a_second_broker_on_one_directory(broker_process, mode):
-    """The first one goes on; after a kill nothing of its lock is left."""
+    """The first one continues; a kill leaves nothing of its lock. Case 33."""
     broker = broker_process(mode=mode)
     create_topic(broker.port, "here")
     assert str(broker.data) in refused(broker.data)

@@ -1,4 +1,4 @@
-"""Real clients in consumer groups of KIP-848: librdkafka and Java's consumer, alone, together, beside classic ones."""
+"""Groups of KIP-848 with librdkafka and Java: sharing, takeover, regular expressions, migration, restart."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_readers_begin_where_the_deleted_records_end(client, new_name):
 
 
 def test_a_reader_that_is_overtaken_goes_on_behind_the_gap(client, new_name):
-    """A slow consumer is told that its offset is gone, and does as its settings say: it begins with what is left."""
+    """A slow consumer learns that its offset is deleted, and follows its settings. Case 82."""
     topic = new_name()
     client.create_topic(topic, 1)
     consumer = client.consumer(topic)

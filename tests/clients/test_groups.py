@@ -1,4 +1,4 @@
-"""Groups of any client: two share a topic, one left alone takes all of it, committed offsets are kept."""
+"""Groups of any client: two members share a topic, each message is read once, and offsets survive a restart."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An idempotent producer outlives its broker: what it sends is there once and in order."""
+"""An idempotent producer whose broker is killed: all records exist once, in order, at the acknowledged offsets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Kafka's own Java programs write and read; needs Java and the jars that the client suites fetch."""
+"""Kafka's console producer and consumer; needs Java and the jars that the client suites fetch."""
 
 import json
 

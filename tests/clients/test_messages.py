@@ -1,4 +1,4 @@
-"""What one client writes every client reads the same."""
+"""Messages of each library, read by the others: keys, headers, timestamps, empty and null values, every codec."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Share groups with Kafka's own programs: several processes read one partition, each record comes once."""
+"""Kafka's share consumers with shared partitions and a killed broker, and Kafka's tools for their groups."""
 
 import contextlib
 import json

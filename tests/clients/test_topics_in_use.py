@@ -127,6 +127,7 @@ def read_all(client, topic, end_offset):
 @pytest.mark.parametrize("kind", [RefreshingConfluentClient, RefreshingKafkaPythonClient], ids=lambda kind: kind.name)
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_a_topic_may_change_under_those_who_use_it(broker_process, mode, kind, connect, new_name):
+    """Case 79."""
     broker = broker_process(mode=mode, settings=(*SETTINGS, "auto.create.topics.enable=false"))
     admin, writer, reader = (connect(kind, broker.bootstrap) for _ in range(3))
     topic = new_name()

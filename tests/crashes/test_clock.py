@@ -61,7 +61,7 @@ def fill(client, topic_ids, kept, ahead_seconds):
 
 @pytest.mark.parametrize(("days", "goes"), [(400, True), (-1, False)])
 def test_retention_lets_no_young_record_go_when_the_clock_jumps(tmp_path, clock, days, goes):
-    """What was written before a jump ahead is old now, and may go; what is written after a jump is young, and stays."""
+    """Records written before a jump ahead are old and may be deleted; records written after it stay. Case 39."""
     with Scene(1, tmp_path, settings=SETTINGS, **clock.options) as scene:
         scene.start()
         scene.prepare()
@@ -86,6 +86,7 @@ def test_retention_lets_no_young_record_go_when_the_clock_jumps(tmp_path, clock,
 
 
 def test_a_clock_that_steps_back_and_forth_disturbs_nobody(tmp_path, clock):
+    """Case 40."""
     settings = ("log.message.timestamp.type=LogAppendTime",)
     with Scene(2, tmp_path, settings=settings, **clock.options) as scene:
         scene.start()
@@ -121,6 +122,7 @@ def test_the_fake_clock_is_the_brokers(tmp_path, clock):
 
 
 def test_a_monotonic_clock_that_began_long_ago_is_as_good_as_another(tmp_path):
+    """Case 40."""
     prefix = ("unshare", "--time", "--fork", "--monotonic", str(MONOTONIC_SECONDS))
     if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
         absent("only root may give a program a clock of its own, and not on every kernel")

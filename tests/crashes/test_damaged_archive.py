@@ -90,6 +90,7 @@ def replace_by_another(path):
     ids=lambda damage: damage.__name__,
 )
 def test_an_index_that_is_shorter_longer_stale_missing_or_flipped_does_no_harm(copy, damage):
+    """Cases 29 and 32."""
     broker, deeds = copy
     paths = [path for suffix in INDEXES for path in sorted(broker.data.glob(f"archive/*/*.{suffix}"))]
     assert paths
@@ -105,6 +106,7 @@ def test_an_index_that_is_shorter_longer_stale_missing_or_flipped_does_no_harm(c
 
 @pytest.mark.parametrize("seed", drawn(*range(FLIPS)))
 def test_a_flipped_bit_in_a_segment_is_an_error_of_its_partition_at_every_start(copy, seed):
+    """Case 28."""
     broker, deeds = copy
     folder = next(broker.data.glob("archive/short-*"))
     flip(min(folder.glob("*.log")), random.Random(seed))
@@ -129,7 +131,7 @@ def test_a_flipped_bit_in_a_segment_is_an_error_of_its_partition_at_every_start(
 @pytest.mark.parametrize("seed", drawn(*range(FLIPS)))
 @pytest.mark.parametrize("pattern", ["archive/__cluster_metadata-*/*.log", "archive/__consumer_offsets-*/*.log"])
 def test_a_flipped_bit_in_the_stores_of_state_refuses_the_start(copy, pattern, seed):
-    """Topics, settings, users, rules and offsets are records in these two; the damage is told, and then the refusal."""
+    """Topics, settings, users, rules and offsets are records in these two; the damage is reported first. Case 30."""
     broker, _ = copy
     path = next(broker.data.glob(pattern))
     flip(path, random.Random(seed))
@@ -144,7 +146,7 @@ def test_a_flipped_bit_in_the_stores_of_state_refuses_the_start(copy, pattern, s
 
 @pytest.mark.parametrize("seed", drawn(*range(FLIPS)))
 def test_a_flipped_bit_in_the_manifest_refuses_the_start_with_one_line(copy, seed):
-    """It holds what is known of idempotent producers, too; damage at its very end would be a torn edit."""
+    """It also holds the state of idempotent producers; damage at its very end would be a torn edit. Case 29."""
     broker, _ = copy
     path = broker.data / "archive" / "manifest"
     whole = bytearray(path.read_bytes())

@@ -129,6 +129,7 @@ def bench():
 
 @pytest.mark.parametrize("is_cold", [False, True], ids=["on the loop", "in a thread"])
 def test_a_partition_that_cannot_be_read_says_so_and_the_others_are_served(bench, caplog, is_cold):
+    """Case 19."""
     assert bench.fetch() == {FAILING: (0, True), CACHED: (0, True)}
     bench.files.is_cold = is_cold
     bench.fail("read")

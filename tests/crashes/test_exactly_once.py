@@ -42,6 +42,7 @@ def java(tmp_path_factory):
 
 
 def test_what_goes_in_comes_out_exactly_once(tmp_path, java, record_property):
+    """Case 8."""
     ledger = Ledger(os.environ.get("LEDGER"), current_commit(), KIND)
     seeds = (seed for seed in itertools.count(int(os.environ.get("SEED", "0"))) if seed not in ledger.seeds)
     began = time.monotonic()

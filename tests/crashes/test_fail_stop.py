@@ -29,6 +29,7 @@ def failing_calls(strace, name):
     ("mode", "call"), [("classic", "fdatasync"), ("pipelined", "fdatasync"), ("pipelined", "pwritev,pwritev2")]
 )
 def test_after_a_failed_call_nothing_is_acknowledged_and_the_process_ends(tmp_path, mode, call):
+    """Case 18."""
     with Scene(1, tmp_path, mode=mode) as scene:
         scene.broker.prefix = failing_calls(require_tool("strace"), call)
         scene.start()

@@ -86,6 +86,7 @@ def assert_all_is_there_and_stays(scene, disk):
 @MODES
 @pytest.mark.parametrize("times", [1, None], ids=["once", "always"])
 def test_after_a_failed_sync_nothing_is_acknowledged_and_what_was_stays(scene, disk, mode, times):
+    """Cases 16 and 17."""
     made = scene(mode=mode)
     disk.add_fault("sync", SEGMENTS, error="EIO", skip_count=OPERATIONS_BEFORE_FAILURE, hit_count_max=times)
     made.load().join()
@@ -126,6 +127,7 @@ def test_a_journal_that_cannot_go_on_in_a_new_file_ends_the_broker(scene, disk, 
 
 
 def test_a_start_whose_syncs_fail_is_refused(scene, disk):
+    """Case 17."""
     made = scene(prepared=False)
     disk.add_fault("sync", SEGMENTS, error="EIO")
     made.broker.launch("pipelined", "always")
@@ -135,6 +137,7 @@ def test_a_start_whose_syncs_fail_is_refused(scene, disk):
 
 @MODES
 def test_a_disk_that_becomes_read_only_ends_the_broker_and_refuses_its_start(scene, disk, mode):
+    """Case 24."""
     made = scene(mode=mode)
     for operation in ("write", "truncate", "create", "rename", "unlink", "make directory"):
         skipped = OPERATIONS_BEFORE_FAILURE if operation == "write" else 0
@@ -155,6 +158,7 @@ def limited(limit):
 
 @MODES
 def test_a_file_that_may_not_grow_ends_the_broker(scene, disk, mode):
+    """Case 22."""
     made = scene(mode=mode, prepared=False, prefix=limited(f"ulimit -f {DISK_BYTES // 512}"))
     made.start()
     made.prepare()
@@ -165,6 +169,7 @@ def test_a_file_that_may_not_grow_ends_the_broker(scene, disk, mode):
 
 
 def test_a_read_that_fails_is_an_error_of_its_partition_and_passes(scene, disk):
+    """Case 19."""
     made = scene(variant="hoarding")
     load_for_a_while(made)
     assert made.broker.stop() == 0
@@ -182,6 +187,7 @@ def test_a_read_that_fails_is_an_error_of_its_partition_and_passes(scene, disk):
 
 @MODES
 def test_during_a_slow_sync_nothing_is_acknowledged_and_heartbeats_are_answered(scene, disk, mode):
+    """Case 26."""
     made = scene(mode=mode, settings=("group.initial.rebalance.delay.ms=0",))
     with WireClient(made.broker.address) as producer, WireClient(made.broker.address) as consumer:
         generation, member_id = joined_group(consumer, GROUP)
@@ -203,6 +209,7 @@ def test_during_a_slow_sync_nothing_is_acknowledged_and_heartbeats_are_answered(
 
 @MODES
 def test_a_disk_that_hangs_acknowledges_nothing_and_loses_nothing_when_the_process_is_killed(scene, disk, mode):
+    """Case 27."""
     made = scene(mode=mode)
     load = made.load()
     time.sleep(LOAD_SECONDS)
@@ -225,7 +232,7 @@ def contents_of(directory):
 
 @pytest.mark.parametrize("distance", drawn(-MISDIRECTED_BY_BYTES, 8 << 10, -(8 << 10), MISDIRECTED_BY_BYTES, count=2))
 def test_a_misdirected_write_refuses_the_start_and_nothing_is_changed(scene, disk, distance):
-    """Unless the archive had taken over what was written, from the page cache, where it was right."""
+    """Unless the archive had copied the records from the page cache, where they were right. Case 31."""
     made = scene(variant="unarchived")
     load_for_a_while(made)
     disk.add_fault("write", SEGMENTS, shift_bytes=distance, hit_count_max=1)
@@ -242,6 +249,7 @@ def test_a_misdirected_write_refuses_the_start_and_nothing_is_changed(scene, dis
 
 
 def test_a_read_of_another_place_during_the_start_refuses_it_or_does_no_harm(scene, disk):
+    """Case 31."""
     made = scene(variant="hoarding")
     load_for_a_while(made)
     assert made.broker.stop() == 0

@@ -141,6 +141,7 @@ def assert_served_without_writes(scene):
 @MODES
 @pytest.mark.parametrize("flush", drawn("always", "os"))
 def test_a_full_disk_stops_the_writes_and_with_space_they_go_on_without_a_gap(tmp_path, small_disk, mode, flush):
+    """Cases 20 and 21."""
     with Scene(2, tmp_path, mode=mode, flush=flush, data=small_disk / "data") as scene:
         scene.start()
         prepare(scene)
@@ -247,6 +248,7 @@ def test_a_start_that_must_write_to_a_full_disk_says_so_in_one_line(small_disk):
 @MODES
 @pytest.mark.parametrize("is_quota", drawn(False, True))
 def test_a_full_disk_or_quota_and_then_a_power_cut_lose_nothing(mount_forgetful, tmp_path, mode, is_quota):
+    """Cases 20, 21 and 22."""
     with mount_forgetful(tmp_path / "disk") as disk, Scene(4, tmp_path, mode=mode, data=disk.path / "data") as scene:
         scene.start()
         prepare(scene)
@@ -272,7 +274,7 @@ def test_a_full_disk_or_quota_and_then_a_power_cut_lose_nothing(mount_forgetful,
 
 @MODES
 def test_when_descriptors_run_out_writes_wait_or_are_refused_and_go_on_when_there_are_some(tmp_path, mode):
-    """They run out for the journal's next segment: the limit falls to what the broker has open."""
+    """They run out for the journal's next segment: the limit falls to what the broker has open. Case 23."""
     with Scene(5, tmp_path, mode=mode, variant="rolling") as scene:
         scene.start()
         prepare(scene)

@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.faults, pytest.mark.kill]
 
 
 def test_what_was_acknowledged_before_a_kill_is_there_after_it(tmp_path, record_property):
+    """Cases 1, 6, 7 and 9."""
+
     def make_run(seed):
         return contextlib.nullcontext(KillRun(seed, tmp_path / f"run-{seed}"))
 

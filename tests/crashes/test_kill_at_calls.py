@@ -43,6 +43,7 @@ def killing_at(strace, calls, number, path=None):
     drawn(("rename", "fdatasync"), (WRITES, "unlink"), ("fdatasync", "ftruncate"), ("fsync", WRITES)),
 )
 def test_killed_at_a_call_and_again_in_recovery_it_loses_nothing(tmp_path, serving, recovering):
+    """Cases 2, 3, 4 and 9."""
     strace = require_tool("strace")
     modes = itertools.cycle(["classic", "pipelined"])
     with Scene(serving, tmp_path, variant="rolling") as scene:

@@ -49,6 +49,7 @@ RESUMED = re.compile(r"<\.\.\. \w+ resumed>(.*)")
 
 
 def test_killed_at_any_operation_it_loses_nothing(tmp_path, record_property):
+    """Cases 2, 3, 4, 5, 6, 7, 9 and 10."""
     found = set()
     for number in range(RUNS_COUNTED_MAX):  # a slow broker may end before it removes a deleted directory
         with PointRun(tmp_path / f"counted-{number}") as counted:

@@ -124,6 +124,7 @@ def committed_values(bootstrap):
 
 @MODES
 def test_transactions_that_are_cut_short_are_there_as_a_whole_or_not_at_all(tmp_path, mode):
+    """Case 8."""
     dice = random.Random(4711)
     writers = [Writer(name, random.Random(name)) for name in PRODUCERS]
     settings = [f"num.partitions={PARTITIONS}", "transaction.state.log.num.partitions=2"]

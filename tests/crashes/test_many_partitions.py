@@ -144,6 +144,7 @@ def read_one(log, offset):
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_start_opens_no_file_of_a_partition_and_reads_little(data, is_clean):
+    """Case 35."""
     if not is_clean:
         (data / MARK_NAME).unlink()
     files = CountingFileSystem()

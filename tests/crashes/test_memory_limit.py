@@ -92,6 +92,7 @@ def starve(scene, work):
 
 @MODES
 def test_produce_without_memory_loses_nothing_that_was_acknowledged(tmp_path, mode):
+    """Case 36."""
     with Scene(1, tmp_path, mode=mode, settings=SETTINGS) as scene:
         stream = fill(scene)
         starve(scene, lambda client: produce(client, scene, stream, HUGE_BYTES))
@@ -99,6 +100,7 @@ def test_produce_without_memory_loses_nothing_that_was_acknowledged(tmp_path, mo
 
 @MODES
 def test_fetch_without_memory_harms_nothing(tmp_path, mode):
+    """Case 36."""
     with Scene(2, tmp_path, mode=mode, settings=SETTINGS) as scene:
         fill(scene)
         topic_id = scene.clients[0].topic_ids[PARTITION[0]]
@@ -106,6 +108,7 @@ def test_fetch_without_memory_harms_nothing(tmp_path, mode):
 
 
 def test_a_start_without_memory_fails_and_harms_nothing(tmp_path):
+    """Case 36."""
     with Scene(3, tmp_path, settings=SETTINGS) as scene:
         fill(scene)
         used_bytes = address_space_bytes(scene.broker.process_id)

@@ -45,6 +45,7 @@ def fill(client, topic_ids, kept):
 
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
 def test_records_of_any_time_are_kept_found_archived_and_compacted(tmp_path, mode):
+    """Case 42."""
     settings = (*SETTINGS, "log.retention.ms=-1", "log.cleanup.policy=compact")
     with Scene(1, tmp_path, mode=mode, settings=settings, variant="small-segments") as scene:
         scene.start()
@@ -77,7 +78,10 @@ def create(client):
 
 
 def test_retention_by_time_goes_by_the_largest_timestamp_of_a_segment(tmp_path):
-    """A record of the year 9999 keeps its segment; nothing that was acknowledged goes for a time of -1 alone."""
+    """A record of the year 9999 keeps its segment; nothing that was acknowledged goes for a time of -1 alone.
+
+    Case 42.
+    """
     settings = (*SETTINGS, "log.retention.ms=3600000")
     with Scene(2, tmp_path, settings=settings, variant="small-segments") as scene:
         scene.start()
@@ -93,6 +97,7 @@ def test_retention_by_time_goes_by_the_largest_timestamp_of_a_segment(tmp_path):
 
 
 def test_a_time_too_far_ahead_is_refused_where_it_is_not_allowed(tmp_path):
+    """Case 42."""
     with Scene(3, tmp_path, settings=("num.partitions=1",)) as scene:
         scene.start()
         with WireClient(scene.broker.address) as client:

@@ -35,7 +35,7 @@ def test_there_is_a_directory_of_a_release():
 @pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
 @pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 def test_the_directory_of_an_earlier_release_opens_with_all_that_is_in_it(tmp_path, release, mode):
-    """It was left by a killed broker; it can be written, too."""
+    """It was left by a killed broker; it can be written, too. Case 34."""
     with tarfile.open(release) as archive:
         archive.extractall(tmp_path, filter="data")
     expected = json.loads((tmp_path / CONTENTS_NAME).read_text(encoding="utf-8"))
@@ -62,7 +62,7 @@ def test_the_directory_of_an_earlier_release_opens_with_all_that_is_in_it(tmp_pa
 
 @pytest.mark.parametrize("variant", drawn("rolling", "hoarding"))
 def test_a_copy_of_a_directory_in_use_opens_beside_it(tmp_path, variant):
-    """Taken at one moment, as a snapshot of a file system is: the broker stands still meanwhile."""
+    """Taken at one moment, as a snapshot of a file system is: the broker stands still meanwhile. Case 34."""
     with Scene(1, tmp_path, variant=variant) as scene:
         scene.start()
         scene.prepare()

@@ -38,6 +38,7 @@ def pause(broker, seconds=PAUSE_SECONDS):
 
 @MODES
 def test_what_was_under_way_goes_on_after_a_pause(tmp_path, mode):
+    """Case 41."""
     with Scene(1, tmp_path, mode=mode) as scene:
         scene.start()
         scene.prepare()
@@ -59,6 +60,7 @@ def heartbeat(client, member):
 
 @MODES
 def test_a_session_that_ended_in_a_pause_ends_once_and_its_member_stays_out(tmp_path, mode):
+    """Case 41."""
     with Scene(2, tmp_path, mode=mode, settings=SETTINGS) as scene:
         scene.start()
         scene.prepare()
@@ -84,6 +86,7 @@ def test_a_session_that_ended_in_a_pause_ends_once_and_its_member_stays_out(tmp_
 
 @MODES
 def test_a_fenced_producer_stays_fenced_after_a_pause(tmp_path, mode):
+    """Case 41."""
     with Scene(3, tmp_path, mode=mode) as scene:
         scene.start()
         scene.prepare()

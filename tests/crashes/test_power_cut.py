@@ -27,6 +27,8 @@ pytestmark = [pytest.mark.faults, pytest.mark.power_cuts]
 
 
 def test_what_was_acknowledged_before_a_power_cut_is_there_after_it(mount_forgetful, tmp_path, record_property):
+    """Case 11."""
+
     @contextlib.contextmanager
     def make_run(seed):
         with mount_forgetful(tmp_path / f"disk-{seed}") as mount:
@@ -45,6 +47,7 @@ def test_what_was_acknowledged_before_a_power_cut_is_there_after_it(mount_forget
     ],
 )
 def test_a_broker_that_does_not_sync_is_noticed(mount_forgetful, tmp_path, variant, flush):
+    """Case 14."""
     with mount_forgetful(tmp_path / "disk") as mount:
         run = PowerCutRun(0, tmp_path / "run", mount, variant=variant, flush=flush, style="nothing")
         with pytest.raises((Violated, StartFailed, AssertionError)):
@@ -53,7 +56,7 @@ def test_a_broker_that_does_not_sync_is_noticed(mount_forgetful, tmp_path, varia
 
 
 def test_a_broker_whose_syncs_are_swallowed_is_noticed(mount_forgetful, tmp_path):
-    """eatmydata answers every sync without one; the broker cannot know, and the power cut shows it."""
+    """eatmydata answers every sync without one; the broker cannot know, and the power cut shows it. Case 38."""
     with mount_forgetful(tmp_path / "disk") as mount:
         prefix = (require_tool("eatmydata"),)
         run = PowerCutRun(0, tmp_path / "run", mount, prefix=prefix, style="nothing")

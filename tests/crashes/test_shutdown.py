@@ -51,6 +51,7 @@ def load_until_busy(scene):
     ],
 )
 def test_a_signal_under_load_ends_it_in_order(tmp_path, mode, signals):
+    """Case 37."""
     with Scene(1, tmp_path, mode=mode) as scene:
         scene.start()
         scene.prepare()
@@ -108,7 +109,7 @@ def test_a_parked_fetch_does_not_delay_the_end(tmp_path, mode):
 
 
 def test_signals_until_the_end_change_nothing(tmp_path):
-    """However impatient: not while it drains, not while it closes its files, not while the process ends."""
+    """However impatient: not while it drains, not while it closes its files, not while the process ends. Case 37."""
     with Scene(5, tmp_path) as scene:
         scene.start()
         scene.prepare()
@@ -196,6 +197,7 @@ def test_a_signal_ends_it_in_time_amid_the_archiving_of_thousands_of_partitions(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_during_the_start_ends_it_at_once(tmp_path, number):
+    """Case 37."""
     with Scene(6, tmp_path) as scene:
         scene.broker.launch("pipelined", "always")
         time.sleep(scene.random.uniform(0, 0.3))

@@ -21,6 +21,7 @@ KIND = "soak"
 
 
 def test_a_soak_ends_as_large_as_it_was_and_loses_nothing(tmp_path):
+    """Case 87."""
     seed = int(os.environ.get("SEED", "0"))
     ledger = Ledger(os.environ.get("LEDGER"), current_commit(), KIND)
     if any(line["seed"] == seed and line["outcome"] == HELD and line["seconds"] >= SECONDS for line in ledger.lines):

@@ -19,7 +19,7 @@ CREATE_SECONDS_MAX = 60.0
 
 
 def test_a_start_with_ten_thousand_partitions_is_quick_and_small(tmp_path):
-    """The ready line must come in READY_SECONDS_MAX."""
+    """The ready line must come in READY_SECONDS_MAX. Case 35."""
     assert READY_SECONDS_MAX <= 30
     with Scene(1, tmp_path) as scene:
         scene.start()

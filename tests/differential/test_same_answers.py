@@ -35,6 +35,7 @@ OWN_SETTINGS_MAX = 20
 @drawn()
 @given(data=st.data())
 def test_a_request_is_answered_as_kafka_answers_it(sides, key, version, data):
+    """Case 64."""
     found = compare(sides, key, data.draw(REQUESTS[key](version)))
     assert not found, "\n".join(found)
 

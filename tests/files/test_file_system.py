@@ -186,6 +186,7 @@ sys.stdin.read()
 
 
 def test_a_lock_of_another_process_is_seen_and_ends_with_its_death(tmp_path):
+    """Case 33."""
     path = tmp_path / ".lock"
     root = Path(__file__).parents[2]
     with subprocess.Popen(
@@ -203,7 +204,7 @@ def test_a_lock_of_another_process_is_seen_and_ends_with_its_death(tmp_path):
 @pytest.mark.faults
 @pytest.mark.parametrize("made_before", ["", "a", "a/b", "a/b/c"])
 def test_a_directory_that_was_made_survives_a_power_cut(mount_forgetful, tmp_path, made_before):
-    """Also if an earlier process was killed between creating a directory and syncing its name."""
+    """Also if an earlier process was killed between creating a directory and syncing its name. Case 14."""
     with mount_forgetful(tmp_path) as mount:
         directory = mount.path / "a" / "b" / "c"
         for name in made_before.split("/"):

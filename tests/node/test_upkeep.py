@@ -148,6 +148,7 @@ def test_a_log_created_while_a_round_begins_loses_nothing():
 
 
 def test_archiving_resumes_after_a_full_disk(monkeypatch, caplog):
+    """Case 21."""
     monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
     bench = Bench()
     failures = iter(range(3))
@@ -193,6 +194,7 @@ def test_work_that_the_shutdown_abandons_is_neither_awaited_nor_logged(caplog):
 
 
 def test_a_writer_that_waits_for_a_suspended_archive_reports_the_reason(monkeypatch):
+    """Case 21."""
     monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
     bench = Bench()
 
@@ -282,6 +284,7 @@ def test_maintenance_records_the_free_disk_space(monkeypatch):
 
 
 def test_a_removed_or_replaced_data_directory_ends_the_maintenance(tmp_path, monkeypatch):
+    """Case 25."""
     monkeypatch.setattr("pipeline_broker.node.upkeep.WATCH_SECONDS", 0.001)
     bench = Bench(SystemFileSystem(), directory=tmp_path / "data")
 
@@ -383,6 +386,7 @@ def refuse(refusals):
 
 @pytest.mark.parametrize("operation", ["sync", "write"])
 def test_a_failing_disk_ends_the_maintenance(operation):
+    """Case 17."""
     bench = Bench()
 
     def before(name, path):

@@ -34,7 +34,7 @@ def shown_commands():
         for block in re.findall(r"^```(?:sh|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
             shown = r"^(?:\$ )?(?:\.venv/bin/)?pipeline-broker (\w.*)\n((?:(?!\$ |\.venv|pipeline-broker ).*\n)*)"
             for arguments, output in re.findall(shown, block, re.MULTILINE):
-                identity = f"{document.name}: {arguments}"
+                identity = f"{document.name}: {arguments}{' and its output' if output else ''}"
                 words = itertools.takewhile(lambda word: word not in OF_SHELLS, shlex.split(arguments, comments=True))
                 yield pytest.param(list(words), output, id=identity)
 

@@ -41,7 +41,7 @@ def named_in_map(heading):
     """The names in the first column of the table below `heading` in docs/reference/source-map.md."""
     index = (ROOT / "docs/reference/source-map.md").read_text(encoding="utf-8")
     rows = index.split(f"| {heading} |")[1].split("\n\n")[0].splitlines()[2:]
-    return [name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    return [name for row in rows if row[0] == "|" for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
 
 
 def test_the_map_of_the_source_has_every_package_once_and_nothing_else():
@@ -71,8 +71,8 @@ def test_every_page_that_the_source_names_exists():
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
-BYTES_MAX = 490_900
-"""Without generated tables; lower it when pages get shorter."""
+BYTES_MAX = 350_000
+"""Without generated parts; lower it when pages get shorter."""
 
 
 def test_the_documents_stay_within_their_budget():

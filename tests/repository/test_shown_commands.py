@@ -44,6 +44,8 @@ PREPARED = (
     "groups reset-offsets walk --topic orders --to beginning --execute",
     "users set ada --password-file ada",
     "quotas set --user ada --client billing request_percentage=50",
+    "quotas set --client billing producer_byte_rate=1048576",
+    "quotas set --user ada --client-defaults request_percentage=50",
 )
 """What the commands find in the cluster."""
 PREPARED_DIRECTORY = (
@@ -59,6 +61,7 @@ FILES = {
     "records.jsonl": "".join(f'{{"key": "{number}", "value": "order {number}"}}\n' for number in range(20)),
     "server.properties": "num.partitions=2\n",
     "ada": "secret\n",
+    "cat.png": "a picture",
 }
 IN_PROCESS = re.compile(r"pipeline-broker (?!load)[^|<>]*")
 FOLDERS = (".config/fish/completions", "var/lib/pipeline")
@@ -194,7 +197,7 @@ def test_commands_that_ask_a_cluster_end_well(block, prepared_broker, tmp_path):
     for command in commands(block):
         if kind(command) == "cluster":
             printed = run(command.text, folder, prepared_broker.bootstrap_servers)
-            if "topics describe" in command.text:
+            if "topics describe" in command.text and command.shown:
                 assert shape(printed.splitlines()[0]) == shape(command.shown[0])
 
 

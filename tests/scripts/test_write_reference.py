@@ -1,22 +1,22 @@
-"""The generated tables of docs/reference are current."""
+"""The generated parts of docs are current."""
 
 import pytest
 
 from pipeline_broker.config.properties import broker_properties
 from pipeline_broker.config.settings import is_acted_on
-from scripts.write_reference import PART, REFERENCE, current, parts, subject_of
+from scripts.write_reference import DOCS, PART, current, parts, subject_of
 
-PAGES = sorted(REFERENCE.glob("*.md"))
+PAGES = sorted(DOCS.rglob("*.md"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_generated_tables_are_current(page):
-    """To update them: python scripts/write_reference.py."""
+def test_generated_parts_are_current(page):
+    """To update them: python -m scripts.write_reference."""
     text = page.read_text(encoding="utf-8")
     assert text == current(text)
 
 
-def test_every_generated_table_is_on_one_page():
+def test_every_generated_part_is_on_one_page():
     on_pages = [found["name"] for page in PAGES for found in PART.finditer(page.read_text(encoding="utf-8"))]
     assert sorted(on_pages) == sorted(parts())
 

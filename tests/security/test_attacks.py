@@ -50,13 +50,14 @@ HANDSHAKE = (SaslHandshakeRequest("PLAIN"), 1)
 
 @pytest.mark.parametrize("listener", ["SASL", "SHORT"])
 def test_a_request_before_authentication_gets_no_answer(secured, listener):
+    """Case 85."""
     with RawClient(secured.ports[listener]) as client:
         client.send(in_one_write(METADATA))
         assert client.is_closed()
 
 
 def test_no_size_beyond_the_limit_is_taken_before_authentication(secured):
-    """The connection ends before any of the declared bytes arrive."""
+    """The connection ends before any of the declared bytes arrive. Case 57."""
     for size_bytes in (RECEIVE_BYTES_MAX + 1, 100_000_000, 2**31 - 1, -1):
         with RawClient(secured.ports["SASL"]) as client:
             client.send(struct.pack(">i", size_bytes))
@@ -64,6 +65,7 @@ def test_no_size_beyond_the_limit_is_taken_before_authentication(secured):
 
 
 def test_a_declared_size_costs_no_memory_before_its_bytes_arrive(secured):
+    """Case 57."""
     before = memory_bytes(secured.broker.pid)
     with contextlib.ExitStack() as stack:
         for _ in range(200):
@@ -129,6 +131,7 @@ def has_answer(client):
 
 
 def test_a_refusal_does_not_reveal_whether_the_user_exists(secured):
+    """Case 84."""
     answers = []
     for user in ("plain-user", "nobody"):
         with RawClient(secured.ports["SASL"]) as client:
@@ -146,6 +149,7 @@ def test_a_refusal_does_not_reveal_whether_the_user_exists(secured):
 
 
 def test_another_user_cannot_take_over_a_connection(secured):
+    """Case 85."""
     with RawClient(secured.ports["SHORT"]) as client:
         assert authenticate(client).error_code == 0
         refusal = authenticate(client, b"\0plain-user\0guess")
@@ -154,6 +158,7 @@ def test_another_user_cannot_take_over_a_connection(secured):
 
 
 def test_a_session_that_has_ended_serves_nothing_more(secured):
+    """Case 85."""
     with RawClient(secured.ports["SHORT"]) as client:
         assert authenticate(client).session_lifetime_ms > 0
         served = 0

@@ -1,4 +1,8 @@
-"""What the clients of a simulation did and were told, and the anomalies in it, named as Jepsen's Kafka workload does.
+"""The history of the clients of a simulation, and its anomalies, named as in Jepsen's Kafka workload.
+
+Checks: Each response belongs to its request. Acknowledged or visible records were synced. At the end a reader finds
+each of them once, at its offset, in the order of its sender, and no refused record. Offsets and producer ids are
+right. A stop ends in time and leaves no started request unanswered.
 
 Rules of this file: it does no I/O. What a client is about to send is written down before it is sent; so every batch is
 acknowledged, refused, or unknown, and the unknown may be there or not. Values are unique, so each tells where it is

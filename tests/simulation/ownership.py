@@ -1,4 +1,7 @@
-"""Who owns which partitions in a group of the consumer protocol (KIP-848), as its members have acknowledged it.
+"""The owners of partitions in a group of the consumer protocol (KIP-848), as its members have acknowledged them.
+
+Checks: A partition is assigned only after its owner revoked it, left, or was silent for its session. Epochs never
+fall.
 
 Rules of this file: it does no I/O. A member owns what it was told from the moment it hears of it, to the moment it
 sends a heartbeat without it, leaves, or is told that it is out; and never longer than its session lasts from the last

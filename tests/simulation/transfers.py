@@ -1,4 +1,7 @@
-"""What transactional producers did and were told, and what is wrong with it.
+"""The history of transactional producers, and its errors.
+
+Checks: Committed transactions are complete, others invisible. The last stable offset and epochs never fall. Fenced
+producers are refused.
 
 Rules of this file: it does no I/O. What a producer is about to send is written down before it is sent; a transaction is
 committed when it was told so, may be committed when it asked for it and was told nothing, and is aborted otherwise,

@@ -1,4 +1,7 @@
-"""What is checked inside a simulated broker, at the moment that it happens.
+"""The checks inside a simulated broker, at each event.
+
+Checks: Requests start in order. Nothing is read while a bound or throttle forbids it. Slots end once. Nothing is
+acknowledged or written after a failed commit. Nothing is held at the end.
 
 Rules of this file: a watch stands around what it watches and changes nothing, except that it raises and throttles
 where the scenario says so. It knows the bounds themselves, not how the broker keeps them.

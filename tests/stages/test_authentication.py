@@ -214,6 +214,8 @@ def test_frames_after_a_failure_without_a_reply_are_never_read():
 
 @pytest.mark.parametrize("where", ["open_session", "receive"])
 def test_an_authenticator_that_raises_costs_its_own_connection_only(where, caplog):
+    """Behaviour 49."""
+
     async def test(memory, application):
         guard = Guard()
 

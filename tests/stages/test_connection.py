@@ -67,6 +67,8 @@ def test_a_connection_of_classic_is_not_read_before_its_response_has_left():
 
 
 def test_overlapping_throttles_end_with_the_later_one():
+    """Behaviour 12."""
+
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"s")
@@ -121,6 +123,8 @@ def test_the_end_of_a_throttle_is_recorded_despite_other_mutes():
 
 
 def test_a_half_closed_connection_is_answered_and_closed():
+    """Behaviours 7, 39 and testGracefulClose."""
+
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"1", b"s2")
@@ -170,6 +174,8 @@ def test_a_close_whose_client_never_reads_closes_in_time():
 
 @pytest.mark.parametrize("state", ["in flight", "muted", "blocked", "throttled", "half a frame"])
 def test_a_reset_in_every_state_frees_everything_and_late_completions_are_dropped(state):
+    """Behaviours 29 and 61."""
+
     async def test(memory, application):
         client, other = await memory.connect(capacity_bytes=100), await memory.connect()
         client.send(b"1")
@@ -215,6 +221,8 @@ def test_a_slow_reader_is_bounded_by_unsent_bytes_and_served_when_it_reads():
 
 @pytest.mark.parametrize("size", [-1, 101, 2**31 - 1])
 def test_a_bad_size_closes_only_its_connection(size):
+    """Behaviour 6."""
+
     async def test(memory, application):
         client, other = await memory.connect(), await memory.connect()
         client.send_bytes(size.to_bytes(4, "big", signed=True) + b"x")
@@ -261,6 +269,8 @@ def test_large_frames_arrive_whole_in_small_pieces():
 
 
 def test_an_idle_connection_expires():
+    """Behaviours 10 and testIdleExpiryWithoutReadyKeys."""
+
     async def test(memory, application):
         client = await memory.connect()
         client.send(b"s")
@@ -286,6 +296,8 @@ def test_the_watchdog_closes_a_connection_whose_oldest_slot_is_forgotten():
 
 @pytest.mark.parametrize("result", [None, "text", 5, Send("text"), Send(b"a", "text"), Send(3)])
 def test_what_is_no_result_closes_only_its_connection(result):
+    """Behaviours 35 and 50."""
+
     async def test(memory, application):
         client, other = await memory.connect(), await memory.connect()
         client.send(b"s1", b"2", b"s3")

@@ -71,6 +71,7 @@ def is_served(client):
 
 
 def test_running_out_of_descriptors_is_survived():
+    """Case 23."""
     command = [sys.executable, "-c", SERVER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         port = int(server.stdout.readline())

@@ -62,6 +62,7 @@ def test_frames_are_the_same_whole_and_in_pieces(chunk, by_room):
     st.lists(st.booleans(), min_size=1, max_size=3),
 )
 def test_frames_survive_any_cuts(sizes, cuts, by_room):
+    """Case 52."""
     payloads = [bytes([index]) * size for index, size in enumerate(sizes)]
     stream = b"".join(map(framed, payloads)) + b"\0\0"  # the beginning of another frame
     reader, frames, turn = FrameReader(MAX), [], 0

@@ -200,7 +200,7 @@ async def filled(serving, count=4):
 
 @both_modes
 def test_for_the_protected_listener_the_least_recently_active_of_others_are_closed(mode):
-    """Behaviour 82: one for each above the maximum, and none that is protected."""
+    """Behaviour 82: one for each above the maximum, and none that is protected. Behaviour testLowestPriorityChannel."""
 
     async def test(serving):
         clients = await filled(serving)
@@ -219,6 +219,8 @@ def test_for_the_protected_listener_the_least_recently_active_of_others_are_clos
 
 
 def test_a_connection_that_ends_anyway_is_closed_first():
+    """Behaviour testLowestPriorityChannel."""
+
     async def test(serving):
         clients = await filled(serving)
         clients[3].send(b"parked")

@@ -10,6 +10,7 @@ plain = st.sampled_from([reason for reason in MuteReason if reason is not MuteRe
 
 @given(st.lists(st.tuples(st.booleans(), plain), max_size=40))
 def test_the_reasons_are_a_set_and_the_last_to_go_resumes(steps):
+    """Behaviour testMute."""
     mute, model = Mute(), set()
     for is_added, reason in steps:
         if is_added:

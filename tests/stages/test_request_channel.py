@@ -176,6 +176,7 @@ def test_following_counts_requests_of_scheduled_handlers_only():
 
 
 def test_bytes_go_to_one_waiter_at_a_time_and_on_when_it_cannot():
+    """Behaviour testMuteOnOOM."""
     channel = RequestChannel(PIPELINED, bytes_max=10)
     channel.hold_bytes(25)  # a single request may overshoot
     assert channel.bytes_held == 25

@@ -128,6 +128,8 @@ def run(test, mode=PIPELINED, listener=None, *, is_stopped=True, **limits):
 
 @both_modes
 def test_requests_are_committed_and_answered_in_order_in_both_modes(mode):
+    """Behaviour 1."""
+
     async def test(bench):
         client = await bench.connect()
         requests = [f"c{number}".encode() for number in range(200)]
@@ -187,6 +189,8 @@ def test_running_out_of_descriptors_pauses_accepting_only():
 
 
 def test_an_address_with_too_many_connections_is_rejected_and_freed_by_a_close():
+    """Behaviour 17."""
+
     async def test(bench):
         first = await bench.connect()
         await first.send(b"s")
@@ -203,6 +207,8 @@ def test_an_address_with_too_many_connections_is_rejected_and_freed_by_a_close()
 
 
 def test_a_full_server_makes_newcomers_wait():
+    """Behaviour 82."""
+
     async def test(bench):
         first, second = await bench.connect(), await bench.connect()
         await first.send(b"s1")
@@ -228,6 +234,8 @@ def test_a_half_closed_connection_is_answered_and_closed(mode):
 
 @both_modes
 def test_a_reset_with_requests_in_flight_hurts_nobody(mode):
+    """Behaviours 36 and 37."""
+
     async def test(bench):
         client, other = await bench.connect(), await bench.connect()
         await client.send(b"p", b"c", b"c")
@@ -266,6 +274,8 @@ def test_a_slow_reader_is_bounded_and_everything_arrives_when_it_reads():
 
 
 def test_a_stop_answers_what_is_in_flight():
+    """Behaviour 16."""
+
     async def test(bench):
         client = await bench.connect()
         await client.send(b"p", b"c")
@@ -305,6 +315,8 @@ def test_a_stop_ends_within_its_deadline_whatever_a_client_or_a_handler_does(rea
 
 
 def test_connections_that_were_accepted_and_not_begun_are_closed_at_the_end():
+    """Behaviour 4."""
+
     async def test(bench):
         clients = [await bench.connect() for _ in range(5)]
         await bench.until(lambda: bench.server.statistics().acceptors[0].accepted == 5)
@@ -353,6 +365,7 @@ def test_a_failed_sync_closes_connections_and_ends_the_server(mode):
 
 
 def test_a_port_in_use_is_an_error_that_leaves_no_socket():
+    """Behaviours 28 and 59."""
     listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
     with pytest.raises(OSError, match="in use"):
         open_listener("PLAINTEXT", "127.0.0.1", listener.port)

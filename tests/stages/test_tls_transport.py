@@ -117,6 +117,8 @@ def run(test):
     "options", [{}, {"receive_sizes": (1,), "send_sizes": (1, 0)}, {"receive_sizes": (0, 100), "capacity_bytes": 50}]
 )
 def test_responses_arrive_whole_and_in_pieces(options):
+    """Behaviour 57."""
+
     async def test(memory):
         _, stream = await connect(memory, **options)
         await ask(stream, 1, 0, 3000)
@@ -140,7 +142,10 @@ def test_a_client_that_disconnects_without_close_notify_has_its_connection_close
 
 
 def test_large_responses_to_a_slow_reader_arrive():
-    """Bytes wait in the TLS layer, and each time the socket takes only some of them."""
+    """Bytes wait in the TLS layer, and each time the socket takes only some of them.
+
+    Behaviour testWriteCompletesSendWithNoBytesWritten.
+    """
 
     async def test(memory):
         client, stream = await connect(memory, capacity_bytes=900)
@@ -320,6 +325,8 @@ def test_a_stopping_server_sends_the_bytes_in_the_tls_layer():
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x03abc", b"\x16\x03\x01\xff\xff" + b"x" * 70_000])
 def test_bytes_that_are_no_tls_close_only_their_connection(data, caplog):
+    """Case 58."""
+
     async def test(memory):
         bad, _ = await connect(memory)
         _, stream = await connect(memory)
@@ -488,6 +495,8 @@ async def is_served_to_the_end(server, listener):
 
 
 def test_a_listener_with_a_certificate_serves_tls_on_a_socket():
+    """Behaviour 23."""
+
     async def main():
         listener = open_listener("TLS", "127.0.0.1", 0, tls=server_context)
         server = SocketServer(PIPELINED, Repeat(), MemoryStorage())

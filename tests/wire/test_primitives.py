@@ -23,6 +23,7 @@ def test_varints_survive(value):
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\xff\xff\xff\xff", b"\x80\x80\x80\x80\x80\x00"])
 def test_varints_cut_short_or_too_long_are_refused(data):
+    """Case 61."""
     with pytest.raises(DecodeError):
         read_uvarint(data, 0)
 

@@ -24,10 +24,10 @@ __all__ = ["handle", "is_valid", "unsupported_version"]
 
 # The software names and versions that KIP-511 allows.
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-# Characters kept of a software name or version.
 SOFTWARE_CHARACTERS_MAX = 256
-# Characters kept of the client id.
+"""Characters of a client's software name; the rest is cut."""
 CLIENT_ID_CHARACTERS_MAX = 200
+"""Characters of a client id; the rest is cut."""
 NAMED_FROM = 3
 ZERO_FROM = 4
 # APIs that are advertised only if the broker stores client metrics.

@@ -340,7 +340,7 @@ class _Fetch:
         return response
 
     def _add_leader(self, response: FetchResponse, listed: Mapping[Key, PartitionData]) -> None:
-        """Add the current leader for clients with a stale one (KIP-951)."""
+        # KIP-951: for clients with a stale leader.
         call = self._call
         misled = [(key, data) for key, data in listed.items() if data.error_code in MISLED]
         for (name, topic_id, partition), data in misled:

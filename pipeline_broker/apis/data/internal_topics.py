@@ -20,9 +20,8 @@ from pipeline_broker.state.set_aside import reason_line
 __all__ = ["STATE_RECORDS_MAX", "check_readable"]
 
 STATE_RECORDS_MAX = 10_000
-"""Records in one batch for an internal topic, as many as librdkafka puts into one. Each startup reads them again, and
-similar records take less than a byte each in a compressed batch.
-"""
+"""Records in one batch for an internal topic; a batch with more gets MESSAGE_TOO_LARGE. librdkafka puts as many into
+one. Each startup reads them again."""
 
 
 def check_readable(call: Call, log: PartitionLog, header: BatchHeader, batch: Buffer) -> Stepwise[None]:

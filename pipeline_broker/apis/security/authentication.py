@@ -2,6 +2,9 @@
 
 The handlers of other APIs are never called during authentication, because they read or change data of authenticated
 clients. No response says more than the mechanism that failed; the reason is logged.
+
+Counterpart in Kafka: `SaslServerAuthenticator`, `SslTransportLayer`; responses keep their order when a client
+authenticates again.
 """
 
 from __future__ import annotations

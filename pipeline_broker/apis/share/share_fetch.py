@@ -109,7 +109,6 @@ class _ShareFetch:
         return self._read(ready)
 
     def _ready(self, actives: Sequence[ActivePartition]) -> tuple[list[ActivePartition], bool]:
-        """Return the share partitions to read, and whether they have `min_bytes`."""
         wanted, found_bytes = max(1, self._request.min_bytes), 0
         ready = []
         # Newly loaded partitions come last, one by one, until there is enough. In Kafka their states load one by one

@@ -121,8 +121,8 @@ def delete(bootstrap: Bootstrap, user: str, mechanisms: Sequence[str], *, as_jso
     """Delete the passwords of a user. Open connections stay open.
 
     Examples:
-      pipeline-broker users delete ada
       pipeline-broker users delete ada --mechanism SCRAM-SHA-256
+      pipeline-broker users delete ada
     """
 
     async def program(cluster: ClusterClient) -> list[str]:

@@ -1,4 +1,8 @@
-"""Segment files of the archive: their metadata, their names, verified reading and the rebuilding of indexes."""
+"""Segment files of the archive: their metadata, their names, verified reading and the rebuilding of indexes.
+
+Counterpart in Kafka: `LogSegment`, `OffsetIndex`, `TimeIndex`; these files are the archive, to which the journal is
+copied.
+"""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,4 +1,7 @@
-"""The in-memory offset and time index of one archived segment."""
+"""The in-memory offset and time index of one archived segment.
+
+Counterpart in Kafka: `LogSegment`, `OffsetIndex`, `TimeIndex`.
+"""
 
 from array import array
 from bisect import bisect_left, bisect_right

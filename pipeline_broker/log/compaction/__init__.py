@@ -8,4 +8,6 @@ Rules:
 * A round reads the segments of one manifest and writes new files. It changes nothing that counts until the archive
   commits its result.
 * Decisions (`schedule`, `cleaner`) do no I/O, and time is passed in.
+
+Counterpart in Kafka: `LogCleaner`, `Cleaner`.
 """

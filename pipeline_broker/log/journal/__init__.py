@@ -11,4 +11,7 @@ Rules:
 * Recovery keeps the longest prefix of intact frames. It cuts the rest durably before anything new is written.
 * Damage below a durable LSN is never cut. Recovery refuses it and changes nothing.
 * A segment is recycled only after the archive holds its records durably.
+
+Counterpart in AutoMQ: `WriteAheadLog`, `BlockWALService`; one journal for all partitions; with `--flush always` it is
+synced before a response.
 """

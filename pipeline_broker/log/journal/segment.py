@@ -30,6 +30,7 @@ HEADER_SPACE: Final = 4096  # frames start at a new block, so no write of a fram
 SEGMENT_SUFFIX: Final = ".segment"
 # A commit larger than a segment gets a segment of its own, so the largest file has one frame of maximum size.
 SEGMENT_FILE_BYTES_MAX: Final = HEADER_SPACE + FRAME_HEADER_SIZE + BODY_SIZE_MAX
+"""Size of a journal segment that is read."""
 SPARE_NAME: Final = "spare"
 PREPARING_NAME: Final = "preparing"
 ZERO_FILL_CHUNK_BYTES: Final = 1 << 20

@@ -1,4 +1,7 @@
-"""The log of one partition: offsets, producer state, and an index over journal and archive."""
+"""The log of one partition: offsets, producer state, and an index over journal and archive.
+
+Counterpart in Kafka: `UnifiedLog`, `LocalLog`.
+"""
 
 from __future__ import annotations
 

@@ -21,6 +21,8 @@ Forgotten and refused producers:
   uses the timestamp of the last batch, but old events are produced too.
 * At most PRODUCERS_MAX producers without an open transaction are remembered, because clients choose ids freely. Beyond
   that the tenth with the longest silence is forgotten. Kafka has no such limit.
+
+Counterpart in Kafka: `ProducerStateManager`.
 """
 
 import heapq
@@ -57,8 +59,10 @@ __all__ = [
 ]
 
 GAPS_REMEMBERED: Final = 1000
+"""Refused batches remembered for a partition."""
 PRODUCERS_MAX = 10_000
-"""Remembered producers of one partition without an open transaction. Each takes up to 2 KB."""
+"""Remembered producers of one partition without an open transaction. The longest idle ones are forgotten first. Each
+takes up to 2 KB."""
 SEQUENCE_MASK: Final = (1 << 31) - 1
 BUMPS_EPOCH_FROM: Final = 2
 """The first version of transactions in which every marker bumps the producer epoch (KIP-890)."""

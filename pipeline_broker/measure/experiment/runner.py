@@ -154,7 +154,7 @@ def _cleared(store: ComparedStore | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """Turn SIGTERM into Ctrl-C, which Trio handles, so that brokers are stopped."""
+    # Trio handles Ctrl-C, and brokers are stopped.
     # A shell starts background jobs with SIGINT ignored, which would ignore the raised SIGINT too.
     interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
     terminate = signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))

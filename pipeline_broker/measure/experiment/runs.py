@@ -25,15 +25,25 @@ CONFLUENT = "confluent-kafka linger={}"
 CONFLUENT_IN_FLIGHT = 5  # default of an idempotent librdkafka producer
 
 GRID_EXPERIMENT = "grid"
+"""The native client in a closed loop."""
 SWEEP_EXPERIMENT = "sweep"
+"""Runs that a file defines."""
 ABLATION_EXPERIMENT = "ablation"
+"""Brokers that differ in one axis."""
 REPLAY_EXPERIMENT = "replay"
+"""Recorded events."""
 CLIENTS_EXPERIMENT = "clients"
+"""Producers of confluent-kafka."""
 CONSUMERS_EXPERIMENT = "consumers"
+"""Readers and pairs."""
 COMMAND_EXPERIMENT = "command"
+"""The user's own client."""
 PAGE_CACHE_EXPERIMENT = "page-cache"
+"""Loads of brokers that do not wait for the disk."""
 LADDER_EXPERIMENT = "ladder"
+"""The native client in an open loop, at shares of a capacity."""
 SELF_EXPERIMENT = "self"
+"""A mode compared with itself on two brokers, as sides 0 and 1."""
 
 
 @attrs.frozen(slots=True)

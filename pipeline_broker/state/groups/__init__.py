@@ -5,4 +5,6 @@
   implements `GroupKind` and owns the members, timers and records of its groups.
 * A module of this package imports a kind only on its first use, so a broker loads only the kinds that its clients use.
 * A group counts its memory in its own `HeldBytes` whenever that changes. The registry adds it to the total.
+
+Counterpart in Kafka: `GroupCoordinatorService`, `GroupMetadataManager`.
 """

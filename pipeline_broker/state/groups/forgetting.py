@@ -77,7 +77,6 @@ class Forgetting:
             self._remove(keys)
 
     def _remove(self, keys: Iterable[OffsetKey]) -> list[OffsetKey]:
-        """Remove offsets from the queue; return those that were in it."""
         removed = []
         for key in keys:
             of_topic = key.group_id, key.topic

@@ -46,6 +46,7 @@ _VALUE_HEAD = struct.Struct(">hqi")
 _TOPIC_ID_TAIL = struct.Struct(">qBBB16s")
 # A commit names many partitions of few topics.
 TOPICS_REMEMBERED = 256
+"""Remembered keys of group records: topics."""
 
 
 class CommittedOffset(NamedTuple):

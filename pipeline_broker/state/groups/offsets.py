@@ -1,4 +1,7 @@
-"""Committed offsets of all groups."""
+"""Committed offsets of all groups.
+
+Counterpart in Kafka: `OffsetMetadataManager`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Offsets of open transactions."""
+"""Offsets of open transactions.
+
+Counterpart in Kafka: `OffsetMetadataManager`.
+"""
 
 from __future__ import annotations
 

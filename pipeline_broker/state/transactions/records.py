@@ -31,12 +31,14 @@ _TAIL = struct.Struct(">qqB")
 _ID_TAG = struct.Struct(">BBq")
 _VERSION_TAG = struct.Struct(">BBh")
 KEYS_REMEMBERED = 4_096
+"""Remembered keys of transaction records."""
 # Longer transactional ids are not cached: a client may choose 32 KB.
 REMEMBERED_CHARACTERS_MAX = 256
 # The other two states are transient and never stored.
 STORED_STATES = frozenset(TransactionState) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
 # Encoded sets of partitions to cache: producers write to the same ones again and again.
 PARTITIONS_REMEMBERED = 1_024
+"""Remembered lists of partitions in transaction records."""
 # Partitions of a cached set: about 10 KB with the longest topic names.
 REMEMBERED_PARTITIONS_MAX = 32
 

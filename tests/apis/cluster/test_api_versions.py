@@ -34,6 +34,7 @@ def test_a_malformed_software_name_is_refused(name, software):
 
 
 def test_the_software_is_remembered_with_the_connection():
+    """Behaviour 2."""
     desk = Desk()
     desk.ask(ApiVersionsRequest(client_software_name="lib", client_software_version="2.1"), 4)
     session = desk.connection.session

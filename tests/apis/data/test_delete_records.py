@@ -96,6 +96,7 @@ def test_records_before_the_offset_are_deleted_when_it_is_answered(desk, version
 
 @pytest.mark.parametrize("archives", WHEN)
 def test_the_start_only_rises(desk, archives):
+    """Case 82."""
     if "before" in archives:
         desk.archive_all()
     assert delete(desk, (0, 3)) == [(3, 0)]

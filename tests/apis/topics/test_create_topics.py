@@ -113,6 +113,7 @@ def test_a_name_that_no_topic_may_have_is_refused_before_anything_else(desk, nam
 
 
 def test_names_that_metrics_cannot_tell_apart_collide(desk):
+    """Case 65."""
     create(desk, Topic("a.b", 1, 1))
     (result,) = create(desk, Topic("a_b", 1, 1))
     assert outcome(result) == ("a_b", 17, "Topic 'a_b' collides with existing topic: a.b")

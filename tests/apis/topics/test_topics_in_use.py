@@ -110,7 +110,7 @@ def test_a_waiting_fetch_gets_the_error_of_a_deleted_topic(desk, version, by_id,
 
 
 def test_a_session_learns_which_topics_were_deleted_or_recreated(desk):
-    """As in Apache Kafka; clients that know a topic by its id then request the new id."""
+    """As in Apache Kafka; clients that know a topic by its id then request the new id. Case 79."""
     opened = desk.ask(fetching(desk.topic_id, waits=False), BY_ID)
     codes = []
     for epoch, change in enumerate((deletion(), creation(), None), 1):

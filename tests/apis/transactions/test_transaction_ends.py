@@ -247,7 +247,7 @@ def test_an_open_transaction_is_open_after_a_restart(desk, archived):
 @pytest.mark.parametrize("committed", [True, False])
 @pytest.mark.parametrize("kept", range(1, 6))
 def test_a_decided_end_is_completed_at_the_next_startup(desk, kept, committed):
-    """A crash that a frame of the journal prevents: between the steps of an end."""
+    """A crash that a frame of the journal prevents: between the steps of an end. Case 8."""
     producer = Producer(desk)
     desk.ask(producer.produce(0, 1), 12)
     desk.ask(producer.offsets(5, 6), 5)

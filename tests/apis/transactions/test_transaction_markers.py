@@ -172,6 +172,7 @@ def test_a_description_waits_for_undurable_entries_of_its_partitions(desk, parti
 
 
 def test_producers_survive_a_restart_from_the_journal_or_the_archive(desk):
+    """Case 8."""
     desk.write(count=2)
     desk.end(epoch=1, committed=False)
     desk.write(epoch=1)

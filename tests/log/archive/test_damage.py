@@ -79,7 +79,7 @@ def test_missing_index_files_are_rebuilt_and_bytes_after_the_counted_ones_ignore
 
 
 def test_an_index_of_another_segment_is_not_believed():
-    """It increases and lies within the bounds, but is stale."""
+    """It increases and lies within the bounds, but is stale. Case 32."""
     store = ChunkStore()
     other = [make_batch(n, (10 * n,), 2010) for n in range(12)]
     write_segment(store, other)
@@ -150,6 +150,7 @@ def read_until_damage(reader, info):
 @pytest.mark.parametrize("is_cold", [True, False], ids=["cold", "hot"])
 @pytest.mark.parametrize("batches", [LARGE, WITH_GAPS], ids=["without gaps", "with gaps"])
 def test_a_flipped_bit_of_a_segment_is_never_served(batches, is_cold, with_index, errors):
+    """Case 28."""
     store = ChunkStore()
     info = write_segment(store, batches, base_offset=0)
     data, name = b"".join(batches), log_name(FOLDER, 0)

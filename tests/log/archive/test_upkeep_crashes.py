@@ -152,6 +152,7 @@ def expected(policy):
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_work_that_is_cut_short_was_done_or_was_not(policy):
+    """Case 5."""
     before, after = expected(policy)
     assert before != after
     count = 0

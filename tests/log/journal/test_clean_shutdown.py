@@ -224,6 +224,7 @@ def crash_everywhere(flush="always", *, cuts=True):
 
 @pytest.mark.parametrize("cuts", [True, False])
 def test_a_crash_at_any_operation_of_stop_and_start_is_harmless(cuts):
+    """Case 10."""
     count, with_mark = crash_everywhere(cuts=cuts)
 
     assert 0 < with_mark < count * (3 if cuts else 1), "some crashes left the mark, and most did not"

@@ -172,6 +172,7 @@ BLIND = settings(SETTINGS, max_examples=1500, phases=[Phase.generate], derandomi
 
 
 def test_nothing_acknowledged_is_lost_and_nothing_else_appears():
+    """Cases 12 and 15."""
     run_state_machine_as_test(CrashMachine, settings=SETTINGS)
 
 
@@ -223,6 +224,8 @@ def test_a_sync_left_out_is_noticed():
 
 
 def test_a_directory_sync_left_out_is_noticed():
+    """Case 14."""
+
     class WithoutDirectorySync(MemoryFileSystem):
         def settle_names(self, directory):
             pass
@@ -282,6 +285,7 @@ def dice(numbers):
 
 
 def test_a_frame_behind_a_lost_one_stays_dead():
+    """Case 15."""
     assert life_after_a_lost_frame() == [b"life 1 commit 0"]
 
 
@@ -326,7 +330,10 @@ def frames_in_a_spare_survive():
 
 
 def test_frames_are_written_to_a_spare_only_after_its_name_is_durable(monkeypatch):
-    """Otherwise acknowledged frames are lost with the name, and the spare, expected to be zeros, holds old frames."""
+    """Otherwise acknowledged frames are lost with the name, and the spare, expected to be zeros, holds old frames.
+
+    Case 4.
+    """
     assert segment_module.SPARE_NAME
     assert frames_in_a_spare_survive() == [b"a", b"b", b"c"]
     original = segment_module.activate_spare

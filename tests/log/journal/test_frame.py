@@ -59,6 +59,7 @@ def test_a_frame_reads_back_between_any_neighbours(batches, before, behind):
 
 
 def test_a_frame_cut_at_any_byte_is_none():
+    """Case 12."""
     data = b"".join(encode([b"one", b"", b"three" * 10]))
 
     assert all(read(data[:size]) is None for size in range(len(data)))
@@ -80,6 +81,7 @@ def test_garbage_is_not_a_frame(tail):
 
 
 def test_a_length_of_four_gib_is_refused_before_anything_is_read():
+    """Case 13."""
     data = bytearray(b"".join(encode([b"one"])))
     data[8:12] = b"\xff" * 4
 

@@ -183,6 +183,7 @@ def test_the_last_free_space_is_left_to_commits():
 
 
 def test_short_writes_are_continued():
+    """Case 18."""
     files = MemoryFileSystem()
     journal, log, _ = start("/d", files)
     files.write_limit = lambda size_bytes: min(size_bytes, 7)
@@ -262,6 +263,7 @@ def flip(path, position):
 
 @pytest.mark.parametrize("place", [HEADER_SPACE + 2, HEADER_SPACE + 9, HEADER_SPACE + 60, 17, 3])
 def test_damage_before_durable_frames_refuses_the_start_and_changes_nothing(tmp_path, place):
+    """Case 30."""
     journal, log, _ = start(tmp_path)
     for number in range(3):
         commit(journal, log, b"%d" % number)
@@ -303,6 +305,7 @@ def test_a_missing_segment_refuses_the_start(tmp_path):
 
 @pytest.mark.parametrize("tail", [bytes(5000), b"\xff" * 5000, b"PBPJ" * 1000, b"PBPJ" + b"\xff" * 60])
 def test_a_tail_of_garbage_is_cut(tmp_path, tail):
+    """Case 13."""
     journal, log, _ = start(tmp_path)
     commit(journal, log, b"value")
     journal.close()

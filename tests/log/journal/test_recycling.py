@@ -225,7 +225,7 @@ def identity_of(files, path):
 
 
 def test_frames_of_an_earlier_life_stay_dead():
-    """The recycled segment is half full, and the frames after that have another identity."""
+    """The recycled segment is half full, and the frames after that have another identity. Case 13."""
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     for number in range(6):

@@ -130,7 +130,7 @@ def test_a_failed_write_fails_the_journal_unless_it_can_be_retried(error, has_ar
 
 
 def test_every_operation_of_the_journal_is_refused_once_in_turn_and_nothing_is_lost():
-    """One run per operation, until a run has no operation left to refuse."""
+    """One run per operation, until a run has no operation left to refuse. Cases 20 and 21."""
     for number in range(200):
         files = MemoryFileSystem()
         journal, log = serving(files)

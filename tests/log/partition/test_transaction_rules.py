@@ -92,6 +92,7 @@ def test_the_oldest_open_transaction_counts(log):
 
 
 def test_a_marker_that_is_not_durable_ends_nothing_for_readers(log):
+    """Case 8."""
     log.write()
     marker = log.end(wait=True)
     assert (log.open(), log.stable) == (None, 0)

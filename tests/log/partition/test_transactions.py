@@ -18,6 +18,7 @@ BLIND = settings(SETTINGS, max_examples=1500, phases=[Phase.generate], derandomi
 
 
 def test_a_log_with_transactions_is_as_its_story_says():
+    """Case 8."""
     run_state_machine_as_test(TransactionMachine, settings=SETTINGS)
 
 

@@ -92,6 +92,7 @@ class _Misdirected:
 
 
 def test_a_read_that_was_misdirected_once_is_right_the_next_time():
+    """Case 31."""
     it = Setting()
     it.files.is_cold = True
     it.damage(2, 100)

@@ -400,4 +400,5 @@ def test_a_coordinator_that_is_wrong_is_found_out(sabotaged):
 
 
 def test_no_crash_leaves_a_transaction_by_halves():
+    """Cases 55 and 8."""
     run_state_machine_as_test(Transactions, settings=settings(max_examples=150, stateful_step_count=40, deadline=None))

@@ -251,6 +251,7 @@ def test_a_transaction_is_decided_marked_and_completed_at_once(coordinator, comm
 
 
 def test_an_end_that_comes_late_cannot_end_the_next_transaction(coordinator):
+    """Case 55."""
     producer = init(coordinator)
     begin(coordinator, producer)
     after = end(coordinator, producer).producer
@@ -262,6 +263,7 @@ def test_an_end_that_comes_late_cannot_end_the_next_transaction(coordinator):
 
 
 def test_an_end_that_comes_twice_is_answered_twice_and_done_once(coordinator):
+    """Case 55."""
     producer = init(coordinator)
     begin(coordinator, producer)
     first, second = end(coordinator, producer), end(coordinator, producer)

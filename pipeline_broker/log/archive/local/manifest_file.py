@@ -40,7 +40,8 @@ WRITING_NAME = "manifest.writing"
 REWRITE_BYTES_MIN = 1 << 20
 REWRITE_FACTOR = 4
 MANIFEST_BYTES_MAX = 2 << 30
-"""Longer files are refused, because no broker wrote them: a partition takes a few hundred bytes. A file is rewritten at
+"""Size of a manifest that is read. Longer files are refused, because no broker wrote them:
+a partition takes a few hundred bytes. A file is rewritten at
 half of this size at the latest."""
 DOUBTFUL_BYTES_MAX = 4 << 30
 """Limit on bytes of broken edits whose checksums one search computes."""
