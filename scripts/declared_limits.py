@@ -20,6 +20,7 @@ LIMITS: dict[str, dict[str, str]] = {
         "apis/data/internal_topics.py": "STATE_RECORDS_MAX",
         "base/patterns.py": "LENGTH_MAX READING_COST_MAX PROGRAM_SIZE_MAX MATCH_WORK_MAX",
         "security/encrypted_keys.py": "ROUNDS_MAX SCRYPT_BYTES_MAX SCRYPT_WORK_BYTES_MAX",
+        "security/pem.py": "KEY_BYTES_MAX",
         "security/pkcs12.py": "STORE_ROUNDS_MAX",
     },
     "Kafka clients": {

@@ -202,7 +202,7 @@ class Location:
             path = _path(self)
             return ask(path.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration()), path)  # noqa: SLF001 - no public way
         except error as failure:
-            reason = str(failure.java_exception.getMessage()).splitlines()
+            reason = (failure.java_exception.getMessage() or "").splitlines()
             raise TraceError(
                 f"{self}: {reason[0] if reason else failure.java_exception.getClass().getName()}"
             ) from None

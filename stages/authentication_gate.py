@@ -28,7 +28,7 @@ class GuardedConnection(Protocol):
         """Wait until no request is in flight and all responses have left, or the connection is closed."""
 
     def send_reply(self, parts: tuple[Buffer, ...], *, is_last: bool) -> None:
-        """Send a frame that answers no request, if there are parts, and close after it if `is_last`."""
+        """Send a frame that answers no request, or nothing if `parts` is empty. Close afterwards if `is_last`."""
 
     def stop_reading(self) -> None:
         """Answer the requests in flight, then close."""

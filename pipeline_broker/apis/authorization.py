@@ -61,7 +61,7 @@ def authorize_group(call: Call, operation: AclOperation, name: str, *, is_logged
 
 
 def authorize_by_resource_type(call: Call, operation: AclOperation, resource_type: ResourceType) -> bool:
-    """Return whether the client may perform the operation on any resource of the type, existing or not."""
+    """Return whether the client may perform the operation on at least one resource of the type, existing or not."""
     authorizer = _authorizer_of(call)
     if authorizer is None:
         return True

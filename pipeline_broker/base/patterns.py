@@ -163,7 +163,9 @@ def compiled(text: str) -> Pattern:
         raise InvalidPatternError("it is not valid Unicode") from None
     size = expression.programsize
     if size > PROGRAM_SIZE_MAX:
-        raise InvalidPatternError(f"its program has {size} instructions, and {PROGRAM_SIZE_MAX} are allowed")
+        raise InvalidPatternError(
+            f"it compiles to {size} instructions, and at most {PROGRAM_SIZE_MAX} are allowed; simplify it"
+        )
     return Pattern(expression, size)
 
 

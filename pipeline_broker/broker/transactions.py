@@ -337,7 +337,11 @@ class Transactions:
         self._expiry_ms = now_ms + self._config.transaction_remove_expired_transaction_cleanup_interval_ms
 
     def start_entries(self, now_ms: int) -> list[JournalEntry]:
-        """Return the entries to commit before serving: the missing markers and records of decided transactions."""
+        """Append the missing markers and records of decided transactions, and apply the decisions at once.
+
+        Returns:
+            the entries, which the caller must commit before it serves clients.
+        """
         entries: list[JournalEntry] = []
         for decision in [] if self._coordinator is None else self._coordinator.unfinished(self.time(now_ms)):
             # A partition without an open transaction of the producer has its marker already.

@@ -166,8 +166,8 @@ def _given_command() -> str:
     type=Rounds(),
     default=None,
     metavar="N|auto",
-    help="Number of untraced rounds. auto: 3 to 25, until half of all intervals are narrower than 1.3 from end to end "
-    "and that of A/A than 1.2, or --time is over.  [default: the profile's]",
+    help="Number of untraced rounds. auto: 3 to 25; it stops when half of all intervals end at most at 1.3 times their "
+    "start, and each A/A interval at most at 1.2 times, or when --time is over.  [default: the profile's]",
 )
 @click.option(
     "--time",
@@ -243,7 +243,9 @@ def _given_command() -> str:
     help="Write the requests of traced runs to this file, as OpenTelemetry spans (OTLP JSON).",
 )
 @click.option(
-    "--no-report", is_flag=True, help="Stop after the table, without the extra spark; the raw rows remain in OUT/raw."
+    "--no-report",
+    is_flag=True,
+    help="Print the table, but write no report. This does not need the extra `spark`. The raw rows remain in OUT/raw.",
 )
 def compare(
     out: Path,

@@ -65,7 +65,8 @@ class Property:
     Attributes:
         type: Kafka's type in lower case, or "unknown" for a name that is in no table.
         default: Kafka's text of the default; None if the property is unset by default.
-        values: the allowed values: `-` for any, `a..b`, `a..b|c` (also `c`), `of x,y`, or `anycase X,Y`.
+        values: the allowed values: `-` for any, `a..` (no upper limit), `a..b`, either with `|c` (also `c`), `of x,y`,
+            or `anycase X,Y`; of a list, those of each item.
         update_mode: of a broker property: "read-only", "per-broker" or "cluster-wide".
         broker_property: of a topic or group setting: the broker property that gives its default.
         documentation: one sentence, if this broker acts on the property.

@@ -145,7 +145,7 @@ class Dashboard:
         """Serve while the body runs, and yield the link to the dashboard.
 
         Raises:
-            UnavailableError: the port cannot be bound.
+            UnavailableError: h11 is not installed, or the port cannot be bound.
         """
         listeners = await open_listeners(WHAT, options.host, options.port, LIMITS, "--dashboard")
         port = listeners[0].socket.getsockname()[1]

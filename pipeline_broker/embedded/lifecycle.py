@@ -57,7 +57,9 @@ class Lifecycle:
         schema_registry: bool = False,
     ) -> None:
         if data is not None and store is not None:
-            raise EmbeddedBrokerError("data= and store= both name where the broker keeps its data; give only one")
+            raise EmbeddedBrokerError(
+                "data= and store= are both set; give only one, because a broker keeps its data in one place"
+            )
         directory = MEMORY_DIRECTORY if data is None else Path(data)
         self._options = serve_options(mode, settings, directory, flush, "disk" if store is None else "objects")
         if requests_max < 0:

@@ -51,9 +51,9 @@ class ArchiveStore:
 
     Attributes:
         place: URL of the store, and the node that the archive belongs to.
-        store: store, without retries.
+        store: the checked store; it does not retry.
         figures: counters of all requests.
-        faults: store to which fault rules apply.
+        faults: applies fault rules to the store.
         sight: lease that a standby has seen, the only one that it may claim; None to take over from any owner.
         working: store for archive and journal. `interrupt` ends its requests if the store is remote.
     """

@@ -83,9 +83,9 @@ class LogMaintenance:
     One task at a time writes to the archive. The event loop shows each edit to the logs before files that it makes
     redundant are deleted.
 
-    While the disk is full, or file descriptors are exhausted, the work is tried again. Any other failure ends the
-    broker, because a process cannot trust files after a failed sync. Long work checks for cancellation at points where
-    a crash would do no harm either.
+    While the disk is full, or file descriptors are exhausted, the work is tried again. A damaged log is not compacted
+    until the next start. Any other failure ends the broker, because a process cannot trust files after a failed sync.
+    Long work checks for cancellation at points where a crash would do no harm either.
 
     Args:
         logs: logs with the journal to archive.

@@ -231,7 +231,7 @@ def read_header(head: Buffer) -> SlotHeader:
 def _header_of(identity: bytes) -> SlotHeader:
     magic, version, kind, node, generation, slot, nonce = _IDENTITY.unpack(identity)
     if magic != MAGIC:
-        raise DamagedSlotError("it is not a slot")
+        raise DamagedSlotError("it has another magic number")
     if version != VERSION or kind not in tuple(SlotKind):
         raise DamagedSlotError(f"another version of the broker wrote it: version {version}, kind {kind}")
     return SlotHeader(SlotKind(kind), node, generation, slot, nonce)
@@ -247,7 +247,7 @@ def tail_size(tail: Buffer) -> int:
         DamagedSlotError: the bytes are too few, or not the end of a slot.
     """
     if len(tail) < TRAILER_SIZE or tail[-len(END_MAGIC) :] != END_MAGIC:
-        raise DamagedSlotError("it does not end like a slot")
+        raise DamagedSlotError("its end is damaged or missing")
     index_size: int = _COUNTS.unpack_from(tail, len(tail) - TRAILER_SIZE + _IDENTITY.size)[0]
     return index_size + TRAILER_SIZE
 

@@ -349,7 +349,7 @@ def _with_small_window(data: Buffer) -> Buffer:
         return data  # the decoder reports everything else that is wrong
     header_size, content_size = _zstd_header(memoryview(data), 0)
     if content_size is None or content_size > _ZSTD_ONE_GO_BYTES_MAX or header_size > len(data):
-        raise UnreadableCompression("the zstd frame asks for too large a window")
+        raise UnreadableCompression(f"the zstd frame needs a window above {1 << _ZSTD_WINDOW_LOG_MAX} bytes")
     return b"".join((data[:5], bytes(((_ZSTD_WINDOW_LOG_MAX - 10) << 3,)), data[6:]))
 
 

@@ -219,7 +219,7 @@ def _plain_text(file: FileDescriptorProto) -> str:
 
 
 def identity(parsed: ProtobufFile) -> str:
-    """Return a text that only equal schemas share, whether a client sent source or a descriptor.
+    """Return the same text for equal schemas, and only for these, whether a client sent source or a descriptor.
 
     Raises:
         RegistryError: an option is not defined in an imported file.

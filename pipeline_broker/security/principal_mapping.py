@@ -56,7 +56,7 @@ class _Rule:
     letters: str = ""
 
     def apply(self, name: str) -> str | None:
-        """Return the user name; None if the pattern does not match or the result is too long."""
+        """Return the user name; None if the pattern does not match, or matches or yields too much."""
         if self.pattern is None:
             return name
         if not self.pattern.matches(name):

@@ -169,7 +169,7 @@ def record_type(key: bytes) -> int:
         CorruptStateRecordError: the key is too short.
     """
     if len(key) < _TYPE.size:
-        raise CorruptStateRecordError("the key is too short for its type")
+        raise CorruptStateRecordError("the key is too short to contain its type")
     return int(_TYPE.unpack_from(key)[0])
 
 

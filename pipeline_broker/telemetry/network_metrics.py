@@ -4,7 +4,7 @@ Kafka has a thread and a selector for each processor. Here all processors share 
 as long as the loop. Kafka's select and I/O times of a selector have no equivalent but that share.
 
 Kafka's selector was written for clients, so it counts a broker's responses as `request` and its requests as `response`.
-The names are kept: `request-total` counts sent responses.
+The names are kept: `request-total` counts released responses.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class TopicMetrics:
     # Events, on the event loop
 
     def _counts(self, topic: str) -> tuple[_Counts, ...]:
-        """Return the counts to increase for an event of an existing topic: those of all topics, and its own."""
+        """Return the counts to increase for an event of an existing topic: of all topics, and its own if it has any."""
         counts = self._by_topic.get(topic)
         if counts is None:
             # Clients create topics, so the number of counts must have a bound.

@@ -3,6 +3,7 @@
 Longer than most files: every setting is tested by the same handshakes.
 """
 
+import base64
 import contextlib
 import datetime as dt
 import os
@@ -236,6 +237,19 @@ def test_suites_can_be_chosen_by_javas_names(settings):
     context = TlsContexts({**settings, **only_13}).context()
     with pytest.raises(ssl.SSLError):
         handshake(context, client_context(highest=ssl.TLSVersion.TLSv1_2))
+
+
+@pytest.mark.parametrize(("bits", "is_refused"), [(4096, False), (8192, False), (16384, True)])
+def test_a_private_key_that_signs_slowly_is_refused(bits, is_refused):
+    """By its size: n, d, both primes and their three exponents, as PKCS#8 has them."""
+    der = bytes(9 * bits // 16 + 80)
+    block = f"-----BEGIN PRIVATE KEY-----\n{base64.b64encode(der).decode()}\n-----END PRIVATE KEY-----\n"
+    settings = inline(**{"ssl.keystore.key": block})
+    if is_refused:
+        with pytest.raises(ConfigError, match=r"more than 8,192 bits\. Use an RSA key of 2,048 to 4,096 bits"):
+            read_key_store(settings)
+    else:
+        assert read_key_store(settings).key.count("\n") > 10
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def _check(
 
 
 def _is_transactional(call: Call, request: ProduceRequest) -> Stepwise[bool | ErrorCode]:
-    """Return whether any batch is transactional, or CORRUPT_MESSAGE if the first header of a batch is corrupt.
+    """Return whether any batch is transactional, or CORRUPT_MESSAGE if the first header of a partition is corrupt.
 
     The batches decide, not the transactional id (CVE-2018-17196).
     """

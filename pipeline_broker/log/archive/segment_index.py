@@ -117,7 +117,7 @@ class SegmentIndex:
             yield self.positions[number], self.base_offset + self.offsets[number]
 
     def boundary(self, position: int, bytes_max: int) -> int:
-        """Return the last indexed batch boundary within `bytes_max` of `position`; without one, the next.
+        """Return the last indexed batch boundary at most `bytes_max` after `position`; without one, the next.
 
         The end of the indexed part is such a boundary, too.
         """

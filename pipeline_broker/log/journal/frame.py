@@ -198,10 +198,10 @@ class FrameRun(NamedTuple):
 
 
 def read_run(buffer: Buffer, position: int, identity: int, lsn: int, from_lsn: int, place: int) -> FrameRun:
-    """Decode intact frames from a position, as long as they lie in the buffer and follow each other in LSN order.
+    """Decode the next intact frames in LSN order, up to RUN_FRAMES_MAX frames or about RUN_ENTRIES_MAX entries.
 
-    Combines `read_frame_header`, `is_intact` and `iterate_entries` in one loop, because recovery reads up to a million
-    frames. The run is empty if no such frame starts at the position.
+    Only an empty run means that no such frame starts at the position. Combines `read_frame_header`, `is_intact` and
+    `iterate_entries` in one loop, because recovery reads up to a million frames.
 
     Args:
         buffer: bytes of a segment.

@@ -167,7 +167,7 @@ class Recovery:
         return SegmentWindow(open_segment_file(self._files, self._directory, number))
 
     def _begin(self, window: SegmentWindow, number: int) -> None:
-        """Start at the first LSN of the oldest segment, which must not be above the archive's end."""
+        """Start at the first LSN of the oldest segment; raises JournalCorrupt if it is above the archive's end."""
         header = window.frame_at(HEADER_SPACE)
         if header is None:
             return
@@ -339,7 +339,7 @@ class Recovery:
         return JournalEnd(segment, position, self._next_lsn, self._last_first_lsn, spare_identity, self._ends)
 
     def _spare_identity(self) -> int | None:
-        """Return the identity of the spare of an earlier run; delete an invalid spare."""
+        """Return the identity of the spare of an earlier run; None without one. Delete an invalid spare."""
         if SPARE_NAME not in self._files.list_directory(self._directory):
             return None
         file = self._files.open(self._directory / SPARE_NAME)

@@ -14,9 +14,9 @@ _last_offset = attrgetter("last_offset")
 class EndedTransactions:
     """The ended transactions of one log, as far as readers or the last stable offset need them.
 
-    An aborted transaction is kept until its marker is archived, because the archive's index has it from then. So there
-    are never more of them than markers in the journal. A transaction whose marker is not durable holds the last stable
-    offset back as if it were open: after a crash it may be.
+    An aborted transaction is kept until its marker is archived, because the archive's index contains it from then on.
+    So there are never more of them than markers in the journal. A transaction whose marker is not durable holds the
+    last stable offset back as if it were open: after a crash it may be.
     """
 
     __slots__ = ("_aborted", "_undurable")

@@ -1,9 +1,9 @@
 """Pairs of a producer and a consumer of confluent-kafka (librdkafka), which measure the time from publish to consume.
 
 They form an open loop: the intended times of messages are the same for all brokers. Each pair has its own partition,
-so its consumer needs no group. The producer is idempotent and has linger.ms=0, which is the latency of an application
-that sends each message at once; the consumer commits no offsets. All other settings that affect latency are defaults.
-One row is one message.
+so its consumer needs no group. The producer is idempotent and has linger.ms=0, so it measures the latency of an
+application that sends each message at once; the consumer commits no offsets. All other settings that affect latency are
+defaults. One row is one message.
 """
 
 import itertools

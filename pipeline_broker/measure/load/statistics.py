@@ -16,12 +16,12 @@ SAMPLES_BEYOND_IN_RUN_MIN = 2
 
 @attrs.frozen(slots=True)
 class RunFigures:
-    """The figures of one run, over its measured requests.
+    """The figures of one run, over its measured requests; `order_violations` counts all requests.
 
     Attributes:
         requests: answered requests.
         seconds: from the first request sent to the last answer.
-        latencies_ns: sorted.
+        latencies_ns: sorted; from the intended time in an open loop, otherwise from sending.
         unanswered: requests without an answer; an open loop may stop waiting before the last one.
         due_s: seconds from the first intended time to the last one; 0 in a closed loop.
         growth: seconds by which latency grew per second of an open loop: the slope of latency over the intended time.

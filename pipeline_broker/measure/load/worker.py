@@ -1,4 +1,4 @@
-"""One process of a load over several. Its parent, `processes`, controls it by JSON lines on stdin and stdout."""
+"""One of several processes of a load. Its parent, `processes`, controls it by JSON lines on stdin and stdout."""
 
 import functools
 import json

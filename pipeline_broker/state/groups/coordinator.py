@@ -305,7 +305,7 @@ class GroupCoordinator:
         return {} if group is not None and group.is_deleted else self._offsets.partitions_of_group(group_id, topic)
 
     def count_offsets(self, group_id: str) -> int:
-        """Return the number of offsets that `fetch` returns for a group, in constant time."""
+        """Return the number of offsets that `fetch` returns for all partitions, in a step for each topic."""
         group = self.registry.get(group_id)
         return 0 if group is not None and group.is_deleted else self._offsets.count(group_id)
 

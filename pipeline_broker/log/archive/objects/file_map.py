@@ -1,8 +1,8 @@
 """A map from archive files to ranges of bulk objects: values, changes and their encoding.
 
-Small ranges are merged: if the last 32 ranges of a file are small, they become one, and likewise 32 of the results. If
-a file grows by 16 KiB at a time, each byte is copied twice. Smaller steps cost a few copies more. Readers find pieces
-of about 1 MiB, the size of one read.
+Small ranges are merged by size class (up to 32 B, 1 KiB, 32 KiB, 1 MiB): the last 32 ranges of a class become one, and
+likewise 32 of the results. Ranges above 1 MiB are not merged. If a file grows by 16 KiB at a time, each byte is copied
+twice. Smaller steps cost a few copies more.
 
 Layout of changes (little-endian): count of objects 4, per object: length of its name 2, its size 8, the name; count of
 changes 4, per change: length of the file's name 2, kept bytes 8 (-1: deleted), count of ranges 4, the name, per range:
