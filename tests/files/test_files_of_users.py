@@ -5,9 +5,9 @@ import os
 import pytest
 
 from pipeline_broker.base import owner_only
+from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.sources import read_settings_file
-from pipeline_broker.faults.names import FaultError
 from pipeline_broker.faults.rule_file import read_rules
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.sweep import read_sweep
@@ -16,7 +16,7 @@ from pipeline_broker.traces.ring_file import read as read_ring
 
 READERS = {
     "settings.toml": (read_settings_file, ConfigError),
-    "rules.toml": (read_rules, FaultError),
+    "rules.toml": (read_rules, UnavailableError),
     "sweep.toml": (read_sweep, ExperimentError),
     "requests.ring": (read_ring, OSError),
 }

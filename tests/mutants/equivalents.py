@@ -235,9 +235,6 @@ EQUIVALENT: dict[str, str] = {
     f"{SECURITY}/oauthbearer.py OAuthBearerServer.__init__: self._reason = '' -> pass": "it is set by the refusal",
     f"{SECURITY}/plain.py PlainUsers.__init__: 32 -> 33": "a key of this process only",
     f"{SECURITY}/scram_users.py ScramUsers.parameters: 1 -> 2": "of the most common ones the first is taken",
-    f"{SECURITY}/signed_tokens.py KeyFile.__init__: False -> True": (
-        "without the package no process has the tests imported: a process of its own looks at it"
-    ),
     f"{SECURITY}/signed_tokens.py TokenValidator._verified: without 'crit' in header in not isinstance(key_id, str) or "
     "'crit' in header": "the PyJWT of the tests refuses extensions, too, as not every one did",
     f"{SECURITY}/offer.py _ScramServers.__init__: self._credential_of(name) -> pass": "it is made when it is asked for",

@@ -52,6 +52,7 @@ def test_the_simple_assignor_is_fair(subscriptions, a_count, b_count, data):
         ("vwx", 2, {"v": {0, 1, 3}}, {"v": {0}, "w": {1}, "x": {0}}),
         ("vwx", 2, {"v": {1}, "w": {1, 3}}, {"v": {1}, "w": {1}, "x": {0}}),
         ("vwxy", 2, {}, {"v": {0}, "w": {1}, "x": {0}, "y": {1}}),
+        ("vwxy", 3, {"v": {2}, "w": {0}, "x": {2}, "y": {0}}, {"v": {2}, "w": {0}, "x": {2}, "y": {1}}),
     ],
 )
 def test_the_simple_assignor_example(members, partitions, current, expected):
