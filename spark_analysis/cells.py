@@ -57,9 +57,9 @@ class RunLatency:
         samples: the number of measured answers.
         p50_us, p99_us, p999_us: exact percentiles; in an open loop from the intended time.
         mean_us: from sent to answered, over all answers including the warm-up, like the broker's stamps.
-        sent_p50_us, sent_p99_us, sent_p999_us: open loop: from the time of sending, without the client's delay.
-        late_us: open loop: the delay of the median request when it was sent.
-        growth: open loop: growth of the latency, in seconds per second.
+        sent_p50_us, sent_p99_us, sent_p999_us: from the time of sending, without the client's delay.
+        late_us: the delay of the median request when it was sent.
+        growth: growth of the latency, in seconds per second. This and the last two lines are None in a closed loop.
     """
 
     samples: int

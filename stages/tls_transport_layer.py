@@ -83,7 +83,7 @@ class TlsTransportLayer:
                 while not self._flush():
                     await self._lower.wait_writable()
                 if self._ended:  # no more bytes will arrive to finish the handshake
-                    raise BrokenTransportError("the peer closed during the TLS handshake")
+                    raise BrokenTransportError("the peer closed the connection during the TLS handshake")
             return
         raise HandshakeError(f"the TLS handshake took more than {TLS_HANDSHAKE_SECONDS:g} s")
 
@@ -105,7 +105,7 @@ class TlsTransportLayer:
         with suppress(BrokenTransportError):
             self._flush()  # sends the TLS alert, which tells the client the reason
         if isinstance(error, ssl.SSLEOFError):
-            raise BrokenTransportError("the peer closed during the TLS handshake")
+            raise BrokenTransportError("the peer closed the connection during the TLS handshake")
         raise HandshakeError(f"TLS handshake: {error}")
 
     def _handshake_error(self) -> ssl.SSLError | ssl.CertificateError | None:

@@ -39,9 +39,9 @@ def reader_of(topic: str) -> Reader | None:
 
 @functools.cache
 def is_known_of(topic: str) -> Callable[[bytes | None], bool]:
-    """Return a predicate for keys: whether `reader_of` the topic decodes or rejects them, rather than skipping them.
+    """Return a predicate that is False for keys of unknown types, which the decoder of the topic skips.
 
-    A startup calls it for each record before it decodes the record: a client may have written millions of unknown
+    A startup calls the predicate before it decodes a record, because a client may have written millions of unknown
     types.
     """
     found = _state_records(topic)

@@ -48,7 +48,7 @@ class AppendMarker(Protocol):
     def __call__(
         self, marker: Marker, now_ms: int, entries: list[JournalEntry], applies: list[Callable[[], None]]
     ) -> None:
-        """Append the marker, and add its entry and the function to call once that is durable."""
+        """Append the marker, unless the topic was deleted; add its entry and the function to call when durable."""
 
 
 class WideEnds:

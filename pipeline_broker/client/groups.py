@@ -119,8 +119,8 @@ async def commit(
         member: the id of the member; "" for a group without members.
 
     Raises:
-        BrokerRefused: the coordinator rejects the commit. Either the generation or member is unknown, or the group has
-            members and the commit names none.
+        BrokerRefused: the coordinator rejects the commit, for example because the generation or member is unknown, a
+            topic is unknown or not permitted, or the group has members and the commit names none.
         ClientError: the coordinator cannot be reached.
     """
     topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}

@@ -11,6 +11,6 @@ Rules of the package:
 * Settings are mappings of Kafka's names to Kafka's texts. No public function modifies a mapping that it receives.
 * A `ConfigError` has one line for the operator, with the property and the value, and Kafka's own text for clients.
 * No error, warning or description shows the value of a secret.
-* Most starts need few settings, so parsers load on first use.
+* Most startups need few settings, so parsers load on first use.
 * Modules here import neither Trio nor a package that serves requests.
 """

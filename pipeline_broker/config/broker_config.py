@@ -243,7 +243,7 @@ class BrokerConfig:
         """Return the connection limits in `max.connections.per.ip.overrides`, by host.
 
         Raises:
-            ConfigError: an item is not of the form host:limit.
+            ConfigError: an item is not of the form host:limit, or a host is invalid.
         """
         limits = {}
         for item in filter(None, map(str.strip, self.max_connections_per_ip_overrides.split(","))):

@@ -123,7 +123,7 @@ class Boundary(NamedTuple):
         if len(data) != _BOUNDARY.size + _SUM.size or _SUM.unpack_from(data, _BOUNDARY.size)[0] != crc32c(
             data[: _BOUNDARY.size]
         ):
-            raise BrokenLogError("the boundary of the log is damaged")
+            raise BrokenLogError("the object `boundary` of the log is damaged")
         magic, generation, slot = _BOUNDARY.unpack_from(data)
         if magic != _BOUNDARY_MAGIC:
             raise BrokenLogError("the boundary of the log is an object of another kind")

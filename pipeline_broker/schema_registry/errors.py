@@ -24,7 +24,7 @@ __all__ = [
 
 
 class RegistryError(Refusal):
-    """The registry refuses a request.
+    """A refusal of a request by the registry.
 
     Args:
         code: Confluent's code. Its first three digits are the HTTP status.

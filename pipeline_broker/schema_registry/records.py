@@ -197,5 +197,5 @@ def _config(value: Mapping[str, Any]) -> Config:
 
 
 def kept_setting(content: Any) -> str | bool | RawJson | None:
-    """Return the stored form of a setting: strings and booleans as they are, everything else as JSON."""
+    """Return the stored form of a setting: strings, booleans and None unchanged, everything else as JSON."""
     return content if isinstance(content, str | bool | None) else RawJson(dump(content))

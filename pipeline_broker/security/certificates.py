@@ -52,8 +52,10 @@ def distinguished_name(certificate: bytes) -> str:
     """
     fields = _fields(certificate)
     tag, start, end = fields[FIELDS_BEFORE_SUBJECT]
-    if tag != SEQUENCE or end - start > DN_BYTES_MAX:
+    if tag != SEQUENCE:
         raise ValueError("not a certificate: the subject is not a name")
+    if end - start > DN_BYTES_MAX:
+        raise ValueError(f"the subject has {end - start} bytes, but at most {DN_BYTES_MAX} are allowed")
     parts = []
     for part_tag, part_start, part_end in elements(certificate, start, end):
         if part_tag != SET:

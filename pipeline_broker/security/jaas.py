@@ -83,7 +83,7 @@ class _Reader:
         return self.position == len(self._text)
 
     def take(self, expected: str, *kinds: str) -> str:
-        """Return the text of the next token, without quotes and escapes.
+        """Return the text of the next token, unquoted and with escapes resolved.
 
         Args:
             expected: names the token in an error.

@@ -107,7 +107,7 @@ class Heat:
 
 
 def log_axis(title: str, values: Sequence[float], unit: Callable[[float], str]) -> Axis:
-    """Return a logarithmic axis that contains all values; both ends are 1, 2 or 5 times a power of ten.
+    """Return a logarithmic axis that contains all positive values; both ends are 1, 2 or 5 times a power of ten.
 
     Powers of ten have ticks. If there are fewer than three of them, all steps have ticks.
     """

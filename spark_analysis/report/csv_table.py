@@ -2,7 +2,8 @@
 
 A cell with several figures (`a to b`, `a -> b`) becomes several columns, so that programs can use them. Figures lose
 their unit (`1,234/s`, `3.2x`, `98.5%`), and microseconds become milliseconds; the column name shows the unit. If the
-units of a column differ, its figures keep them. Text stays text, and a dash becomes an empty cell.
+units of a column differ, its figures keep them. A dash becomes an empty cell, and text that a
+program could take for a formula gets an apostrophe.
 """
 
 from __future__ import annotations

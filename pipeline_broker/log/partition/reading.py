@@ -113,7 +113,7 @@ class JournalSource:
         return parts, None
 
     def _spans(self, log: IndexedLog, first: int, end: int) -> list[_Span]:
-        """Group the batches into system calls. Positions in different segments are further apart than any gap."""
+        """Group the batches into spans; positions in different segments are more than GAP_BYTES_MAX apart."""
         index = log.index
         end = min(end, first + BATCHES_PER_READ, index.run_end(first, BYTES_PER_READ, at_least_one=True))
         spans: list[_Span] = []

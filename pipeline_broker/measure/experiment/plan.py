@@ -1,7 +1,7 @@
 """The plan of an experiment: its profiles, loads and sides, as parts of rounds.
 
-An open loop offers a share of the capacity that the closed loop of its load reached. Open loops therefore have rounds
-of their own, after the last closed loop.
+Most open loops offer a share of the capacity that the closed loop of their load reached. They therefore have rounds of
+their own, after the last closed loop.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

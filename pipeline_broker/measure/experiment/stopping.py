@@ -39,10 +39,13 @@ class Stopping:
     budget_s: float
 
     def is_enough(self, round_number: int, elapsed_s: float) -> bool:
-        """Return whether an experiment stops after this round of closed loops, `elapsed_s` seconds after its start.
+        """Return whether an experiment stops after this round of closed loops.
 
-        It stops after AUTO_ROUNDS_MIN rounds or more, if its intervals are narrow, or another round would exceed the
-        budget.
+        After at least AUTO_ROUNDS_MIN rounds, it stops if its intervals are narrow, or if another round would exceed
+        the budget.
+
+        Args:
+            elapsed_s: seconds since the experiment began.
         """
         if round_number < AUTO_ROUNDS_MIN:
             return False

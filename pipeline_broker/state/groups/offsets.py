@@ -154,9 +154,8 @@ class CommittedOffsets:
 
         Args:
             changes: the offsets to commit.
-            holder: the transaction; its offsets add to the committed ones until it ends, instead of replacing them.
-                None
-                outside of transactions.
+            holder: the transaction, or None outside of transactions. Its offsets add to the committed ones until it
+                ends, instead of replacing them.
         """
         added = 0
         for key, committed in changes:
