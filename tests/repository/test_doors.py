@@ -80,7 +80,7 @@ def test_the_routes_of_the_dashboard_are_all_of_its_addresses():
 def test_all_settings_of_bytes_together_stay_below_a_gibibyte():
     config = BrokerConfig()
     names = sorted(name for name in dir(config) if name.startswith("pipeline_") and name.endswith("_bytes"))
-    row = re.search(r"\| memory settings together \|.*", DOCUMENT)[0]
+    row = re.search(r"\| all memory limits together \|.*", DOCUMENT)[0]
     assert len(names) == 4
     assert all(f"`{name.replace('_', '.')}`" in row for name in names)
     whole = sum(getattr(config, name) for name in names) + BYTES_MAX
