@@ -1,6 +1,6 @@
 """Stage times of requests by Kafka's formulas, and three stages that Kafka does not measure (`tables.STAGES`).
 
-Negative durations count as 0, like in Kafka. Only Produce requests of traced runs count: a Fetch that long-polls waits
+Negative durations count as 0, as in Kafka. Only Produce requests of traced runs count: a Fetch that long-polls waits
 because its client requested it.
 """
 

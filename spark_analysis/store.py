@@ -30,7 +30,7 @@ def store_requests(run: TraceRun) -> DataFrame:
     Returns:
         run, puts, put_bytes (of all operations that are billed as a PUT), gets, window_us.
         unsure (operations whose effect is unknown), failed (other operations without an answer).
-        put_p50_us, put_p99_us (of creations, which are the commits).
+        put_p50_us, put_p99_us (of creations: objects of the journal, and of the archive's log).
         written_bytes (of commits that became durable), produced (Produce requests that wrote).
     """
     spans = run.requests.groupBy("run").agg(

@@ -181,9 +181,9 @@ class Call(Envelope):
         return self.is_turn_over(cost)
 
     def is_turn_over(self, cost: int) -> bool:
-        """Charge work like `spend`, without the limit of REQUEST_COST_MAX.
+        """Charge work and return whether the turn is used up, like `spend`, but without the limit of REQUEST_COST_MAX.
 
-        For work that another bound limits, such as records, which the size of the request bounds.
+        Use it for work that is bounded otherwise, such as records: the size of the request bounds them.
         """
         self.cost += cost
         self._turn_left -= cost

@@ -144,7 +144,9 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
 )
 @_option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_option(
-    "--histogram", type=click.Path(dir_okay=False, path_type=Path), help="Write a histogram of latencies to this file."
+    "--histogram",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the latencies to this file as JSON: microseconds with their cumulative share.",
 )
 def load(address: tuple[str, int], as_json: bool, histogram: Path | None, **given: Any) -> None:
     """Send requests to the Kafka broker at ADDRESS (HOST:PORT), and print throughput and latency.

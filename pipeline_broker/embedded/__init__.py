@@ -9,5 +9,5 @@ Rules of the package:
 * `lifecycle` passes every call to `Core` on the broker's event loop. Calls take turns there, so none sees the broker
   during a restart.
 * Changes to topics and groups go through the request handlers, like those of a client, and fail with Kafka's errors.
-* Errors of the caller are `EmbeddedBrokerError` with one line that says what to do.
+* Errors of the caller are `EmbeddedBrokerError`; the message says what to do.
 """

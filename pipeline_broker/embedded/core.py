@@ -91,7 +91,8 @@ class Core:
 
         Raises:
             StartError: the broker cannot start.
-            CommitFailedError, MaintenanceFailedError: the disk failed.
+            CommitFailedError, MaintenanceFailedError: the disk or the store failed, or another process took over; in an
+                exception group.
         """
         try:
             async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Errors of an embedded broker, with one-line messages that say what to do."""
+"""Errors of an embedded broker."""
 
 from pipeline_broker.base.error_code import ErrorCode
 

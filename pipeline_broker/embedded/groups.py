@@ -74,7 +74,7 @@ async def expire_member(running: Running, group_id: str, member_id: str | None, 
 
 
 async def delete_groups(running: Running, group_ids: Collection[str], now_ms: int) -> None:
-    """Delete groups with their committed offsets. A group that a member joins first stays."""
+    """Delete groups with their committed offsets, except those with members; errors of single groups are ignored."""
     from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest  # noqa: PLC0415 - not imported at startup
 
     if group_ids:

@@ -106,7 +106,8 @@ class BrokerRun:
 
         Raises:
             StartError: an address cannot be bound, or the data cannot be opened.
-            CommitFailedError, MaintenanceFailedError: the disk failed.
+            CommitFailedError, MaintenanceFailedError: the disk or the store failed, or another process took over; in an
+                exception group.
         """
         try:
             with contextlib.ExitStack() as stack:

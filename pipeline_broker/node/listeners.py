@@ -331,8 +331,8 @@ class BrokerListeners:
             self.bind_or_log(listener, config)
         if not self._served:
             raise StartError(
-                "no listener can be served: clients changed all of them at run time, and none of their addresses is"
-                " available. Free one of these ports and start again"
+                "no listener can be served: clients changed all of them at run time, and each failed for a reason in"
+                " the log. Free its port or correct its settings, and start again"
             )
 
     def bind_or_log(self, listener: ListenerConfig, config: BrokerConfig) -> Listener | None:

@@ -78,7 +78,7 @@ def _same(state: RegistryState, wanted: Recognized, ids: Collection[int] | None)
 
 
 def _resolved(state: RegistryState, wanted: Recognized, versions: Collection[Version]) -> Found:
-    """Return the ids of schemas with references that equal `wanted` once resolved, of the latest COMPILED_MAX."""
+    """Return the ids of schemas that have references and, once resolved, equal `wanted`, among COMPILED_MAX."""
     ids = {it.schema_id for it in versions if it.schema.references and it.schema.has_same_contract(wanted.schema)}
     found = set()
     for schema_id in sorted(ids)[-COMPILED_MAX:]:

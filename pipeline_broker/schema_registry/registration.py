@@ -195,7 +195,7 @@ def _known(version: Version, *, is_normalized: bool) -> Decision:
 
 
 def _with_contract(schema: Schema, latest: Schema | None, config: Config) -> Generator[Work | None, Any, Schema]:
-    """Return a schema with metadata and rules: its own or those of the latest version, with the configuration's."""
+    """Return a schema with its own metadata and rules or the latest version's, merged with the configuration's."""
     metadata = schema.metadata if schema.metadata is not None or latest is None else latest.metadata
     rules = schema.rule_set if schema.rule_set is not None or latest is None else latest.rule_set
     if config.keys() & {"defaultMetadata", "overrideMetadata"}:

@@ -1,6 +1,6 @@
 """The sections about open loops: latency at equal offered load, consumers, and the replay.
 
-Only a side that kept the pace has points. The page names the others and their answered share.
+Only a side that kept the pace appears in the charts. The page names the others and their answered share.
 """
 
 from __future__ import annotations

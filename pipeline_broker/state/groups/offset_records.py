@@ -53,7 +53,7 @@ class CommittedOffset(NamedTuple):
     """The committed offset of a group in one partition.
 
     Attributes:
-        expire_timestamp_ms: set by old clients that send their own retention time; -1 otherwise.
+        expire_timestamp_ms: set for old clients that send their own retention time; -1 otherwise.
         topic_id: id of the topic that the client named; zeros if the client did not know it.
     """
 
