@@ -30,7 +30,7 @@ class Served:
             requests are refused.
         refused_with: the error of requests that are refused because the journal cannot be written.
         elements_max: limit of array elements in a request, lower for an API that decides about all of them in one turn.
-            A larger request is refused with POLICY_VIOLATION.
+            Above a lower limit the answer is POLICY_VIOLATION; above ELEMENTS_MAX the connection is closed.
         needs: modules that are loaded with the handler, because its first request creates their objects.
     """
 

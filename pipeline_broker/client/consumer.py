@@ -99,7 +99,7 @@ class Reader:
         """Read until each position reaches its stop offset, or `stop()` is called.
 
         Raises:
-            ClientError: a partition cannot be read, or no partition made progress within the cluster's timeout.
+            ClientError: a partition cannot be read, or no leader answered within the cluster's timeout.
         """
         self._progress_at = trio.current_time()
         while not self._is_stopped and (left := self._unfinished(self.positions)):

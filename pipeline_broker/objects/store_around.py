@@ -42,10 +42,13 @@ class StoreAround:
         self._store = store
 
     def ask(self, request: StoreRequest, send: Callable[[], _Answer]) -> _Answer:
-        """Send a request, at most once, or raise an error of `store` instead. Called in the caller's thread.
+        """Send a request at most once, in the caller's thread, and return the answer.
 
         Args:
             send: sends the request to the wrapped store and returns the answer.
+
+        Raises:
+            ObjectStoreError: the request failed, or may have been sent without a known answer.
         """
         del request
         return send()
