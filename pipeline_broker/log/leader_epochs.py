@@ -39,11 +39,9 @@ class LeaderEpochs:
         return LeaderEpochs((*(each for each in self.starts if each[1] < offset), (epoch, offset)))
 
     def since(self, offset: int) -> LeaderEpochs:
-        """Return the epochs of the log without its records below an offset (Kafka's `truncateFromStart`)."""
+        """Return the epochs without those that end at or below an offset (Kafka's `truncateFromStart`)."""
         first = self._number_at(offset)
-        if first == 0 and self.starts[0][1] >= offset:
-            return self
-        return LeaderEpochs(((self.starts[first][0], offset), *self.starts[first + 1 :]))
+        return LeaderEpochs(self.starts[first:]) if first else self
 
     def until(self, offset: int) -> LeaderEpochs:
         """Return the epochs that begin at or below an offset, at least the first."""
@@ -57,13 +55,14 @@ class LeaderEpochs:
     def _number_at(self, offset: int) -> int:
         return max(0, bisect_right(self.starts, offset, key=_offset_of) - 1)
 
-    def end_of(self, epoch: int, end_offset: int) -> tuple[int, int]:
+    def end_of(self, epoch: int, start_offset: int, end_offset: int) -> tuple[int, int]:
         """Return the last epoch that is not above the given one, and its end offset (Kafka's `endOffsetFor`).
 
         For an epoch below all known ones, the result is this epoch and the start of the log.
 
         Args:
             epoch: an epoch that a client or follower has seen.
+            start_offset: start of the log; epochs that end at or below it are unknown.
             end_offset: end of the log, which is the end of the latest epoch.
 
         Returns:
@@ -73,9 +72,10 @@ class LeaderEpochs:
             return epoch, end_offset
         if epoch == NO_EPOCH or epoch > self.latest:
             return UNKNOWN_END
-        following = bisect_right(self.starts, epoch, key=_epoch_of)
-        found = self.starts[following - 1][0] if following else epoch
-        return found, self.starts[following][1]
+        known = self.since(start_offset).starts
+        following = bisect_right(known, epoch, key=_epoch_of)
+        found = known[following - 1][0] if following else epoch
+        return found, max(known[following][1], start_offset)
 
 
 def _epoch_of(start: tuple[int, int]) -> int:

@@ -32,7 +32,7 @@ def test_each_offset_has_the_epoch_of_its_leader(first_count, rest):
 def test_an_epoch_ends_where_a_later_one_begins(first_count, rest, data):
     epochs, by_offset = reigns(first_count, rest)
     start = data.draw(st.integers(0, len(by_offset)))
-    epochs, kept = epochs.since(start), by_offset[start:]
+    kept = by_offset[start:]
     for asked in range(-2, epochs.latest + 2):
         if asked == -1 or asked > epochs.latest:
             expected = UNKNOWN_END
@@ -41,7 +41,8 @@ def test_an_epoch_ends_where_a_later_one_begins(first_count, rest, data):
             known = max((each for each in (*kept, epochs.latest) if each <= asked), default=asked)
             after = next((number for number, epoch in enumerate(kept) if epoch > known), len(kept))
             expected = known, start + after
-        assert epochs.end_of(asked, len(by_offset)) == expected
+        assert epochs.end_of(asked, start, len(by_offset)) == expected
+        assert epochs.since(start).end_of(asked, start, len(by_offset)) == expected
 
 
 @given(st.integers(0, 4), REIGNS, st.integers(0, 30))
@@ -54,7 +55,11 @@ def test_epochs_that_begin_later_are_left_out(first_count, rest, offset):
 def test_a_leader_that_appends_nothing_leaves_no_epoch():
     epochs = FIRST_EPOCH.begun(2, 0).begun(5, 0).begun(7, 3).begun(8, 3)
     assert epochs.starts == ((5, 0), (8, 3))
-    assert (epochs.end_of(0, 9), epochs.end_of(6, 9), epochs.end_of(8, 9)) == ((0, 0), (5, 3), (8, 9))
+    assert (epochs.end_of(0, 0, 9), epochs.end_of(6, 0, 9), epochs.end_of(8, 0, 9)) == ((0, 0), (5, 3), (8, 9))
+
+
+def test_deleted_records_leave_the_epochs_of_a_log_whose_leader_never_changed():
+    assert FIRST_EPOCH.since(100) is FIRST_EPOCH
 
 
 def test_epochs_only_rise():

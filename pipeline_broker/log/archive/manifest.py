@@ -263,8 +263,10 @@ def _with_additions(partition: PartitionManifest, piece: memoryview) -> Partitio
     middle = start + open_count * _OPEN_TRANSACTION.size
     end = middle + aborted_count * _ABORTED_INDEX.size
     starts = tuple((epoch, offset) for epoch, offset in _EPOCH.iter_unpack(piece[end:]))
-    epochs = LeaderEpochs(starts) if starts else FIRST_EPOCH
-    segments = [attrs.evolve(segment, epochs=epochs) for segment in partition.segments]
+    epochs, segments = FIRST_EPOCH, list(partition.segments)
+    if starts:
+        epochs = LeaderEpochs(starts)
+        segments = [attrs.evolve(segment, epochs=epochs) for segment in segments]
     for number, aborted_bytes, crc in _ABORTED_INDEX.iter_unpack(piece[middle:end]):
         segments[number] = attrs.evolve(segments[number], aborted_bytes=aborted_bytes, aborted_crc=crc)
     opened = tuple((producer_id, offset) for producer_id, offset in _OPEN_TRANSACTION.iter_unpack(piece[start:middle]))

@@ -352,7 +352,7 @@ class PartitionLog:
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return an epoch and its end offset, as of the visible records; see `LeaderEpochs.end_of`."""
-        return self.epochs.since(self.log_start_offset).end_of(epoch, self.high_watermark)
+        return self.epochs.end_of(epoch, self.log_start_offset, self.high_watermark)
 
     def on_archived(self, archived: ArchivedLog) -> None:
         """Replace the archived part after a durable edit, and drop archived batches from the index."""
