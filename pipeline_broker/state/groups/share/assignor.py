@@ -53,27 +53,25 @@ def assign(
 def _share_out(
     topic_id: bytes, members: list[str], wanted: list[int], current: Mapping[str, Assignment], load: Mapping[str, int]
 ) -> dict[str, set[int]]:
-    readers_min, crowded = divmod(len(members), len(wanted))
     # Fewer members than partitions: `share` partitions for each member, and `one_more` members get another one.
-    # Otherwise one partition for each member.
-    share, one_more = divmod(len(wanted), len(members)) if readers_min < 1 else (1, 0)
+    # Otherwise one partition for each member, `readers_min` readers for each, and another one for `crowded` of them.
+    if len(members) < len(wanted):
+        (share, one_more), (readers_min, crowded) = divmod(len(wanted), len(members)), (1, 0)
+    else:
+        (share, one_more), (readers_min, crowded) = (1, 0), divmod(len(members), len(wanted))
     readers: dict[int, set[str]] = {partition: set() for partition in wanted}
     given: dict[str, set[int]] = {}
-    # Members keep a balanced part of their partitions. `one_more` of them may keep one more than the others. If members
-    # share partitions, `crowded` partitions may keep one reader more than the others: a further one would leave another
-    # partition without a reader, and its next reader with two partitions.
+    # Members keep a balanced part of their partitions. A reader too many would leave another partition without one, and
+    # its next reader with two partitions.
     for member in members:
         kept: set[int] = set()
-        for partition in sorted(current.get(member, {}).get(topic_id, ())):
-            if partition not in readers:
-                continue
+        for partition in sorted(readers.keys() & current.get(member, {}).get(topic_id, frozenset())):
             count = len(readers[partition])
-            is_crowded = 0 < readers_min == count
             may_keep = len(kept) < share or (len(kept) == share and one_more > 0)
-            may_read = count < max(1, readers_min) or (is_crowded and crowded > 0)
+            may_read = count < readers_min or (count == readers_min and crowded > 0)
             if may_keep and may_read:
                 one_more -= len(kept) == share
-                crowded -= is_crowded
+                crowded -= count == readers_min
                 readers[partition].add(member)
                 kept.add(partition)
         if kept:
