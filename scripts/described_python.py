@@ -4,7 +4,12 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 
+import spark_analysis
+from pipeline_broker import EmbeddedBroker, pytest_plugin
 from scripts.source_files import first_paragraph
+from spark_analysis.live.__main__ import _parser
+from stages import request
+from stages.socket_server import SocketServer
 
 __all__ = [
     "METHODS",
@@ -63,8 +68,6 @@ def _text(documented: object) -> list[str]:
 
 def methods_of_broker(section: str) -> Iterator[tuple[str, str]]:
     """Yield the call and the description of each method of a section."""
-    from pipeline_broker import EmbeddedBroker  # noqa: PLC0415 - found by the path that main adds
-
     for name in METHODS[section].split():
         method = getattr(EmbeddedBroker, name)
         yield f"`{_call(method)}`", " ".join(_text(method))
@@ -72,8 +75,6 @@ def methods_of_broker(section: str) -> Iterator[tuple[str, str]]:
 
 def arguments_of_broker() -> Iterator[tuple[str, str, str]]:
     """Yield the name, the default and the meaning of each argument of EmbeddedBroker."""
-    from pipeline_broker import EmbeddedBroker  # noqa: PLC0415 - see above
-
     section = (inspect.getdoc(EmbeddedBroker) or "").partition("Args:\n")[2].partition("\n\n")[0]
     meanings = dict(ARGUMENT.findall(inspect.cleandoc(section)))
     for name, parameter in inspect.signature(EmbeddedBroker.__init__).parameters.items():
@@ -84,8 +85,6 @@ def arguments_of_broker() -> Iterator[tuple[str, str, str]]:
 
 def fixtures() -> Iterator[tuple[str, str]]:
     """Yield the name and the description of each fixture of the pytest plugin."""
-    from pipeline_broker import pytest_plugin  # noqa: PLC0415 - see above
-
     for name in FIXTURES.split():
         fixture = getattr(pytest_plugin, name)
         yield f"`{name}`", " ".join(_text(getattr(fixture, "__wrapped__", fixture)))
@@ -93,8 +92,6 @@ def fixtures() -> Iterator[tuple[str, str]]:
 
 def functions_of_analysis(names: str = ANALYSIS) -> Iterator[tuple[str, str]]:
     """Yield the call and the first paragraph of the description of each function of the analysis."""
-    import spark_analysis  # noqa: PLC0415 - see above
-
     for name in names.split():
         function = getattr(spark_analysis, name)
         parameters = inspect.signature(function).parameters.values()
@@ -109,8 +106,6 @@ def functions_of_timelines() -> Iterator[tuple[str, str]]:
 
 def options_of_live_job() -> Iterator[tuple[str, str]]:
     """Yield the options of the job that watches a running broker, with their help."""
-    from spark_analysis.live.__main__ import _parser  # noqa: PLC0415 - see above
-
     for action in _parser()._actions:  # noqa: SLF001 - argparse has no other list of options
         if action.option_strings and action.dest != "help":
             name = action.option_strings[-1]
@@ -119,16 +114,12 @@ def options_of_live_job() -> Iterator[tuple[str, str]]:
 
 def results_of_handlers() -> Iterator[tuple[str, str]]:
     """Yield the results of a handler of `stages`, with the first paragraph of their descriptions."""
-    from stages import request  # noqa: PLC0415 - see above
-
     for name in RESULTS.split():
         yield f"`{name}`", _text(getattr(request, name))[0]
 
 
 def methods_of_server() -> Iterator[tuple[str, str]]:
     """Yield the methods that change a running server, with their descriptions."""
-    from stages.socket_server import SocketServer  # noqa: PLC0415 - see above
-
     for name in SERVER.split():
         method = getattr(SocketServer, name)
         prefix = "await " if inspect.iscoroutinefunction(method) else ""

@@ -40,7 +40,7 @@ def _file(path: Path) -> Path:
 
 def first_paragraph(part: str) -> str:
     """Return the first paragraph of the docstring of a package or module, in one line."""
-    return " ".join((ast.get_docstring(_tree(_file(ROOT / part))) or "").split("\n\n")[0].split())
+    return paragraphs(_file(ROOT / part))[0]
 
 
 def counterparts() -> list[Counterpart]:
@@ -48,8 +48,8 @@ def counterparts() -> list[Counterpart]:
     found: dict[tuple[str, str], Counterpart] = {}
     for package in ("stages", "pipeline_broker"):
         for path in sorted((ROOT / package).rglob("*.py")):
-            for paragraph in (ast.get_docstring(_tree(path)) or "").split("\n\n"):
-                if named := COUNTERPART.fullmatch(" ".join(paragraph.split())):
+            for paragraph in paragraphs(path):
+                if named := COUNTERPART.fullmatch(paragraph):
                     origin, name, difference = named.groups()
                     file = str(path.relative_to(ROOT)).removeprefix("pipeline_broker/").removesuffix("__init__.py")
                     known = found.get((origin, name), Counterpart(name, origin, [], ""))

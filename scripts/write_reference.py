@@ -189,11 +189,6 @@ def files_of(folder: str) -> str:
     return table((*heading, "imports Spark at once") if shows_spark else heading, rows)
 
 
-def rights() -> str:
-    """Return the rights that each API needs, which the tests of these requests prove."""
-    return rights_table()
-
-
 def requests_of_entry_points() -> str:
     """Return every request of each entry point."""
     rows = [row(name, ", ".join(f"`{each}`" for each in requests)) for name, requests in entry_points().items()]
@@ -428,7 +423,7 @@ def parts() -> dict[str, Callable[[], str]]:
     found |= {"formulas of stages": formulas, "sample of summary.json": sample_of_summary}
     found |= {f"options of the Spark {kind}": functools.partial(spark_options, kind) for kind in ("source", "sink")}
     found["tests of invariants"] = tests_of_invariants
-    found |= {"rights for each API": rights, "requests of entry points": requests_of_entry_points}
+    found |= {"rights for each API": rights_table, "requests of entry points": requests_of_entry_points}
     found |= {f"limits of {section}": functools.partial(limits, section) for section in LIMITS}
     found |= {"packages of pipeline_broker": packages, "words of the report": words_of_report}
     found |= {"experiments": experiments, "checks of the simulation": checks_of_simulation}
