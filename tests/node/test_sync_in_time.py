@@ -21,14 +21,16 @@ class Journal:
     def write(self, **rules):
         log = log_of(FlushRules(**rules))
         self.flush_policy.topic_changed("t", log.policies.flush)
-        is_synced = self.flush_policy.must_sync([entry(log)])
-        self.flush_policy.written([entry(log)], is_synced=is_synced)
+        if self.flush_policy.must_sync([entry(log)]):
+            self.flush_policy.sync_begins(1)
+        else:
+            self.flush_policy.written([entry(log)])
 
     def sync_written(self):
         if self.error is not None:
             raise self.error
         self.synced.append(round(trio.from_thread.run_sync(trio.current_time) * 1000))
-        self.flush_policy.all_synced()
+        self.flush_policy.sync_begins(1)
         trio.from_thread.run(trio.sleep, self.sync_seconds)
 
 

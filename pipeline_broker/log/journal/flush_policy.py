@@ -38,7 +38,10 @@ class FlushPolicy:
     def __init__(self, flush: Flush, notify: Callable[[], None]) -> None:
         self._default = RULES[flush]
         self._notify = notify
-        self._unsynced: dict[bytes, int] = {}  # unsynced records by entry key, for logs with a limit of records
+        # Records by entry key, of logs with a limit of records: those that no sync covers, and those of each running
+        # sync by its end LSN. A running sync has made nothing durable yet.
+        self._unsynced: dict[bytes, int] = {}
+        self._syncing: dict[int, dict[bytes, int]] = {}
         self._counts = False  # whether any topic needs counts or a deadline; once True it stays True
         self.may_sync = flush == "always"
         self.sync_within_ms: int | None = None
@@ -60,7 +63,7 @@ class FlushPolicy:
             self.weaker[topic] = rules
 
     def must_sync(self, entries: Sequence[JournalEntry]) -> bool:
-        """Return whether a commit must be synced before its acknowledgement. Call `written` for the commit next."""
+        """Return whether a commit must be synced before its acknowledgement. Call `written` or `sync_begins` next."""
         # The usual case with flush=os, on the hot path.
         if not self.may_sync:
             return False
@@ -78,17 +81,10 @@ class FlushPolicy:
         key = entry.log.entry_key
         before = counts[key] if key in counts else self._unsynced.get(key, 0)
         counts[key] = before + entry.last_offset - entry.base_offset + 1
-        return counts[key]
+        return counts[key] + sum(syncing.get(key, 0) for syncing in self._syncing.values())
 
-    def written(self, entries: Sequence[JournalEntry], *, is_synced: bool) -> None:
-        """Record that a commit was written. If no sync follows, this may shorten `sync_within_ms` and call `notify`.
-
-        Args:
-            is_synced: a sync of the commit follows.
-        """
-        if is_synced:
-            self.all_synced()
-            return
+    def written(self, entries: Sequence[JournalEntry]) -> None:
+        """Record a commit that is acknowledged without a sync. May shorten `sync_within_ms` and call `notify`."""
         # The usual case, on the hot path: no topic needs counts.
         if not self._counts:
             return
@@ -103,7 +99,13 @@ class FlushPolicy:
             self.sync_within_ms = sync_within_ms
             self._notify()
 
-    def all_synced(self) -> None:
-        """Reset the counts and the deadline, because a sync of all written commits begins."""
-        self._unsynced.clear()
+    def sync_begins(self, end_lsn: int) -> None:
+        """Record that a sync of all commits below `end_lsn` begins. Call `synced` after it."""
         self.sync_within_ms = None
+        if self._unsynced:
+            self._syncing[end_lsn] = self._unsynced
+            self._unsynced = {}
+
+    def synced(self, end_lsn: int) -> None:
+        if self._syncing:  # syncs may end in any order
+            self._syncing = {end: counts for end, counts in self._syncing.items() if end > end_lsn}

@@ -283,7 +283,10 @@ class Journal:
         self._position += size
         self._commit_bytes += (size - self._commit_bytes) / 16
         self._next_lsn = first_lsn + len(entries)
-        self.flush_policy.written(entries, is_synced=is_synced)
+        if is_synced:
+            self.flush_policy.sync_begins(self._next_lsn)
+        else:
+            self.flush_policy.written(entries)
         # Before the lock is released, so that no later frame can declare this commit durable.
         self._unsynced.written(first_lsn, is_synced=is_synced)
         if not is_synced:
@@ -398,6 +401,7 @@ class Journal:
         file.sync_data()
 
     def _synced(self, end_lsn: int, segments: tuple[int, ...], lsn: int | None = None) -> None:
+        self.flush_policy.synced(end_lsn)
         self._unsynced.synced(end_lsn, segments, lsn)
         self._durable_lsn = self._unsynced.durable_lsn(self._next_lsn)
 
@@ -405,7 +409,7 @@ class Journal:
         with self._write_lock:
             if self._closed or self._failure is not None or self._active is None:
                 return
-            self.flush_policy.all_synced()
+            self.flush_policy.sync_begins(self._next_lsn)
             if not self._unsynced:
                 return
             segment, end_lsn, segments = self._active, self._next_lsn, tuple(self._unsynced.segments)

@@ -131,8 +131,8 @@ def poisson_moments(start_ns: int, rate_per_s: float, shares: int, randomness: r
             it.
         shares: number of connections.
     """
-    moment = float(start_ns)
+    since_start_ns = 0.0  # not since the clock's origin: the rounding of a sum depends on its size
     mean_gap_ns = NS_PER_S * shares / rate_per_s
     while True:
-        moment += randomness.expovariate(1.0) * mean_gap_ns
-        yield round(moment)
+        since_start_ns += randomness.expovariate(1.0) * mean_gap_ns
+        yield start_ns + round(since_start_ns)

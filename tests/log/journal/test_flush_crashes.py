@@ -4,6 +4,7 @@ The machine is that of `test_crashes`. After a kill nothing acknowledged is lost
 as many acknowledged records as its rules allow, from its end, and no others.
 """
 
+import contextlib
 from collections import Counter
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
+from pipeline_broker.log.journal.flush_policy import FlushPolicy
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.segments.policies import DEFAULT_POLICIES, FlushRules
 from tests.log.journal.test_crashes import SETTINGS, CrashMachine, assert_noticed
@@ -85,6 +87,38 @@ class FlushMachine(CrashMachine):
         self.open()
         self.is_cut = False
 
+    @precondition(lambda self: not self.pending and not self.flying)
+    @rule(before=st.integers(0, 3), during=st.integers(0, 3), data=st.data())
+    def power_cut_while_a_sync_runs(self, before, during, data):
+        """Write to the counted log until a commit has to wait, while a sync in the background is not done."""
+        for partition in [2] + [1] * before:
+            self.append(partition, 10)
+            self.write()
+            self.sync_one(data)
+
+        def interrupted(*_):
+            for _ in range(during):
+                self.append(1, 10)
+                self.write()
+                if self.flying[-1][0].file is not None:
+                    self.seen["waited beside a sync"] += 1
+                    break
+                self.flying.pop()
+                self.acknowledged = len(self.written)
+            raise PowerCut
+
+        self.journal._sync_files = interrupted
+        with contextlib.suppress(PowerCut):  # with nothing to sync, none runs
+            self.journal.sync_written()
+        self.is_cut = True
+        self.files.power_cut(lambda _: 0)
+        self.open()
+        self.is_cut = False
+
+
+class PowerCut(Exception):
+    pass
+
 
 @pytest.mark.parametrize("flush", ["always", "os"])
 def test_a_power_cut_loses_what_the_rules_of_a_log_allow_and_a_kill_nothing(flush):
@@ -93,7 +127,8 @@ def test_a_power_cut_loses_what_the_rules_of_a_log_allow_and_a_kill_nothing(flus
 
     Machine.flush = flush
     run_state_machine_as_test(Machine, settings=SETTINGS)
-    assert {"lost some", "lost nothing", "was due"} <= {name for name, count in Machine.seen.items() if count}
+    interesting = {"lost some", "lost nothing", "was due", "waited beside a sync"}
+    assert interesting <= {name for name, count in Machine.seen.items() if count}
 
 
 class WithDeadlinesOnly(FlushMachine):
@@ -143,3 +178,13 @@ def test_rules_that_are_not_kept_are_noticed():
             self.logs[0].policies = attrs.evolve(DEFAULT_POLICIES, flush=FlushRules(messages=2))
 
     assert_noticed(Machine)
+
+
+def test_records_that_count_as_durable_when_their_sync_begins_are_noticed(monkeypatch):
+    class Early(FlushPolicy):
+        def sync_begins(self, end_lsn):
+            super().sync_begins(end_lsn)
+            self.synced(end_lsn)
+
+    monkeypatch.setattr("pipeline_broker.log.journal.journal.FlushPolicy", Early)
+    assert_noticed(FlushMachine)

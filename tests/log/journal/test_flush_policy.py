@@ -1,10 +1,13 @@
 """The flush policy: commits that wait for a sync, and deadlines of the others."""
 
+from collections import Counter
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from pipeline_broker.log.journal.flush_policy import FlushPolicy
 from pipeline_broker.log.segments.policies import NEVER, FlushRules, LogPolicies
@@ -22,16 +25,28 @@ class Bench:
     def __init__(self, flush, *rules):
         self.wanted = []
         self.policy = FlushPolicy(flush, lambda: self.wanted.append(self.policy.sync_within_ms))
+        self.lsn = 0
         self.logs = [log_of(each, str(number).encode()) for number, each in enumerate(rules)]
         for number, each in enumerate(rules):
             self.policy.topic_changed(str(number), each)
 
-    def commit(self, *records):
-        """Commit `count` records to each of the logs; return whether they wait for a sync."""
+    def write(self, *records):
+        """Write `count` records to each of the logs; return the end LSN of the sync that begins, or None."""
         entries = [entry(log, count) for log, count in zip(self.logs, records, strict=True) if count]
         is_synced = self.policy.must_sync(entries)
-        self.policy.written(entries, is_synced=is_synced)
-        return is_synced
+        self.lsn += len(entries)
+        if not is_synced:
+            self.policy.written(entries)
+            return None
+        self.policy.sync_begins(self.lsn)
+        return self.lsn
+
+    def commit(self, *records):
+        """Write and sync `count` records to each of the logs; return whether they wait for the sync."""
+        end_lsn = self.write(*records)
+        if end_lsn is not None:
+            self.policy.synced(end_lsn)
+        return end_lsn is not None
 
 
 @pytest.mark.parametrize(("flush", "is_synced"), [("always", True), ("os", False)])
@@ -88,7 +103,7 @@ def test_the_shortest_deadline_counts_and_is_reported_once():
     for counts in ((0, 0, 1), (1, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 1)):
         assert not bench.commit(*counts)
     assert bench.wanted == [500, 100]
-    bench.policy.all_synced()
+    bench.policy.sync_begins(bench.lsn)
     assert bench.policy.sync_within_ms is None
     bench.commit(1, 0, 0)
     assert bench.wanted == [500, 100, 500]
@@ -138,3 +153,62 @@ def test_no_log_reaches_its_limit_of_unsynced_records(flush, commits):
             unsynced = dict.fromkeys(kinds, 0)
         timed = [kind.ms for kind, records in unsynced.items() if records and kind.ms < NEVER]
         assert bench.policy.sync_within_ms == min(timed, default=None)
+
+
+class SyncedLater(RuleBasedStateMachine):
+    """Syncs that begin with a commit or in the background and end in any order."""
+
+    MESSAGES = (3, 5)
+    seen: ClassVar = Counter()
+
+    def __init__(self):
+        super().__init__()
+        self.bench = Bench("os", *(FlushRules(messages=messages) for messages in self.MESSAGES))
+        self.acknowledged = []  # (end LSN, log) of each record that no sync covers for certain
+        self.syncs = []
+
+    @rule(log=st.integers(0, 1), count=st.integers(1, 4))
+    def write(self, log, count):
+        end_lsn = self.bench.write(*(count if each == log else 0 for each in range(2)))
+        if end_lsn is None:
+            self.acknowledged += [(self.bench.lsn, log)] * count
+            self.seen["beside a sync"] += bool(self.syncs)
+        else:
+            self.syncs.append(end_lsn)
+            self.seen["syncs at once"] += len(self.syncs) > 1
+
+    @rule()
+    def begin_in_background(self):
+        self.bench.policy.sync_begins(self.bench.lsn)
+        self.syncs.append(self.bench.lsn)
+
+    @precondition(lambda self: self.syncs)
+    @rule(data=st.data())
+    def end(self, data):
+        end_lsn = data.draw(st.sampled_from(self.syncs))
+        self.syncs.remove(end_lsn)
+        self.bench.policy.synced(end_lsn)
+        self.acknowledged = [(lsn, log) for lsn, log in self.acknowledged if lsn > end_lsn]
+
+    @invariant()
+    def a_power_cut_takes_fewer_than_the_limit(self):
+        taken = Counter(log for _, log in self.acknowledged)
+        for log, messages in enumerate(self.MESSAGES):
+            assert taken[log] < messages
+            self.seen["one more would be too many"] += taken[log] == messages - 1 and bool(self.syncs)
+
+
+def test_records_count_until_a_sync_that_covers_them_has_ended():
+    class Machine(SyncedLater):
+        seen: ClassVar = Counter()
+
+    run_state_machine_as_test(Machine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None))
+    assert set(Machine.seen) == {"beside a sync", "syncs at once", "one more would be too many"}
+
+
+def test_a_log_that_no_sync_runs_for_is_not_counted_with_others():
+    bench = Bench("os", FlushRules(messages=3), FlushRules(messages=3))
+    assert bench.write(2, 0) is None
+    bench.policy.sync_begins(bench.lsn)
+    assert bench.write(0, 2) is None
+    assert bench.write(1, 0) is not None

@@ -70,3 +70,12 @@ def test_poisson_moments_have_the_rate_and_the_spread_of_a_poisson_process():
     assert abs(mean / (NS_PER_S / 1_000) - 1) < 0.02
     assert abs(statistics.stdev(gaps) / mean - 1) < 0.02
     assert moments == sorted(moments)
+
+
+@given(st.integers(0, 1 << 60), st.integers(0, 1 << 32))
+def test_the_gaps_of_poisson_moments_do_not_depend_on_the_start(start_ns, seed):
+    first, later = (
+        list(itertools.islice(poisson_moments(began_ns, 400, 2, random.Random(seed)), 200))
+        for began_ns in (0, start_ns)
+    )
+    assert [start_ns + moment for moment in first] == later
