@@ -122,7 +122,6 @@ class Groups:
 
     @property
     def is_ready(self) -> bool:
-        """True if `__consumer_offsets` exists; FindCoordinator creates it."""
         return self.topic.exists
 
     def is_joining_long(self, group_id: str) -> bool:

@@ -30,7 +30,7 @@ from tests.archiving import archive_all
 from tests.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/data")
-LOOK_FIRST = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR}
+LOOK_FIRST = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT}
 """They write now and then, and are answered without that while nothing can be written."""
 
 

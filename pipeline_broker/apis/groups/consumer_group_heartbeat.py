@@ -6,6 +6,7 @@ import functools
 
 from pipeline_broker.apis.authorization import authorize_group, topics_allowed
 from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.coordinator_topic import answer_with_topic
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_own_turn
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.groups import WaitingMember
@@ -37,7 +38,8 @@ def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result:
         return call.send(error_response(request, call, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     groups = call.broker.groups
     if not groups.is_ready:
-        return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+        not_coordinator = call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+        return answer_with_topic(call, groups.topic, not_coordinator, busy=not_coordinator)
     if not call.broker.can_write:
         # As in Kafka while its log directory is offline, a member looks for the coordinator until it can be served.
         groups.coordinator.consumer.refresh_session(request.group_id, request.member_id, groups.time(call.now_ms))

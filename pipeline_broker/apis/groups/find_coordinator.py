@@ -6,6 +6,7 @@ import re
 
 from pipeline_broker.apis.authorization import authorize, authorize_cluster
 from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.coordinator_topic import answer_with_topic
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.leadership import NO_BROKER, BrokerAddress
@@ -47,11 +48,8 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Result:
         or all(_refusal(call, request, key) for key in _keys(request, call))
     ):
         return answer
-    topic = coordinator.topic.name
-    if broker.topics.latest(topic) is not None or not broker.can_write:  # another request is creating it, or none can
-        return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    write = broker.topics.create(broker.new_topic(topic))
-    return broker.commit_metadata([(write, broker.topic_durable)], call.now_ms, answer)
+    busy = call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    return answer_with_topic(call, coordinator.topic, answer, busy)
 
 
 def error_response(request: FindCoordinatorRequest, call: Call, code: ErrorCode) -> FindCoordinatorResponse:

@@ -6,6 +6,7 @@ import functools
 
 from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.coordinator_topic import answer_with_topic
 from pipeline_broker.apis.steps import Stepwise, in_own_turn
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.groups import WaitingMember
@@ -33,7 +34,8 @@ def _join(call: Call, request: JoinGroupRequest) -> Result:
         return call.send(forbidden)
     groups = call.broker.groups
     if request.group_id and not groups.is_ready:
-        return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+        not_coordinator = call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+        return answer_with_topic(call, groups.topic, not_coordinator, busy=not_coordinator)
     has_rebalance_timeout = call.version >= REBALANCE_TIMEOUT_FROM
     join = JoinRequest(
         group_id=request.group_id,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import authorize_group, authorize_topic
+from pipeline_broker.apis.coordinator_topic import with_share_state_topic
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.share.share_group_changes import UNKNOWN_TEXT, check_empty, commit
-from pipeline_broker.apis.share.share_place import with_share_state_topic
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation

@@ -10,7 +10,7 @@ import functools
 
 from pipeline_broker.apis.authorization import authorize_group, authorize_topic
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.share.share_place import with_share_state_topic
+from pipeline_broker.apis.coordinator_topic import answer_with_topic, with_share_state_topic
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_own_turn
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import Appended, in_one_commit
@@ -48,7 +48,8 @@ def _check_and_decide(call: Call, request: ShareGroupHeartbeatRequest) -> Result
         return call.send(_error(ErrorCode.INVALID_REQUEST, refused or None))
     broker = call.broker
     if not broker.groups.is_ready:
-        return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+        not_coordinator = call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+        return answer_with_topic(call, broker.groups.topic, not_coordinator, busy=not_coordinator)
     if not all(authorize_topic(call, AclOperation.DESCRIBE, name) for name in request.subscribed_topic_names or ()):
         return call.send(_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None))
     return with_share_state_topic(

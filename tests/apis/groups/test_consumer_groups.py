@@ -264,9 +264,25 @@ def test_of_two_concurrent_lookups_the_first_creates_the_topic_and_the_second_re
 
 def test_without_its_topic_there_is_no_coordinator():
     desk = Desk()
-    assert enter(desk).error_code == ErrorCode.NOT_COORDINATOR
     assert describe(desk, "g")[0].error_code == ErrorCode.NOT_COORDINATOR
     assert delete_offsets(desk, 0)[0] == ErrorCode.NOT_COORDINATOR
+
+
+def test_the_first_heartbeat_creates_the_topic_and_the_next_begins_a_membership():
+    """For clients that do not look for their coordinator first."""
+    desk = Desk("offsets.topic.num.partitions=1")
+    assert enter(desk).error_code == ErrorCode.NOT_COORDINATOR
+    assert enter(desk).error_code == 0
+
+
+def test_a_heartbeat_does_not_create_the_topic_while_the_journal_cannot_be_written():
+    desk = Desk("offsets.topic.num.partitions=1")
+    desk.journal.room.obstacle = OSError(errno.ENOSPC, "full")
+    for _ in range(2):
+        assert enter(desk).error_code == ErrorCode.NOT_COORDINATOR
+    desk.journal.room.obstacle = None
+    assert enter(desk).error_code == ErrorCode.NOT_COORDINATOR
+    assert enter(desk).error_code == 0
 
 
 def test_members_get_not_coordinator_while_the_journal_cannot_be_written(desk):

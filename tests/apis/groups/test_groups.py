@@ -136,11 +136,11 @@ def test_find_coordinator(serve, mode) -> None:
     assert (refused.error_code, refused.node_id) == (ErrorCode.INVALID_REQUEST, -1)
 
 
-def test_without_its_topic_there_is_no_group_coordinator(serve) -> None:
-    """Before the first lookup, clients get an error and retry."""
+def test_the_first_join_creates_the_topic_of_the_group_coordinator_and_the_next_joins(serve) -> None:
     _, client = serve()
-    assert join(client).error_code == ErrorCode.NOT_COORDINATOR
     assert client.ask(ListGroupsRequest(), ListGroupsResponse, 5).groups == []
+    assert join(client).error_code == ErrorCode.NOT_COORDINATOR
+    assert join(client).error_code == ErrorCode.NONE
 
 
 @MODES

@@ -1,13 +1,29 @@
-"""Creation of the `__share_group_state` topic on the first request that needs it."""
+"""Creation of a coordinator's topic on the first request that needs it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from pipeline_broker.apis.call import Call
+from pipeline_broker.broker.coordinator import InternalTopic
 from stages.request import PARKED, Result, Send
 
-__all__ = ["with_share_state_topic"]
+__all__ = ["answer_with_topic", "with_share_state_topic"]
+
+
+def answer_with_topic(call: Call, topic: InternalTopic, answer: Send, busy: Send) -> Result:
+    """Send `answer`, after creating the topic if it is missing.
+
+    Args:
+        busy: sent instead while another request creates the topic, or if the broker cannot write now.
+    """
+    broker = call.broker
+    if topic.exists:
+        return answer
+    if broker.topics.latest(topic.name) is not None or not broker.can_write:
+        return busy
+    write = broker.topics.create(broker.new_topic(topic.name))
+    return broker.commit_metadata([(write, broker.topic_durable)], call.now_ms, answer)
 
 
 def with_share_state_topic(call: Call, busy: Callable[[], Send], then: Callable[[], Result]) -> Result:
