@@ -57,8 +57,9 @@ def ask_about_everything(desk: Desk) -> None:
         (DescribeUserScramCredentialsRequest(None), 0),
     ):
         _ask(desk, message, version)
-    for group in desk.broker.groups.coordinator.registry.all():
-        _ask_about_group(desk, group)
+    for groups in desk.broker.groups:
+        for group in list(groups.coordinator.registry.all()):
+            _ask_about_group(desk, group)
     for transaction in list(desk.broker.transactions.coordinator):
         name, producer = transaction.transactional_id, (transaction.producer_id, transaction.producer_epoch)
         _ask(desk, DescribeTransactionsRequest([name]), 0)

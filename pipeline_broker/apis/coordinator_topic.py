@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pipeline_broker.apis.call import Call
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.coordinator import InternalTopic
 from stages.request import PARKED, Result, Send
 
-__all__ = ["answer_with_topic", "with_share_state_topic"]
+__all__ = ["answer_with_topic", "refuse_member", "with_share_state_topic"]
 
 
 def answer_with_topic(call: Call, topic: InternalTopic, answer: Send, busy: Send) -> Result:
@@ -24,6 +25,13 @@ def answer_with_topic(call: Call, topic: InternalTopic, answer: Send, busy: Send
         return busy
     write = broker.topics.create(broker.new_topic(topic.name))
     return broker.commit_metadata([(write, broker.topic_durable)], call.now_ms, answer)
+
+
+def refuse_member(call: Call, answer: Send, error: ErrorCode) -> Result:
+    """Send a refusal to a member that wants to join. If `__consumer_offsets` is missing, create it for the retry."""
+    if error is not ErrorCode.NOT_COORDINATOR:
+        return answer
+    return answer_with_topic(call, call.broker.groups.topic, answer, busy=answer)
 
 
 def with_share_state_topic(call: Call, busy: Callable[[], Send], then: Callable[[], Result]) -> Result:

@@ -15,6 +15,7 @@ __all__ = [
     "client_quotas",
     "consumer_groups",
     "features",
+    "group_shards",
     "groups",
     "passwords",
     "quota_kinds",
@@ -32,6 +33,12 @@ def groups() -> ModuleType:
     from pipeline_broker.state.groups import coordinator  # noqa: PLC0415 - on the first request, as all below
 
     return coordinator
+
+
+def group_shards() -> ModuleType:
+    from pipeline_broker.broker import group_shard  # noqa: PLC0415 - on the first request
+
+    return group_shard
 
 
 def classic_groups() -> ModuleType:

@@ -20,6 +20,8 @@ REFUSAL_TEXTS: Mapping[ErrorCode, str] = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.INVALID_GROUP_ID: "The group id is invalid.",
+    ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
 }
 """Kafka's message for a refusal, in responses with an error message."""
 

@@ -74,7 +74,7 @@ SHARE_STATES_MAX = 1_000
 SCRAM_USERS_MAX = 2_000
 """SCRAM users in a request; a request with more gets POLICY_VIOLATION."""
 
-GROUPS = (needed.groups,)
+GROUPS = (needed.groups, needed.group_shards)
 CLASSIC_GROUPS = (*GROUPS, needed.classic_groups)
 CONSUMER_GROUPS = (*CLASSIC_GROUPS, needed.consumer_groups)
 SHARE_GROUPS = (*GROUPS, needed.share_groups, needed.share_partitions)

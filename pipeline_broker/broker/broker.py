@@ -501,7 +501,6 @@ class Broker:
         self.fetches.notify(entries)
 
     def next_deadline_ms(self) -> int:
-        """Return the time of the next `advance`."""
         deadlines = (
             0 if self.logs.is_any_leaving else None,
             self.fetches.next_deadline_ms(),

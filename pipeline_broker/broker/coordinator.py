@@ -15,7 +15,7 @@ from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.partition_for import partition_for
 
-__all__ = ["Coordinator", "InternalTopic"]
+__all__ = ["Coordinator", "InternalTopic", "append_records"]
 
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 
@@ -102,33 +102,46 @@ class InternalTopic:
         subject: str,
         records: Sequence[StateRecord] | BatchBody,
         now_ms: int,
-        producer: tuple[int, int] | None = None,
     ) -> JournalEntry | None:
-        """Append records as one batch, which the caller commits. Return None if the topic does not exist.
+        """Append records to the partition of a subject; see `append_records`.
 
         Args:
-            subject: group or transactional id, which selects the partition.
-            records: records in their order; many may be encoded as the body of a batch already.
-            now_ms: wall clock.
-            producer: id and epoch of the producer whose open transaction the records join; None for no transaction.
+            subject: group or transactional id.
 
-        Raises:
-            LogError: the producer is fenced.
+        Returns:
+            None if the topic does not exist.
         """
         log = self.log_of(subject)
-        if log is None:
-            return None
-        # A producer's batch is part of its transaction, so that a marker commits or aborts it (offsets of
-        # TxnOffsetCommit).
-        producer_id, epoch = producer or (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-        batch = build_batch(
-            records
-            if isinstance(records, BatchBody)
-            else [NewRecord(record.value, record.key, now_ms) for record in records],
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            transactional=producer is not None,
-        )
-        entry = log.append(read_header(batch), batch, now_ms).entry
-        assert entry is not None, "batches without sequence numbers have no duplicates"
-        return entry
+        return None if log is None else append_records(log, records, now_ms)
+
+
+def append_records(
+    log: PartitionLog,
+    records: Sequence[StateRecord] | BatchBody,
+    now_ms: int,
+    producer: tuple[int, int] | None = None,
+) -> JournalEntry:
+    """Append records of a coordinator as one batch, which the caller commits.
+
+    Args:
+        log: partition of an internal topic.
+        records: records in their order; many may be encoded as the body of a batch already.
+        now_ms: wall clock.
+        producer: id and epoch of the producer whose open transaction the records join; None for no transaction.
+
+    Raises:
+        LogError: the producer is fenced.
+    """
+    # A producer's batch is part of its transaction, so that a marker commits or aborts it (offsets of TxnOffsetCommit).
+    producer_id, epoch = producer or (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+    batch = build_batch(
+        records
+        if isinstance(records, BatchBody)
+        else [NewRecord(record.value, record.key, now_ms) for record in records],
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        transactional=producer is not None,
+    )
+    entry = log.append(read_header(batch), batch, now_ms).entry
+    assert entry is not None, "batches without sequence numbers have no duplicates"
+    return entry

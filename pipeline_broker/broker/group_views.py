@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.lag import add_lag, lag_of
 from pipeline_broker.base.steps import THINGS_PER_STEP, Steps, first_few
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
@@ -125,9 +126,10 @@ class GroupOffsets:
     read: Callable[[], Steps[list[OffsetView]]]
 
 
-def coordinator_of(broker: Broker) -> GroupCoordinator | None:
-    """Return the group coordinator; None if `__consumer_offsets` does not exist."""
-    return broker.groups.coordinator if broker.groups.is_ready else None
+def coordinator_of(broker: Broker, group_id: str) -> GroupCoordinator | None:
+    """Return the coordinator of a group; None if it does not exist or loads."""
+    groups = broker.groups.coordinator_of(group_id)
+    return None if isinstance(groups, ErrorCode) else groups.coordinator
 
 
 def list_groups(broker: Broker) -> list[GroupView]:
@@ -145,8 +147,7 @@ def first_groups(broker: Broker, count_max: int) -> Steps[list[GroupView]]:
 
 
 def _shown(broker: Broker) -> list[Group]:
-    coordinator = coordinator_of(broker)
-    return [] if coordinator is None else list(coordinator.registry.all_shown())
+    return [group for groups in broker.groups for group in groups.coordinator.registry.all_shown()]
 
 
 def _name(group: Group) -> str:
@@ -155,7 +156,7 @@ def _name(group: Group) -> str:
 
 def find_group(broker: Broker, group_id: str) -> tuple[GroupView, Iterator[MemberView]] | None:
     """Return a group and an iterator of its members; None if the group is unknown."""
-    coordinator = coordinator_of(broker)
+    coordinator = coordinator_of(broker, group_id)
     found = None if coordinator is None else coordinator.registry.shown(group_id)
     if coordinator is None or found is None:
         return None
@@ -164,7 +165,7 @@ def find_group(broker: Broker, group_id: str) -> tuple[GroupView, Iterator[Membe
 
 def count_members(broker: Broker, group_id: str) -> int:
     """Return the number of members of a group without decoding their assignments; 0 if the group is unknown."""
-    coordinator = coordinator_of(broker)
+    coordinator = coordinator_of(broker, group_id)
     found = None if coordinator is None else coordinator.registry.shown(group_id)
     if coordinator is None or found is None:
         return 0
@@ -175,7 +176,7 @@ def count_members(broker: Broker, group_id: str) -> int:
 
 def count_offsets(broker: Broker, group_id: str) -> int:
     """Return the number of committed offsets of a group; 0 if the group is unknown."""
-    coordinator = coordinator_of(broker)
+    coordinator = coordinator_of(broker, group_id)
     return 0 if coordinator is None else coordinator.count_offsets(group_id)
 
 
@@ -185,7 +186,7 @@ def committed_offsets(broker: Broker, group_id: str, topic: str | None = None) -
     Args:
         topic: the only topic; None for all.
     """
-    coordinator = coordinator_of(broker)
+    coordinator = coordinator_of(broker, group_id)
     committed = {} if coordinator is None else coordinator.committed_partitions(group_id, topic)
     for name, partitions in committed.items():
         for begin in range(0, len(partitions), FETCHED_AT_ONCE):
@@ -221,16 +222,13 @@ def offsets_of_groups(broker: Broker, in_order_max: int) -> Generator[GroupOffse
     Yields:
         a group, or None between two steps.
     """
-    coordinator = coordinator_of(broker)
-    if coordinator is None:
-        return
     every = [group for group in _shown(broker) if group.group_type is not GroupType.SHARE]
     first = yield from first_few(every, in_order_max, _name)
     names = dict.fromkeys(map(_name, first))
     for group in chain(first, (group for group in every if group.group_id not in names)):
         name = group.group_id
         read = functools.partial(_sorted_offsets, broker, name)
-        yield GroupOffsets(name, count_members(broker, name), coordinator.count_offsets(name), read)
+        yield GroupOffsets(name, count_members(broker, name), count_offsets(broker, name), read)
 
 
 def _sorted_offsets(broker: Broker, group_id: str) -> Steps[list[OffsetView]]:
@@ -250,7 +248,7 @@ def group_offsets(broker: Broker, group_id: str, members: Iterable[MemberView] |
     Args:
         members: members of the group; None to find them.
     """
-    coordinator = coordinator_of(broker)
+    coordinator = coordinator_of(broker, group_id)
     if coordinator is None:
         return
     yield from committed_offsets(broker, group_id)

@@ -54,7 +54,6 @@ def held_by_clients(broker: Broker, server: BoundedByServer) -> list[HeldState]:
     """Return every kind of state that has a limit over all clients."""
     partial_frames, unsent = server.partial_frames, server.unsent_responses
     config, sessions, share_sessions = broker.config, broker.fetch_sessions, broker.share.sessions
-    # `broker.groups.coordinator` would make a coordinator for a broker that never had a group.
     groups_bytes = 0 if broker.groups.memory is None else broker.groups.memory.bytes_held
     session_setting = "pipeline.fetch.session.partitions"
     return [

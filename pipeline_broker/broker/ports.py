@@ -26,7 +26,6 @@ calls the returned function just before the configuration takes effect."""
 
 
 def wall_clock_ms() -> int:
-    """Return milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 

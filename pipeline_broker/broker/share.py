@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pipeline_broker.broker.coordinator import InternalTopic
@@ -95,10 +94,9 @@ class Share:
         if self._manager is not None:
             self._manager.advance(now_ms)
 
-    def forget_groups(self, group_ids: Iterable[str], now_ms: int) -> Appended:
-        return self.manager.forget_groups(group_ids, now_ms)
+    def forget_group(self, group_id: str, appended: Appended, now_ms: int) -> None:
+        self.manager.forget_group(group_id, appended, now_ms)
 
     def connection_closed(self, session: object) -> None:
-        """Close the share sessions of a closed connection."""
         if self._manager is not None:
             self._manager.connection_closed(session)

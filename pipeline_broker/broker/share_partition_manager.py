@@ -12,6 +12,7 @@ import attrs
 
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.broker.coordinator import InternalTopic
+from pipeline_broker.broker.latest_time import LatestTime
 from pipeline_broker.broker.share_ports import SharePorts
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.group_settings import ShareGroupSettings
@@ -86,21 +87,12 @@ class SharePartitionManager:
         self.sessions = ShareSessions(config.group_share_max_share_sessions, config.pipeline_fetch_session_partitions)
         self._active: dict[ShareKey, ActivePartition] = {}
         self._deadlines: Deadlines[ShareKey | str] = Deadlines()
-        self._now_ms = 0
+        self.time = LatestTime()
 
     def __len__(self) -> int:
         return len(self._active)
 
-    def time(self, now_ms: int) -> int:
-        """Record the time, and return the latest one in milliseconds.
-
-        The result stands still while the wall clock is set back.
-        """
-        self._now_ms = max(self._now_ms, now_ms)
-        return self._now_ms
-
     def settings(self, group_id: str) -> ShareGroupSettings:
-        """Return the effective settings of a group."""
         return ShareGroupSettings.of(self.config, self._ports.configs_of(group_id))
 
     # Share partitions
@@ -238,12 +230,9 @@ class SharePartitionManager:
         self.drop(keys, appended)
         self.append(self.states.delete(keys), appended, now_ms)
 
-    def forget_groups(self, group_ids: Iterable[str], now_ms: int) -> Appended:
-        """Append the deletion of all state of groups. The caller commits the entries."""
-        appended = Appended()
-        for group_id in group_ids:
-            self.delete(self.states.keys_of_group(group_id), appended, now_ms)
-        return appended
+    def forget_group(self, group_id: str, appended: Appended, now_ms: int) -> None:
+        """Append the deletion of all state of a group."""
+        self.delete(self.states.keys_of_group(group_id), appended, now_ms)
 
     # Sessions
 
@@ -267,14 +256,14 @@ class SharePartitionManager:
     def connection_closed(self, connection: object) -> None:
         appended = Appended()
         for session in self.sessions.of_connection(connection):
-            self.close_session(session, appended, self._now_ms)
+            self.close_session(session, appended, self.time.now_ms)
         self.submit(appended)
 
     # The broker
 
     def topic_deleted(self, topic: Topic) -> None:
         appended = Appended()
-        self.delete(self.states.keys_of_topic(topic.topic_id), appended, self._now_ms)
+        self.delete(self.states.keys_of_topic(topic.topic_id), appended, self.time.now_ms)
         self.submit(appended)
 
     def next_deadline_ms(self) -> int | None:

@@ -14,6 +14,7 @@ import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.coordinator import InternalTopic
+from pipeline_broker.broker.latest_time import LatestTime
 from pipeline_broker.broker.ports import Submit, do_nothing
 from pipeline_broker.broker.wide_ends import MARKERS_AT_ONCE, WideEnd, WideEnds
 from pipeline_broker.log.errors import LogError
@@ -124,7 +125,7 @@ class Transactions:
         self._coordinator: TransactionCoordinator | None = None
         self._granted: list[GrantedId] = []
         self._in_progress: dict[str, int] = {}
-        self._now_ms = 0
+        self.time = LatestTime()
         self._is_loaded = False
         self._scan_ms = self._expiry_ms = self._marking_ms = 0
         self._announced_ms: int | None = None
@@ -168,20 +169,12 @@ class Transactions:
             return ErrorCode.NOT_COORDINATOR
         return None if self._logs.journal.room.obstacle is None else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    def time(self, now_ms: int) -> int:
-        """Record the time, and return the latest one in milliseconds.
-
-        The result stands still while the wall clock is set back.
-        """
-        self._now_ms = max(self._now_ms, now_ms)
-        return self._now_ms
-
     def is_settled(self, transactional_id: str) -> bool:
         """Return whether all decisions about an id are durable."""
         return transactional_id not in self._in_progress
 
     def _new_producer_id(self) -> int:
-        granted = self._grant_id(self._now_ms)
+        granted = self._grant_id(self.time.now_ms)
         self._granted.append(granted)
         return granted.producer_id
 
@@ -274,12 +267,12 @@ class Transactions:
 
     def _begin_marking(self, end: WideEnd) -> None:
         self._wide_ends.begin(end)
-        self._marking_ms = self._now_ms
+        self._marking_ms = self.time.now_ms
         self._announce()
 
     def _marked(self, end: WideEnd) -> None:
         if self._coordinator is not None and end.coordinator is self._coordinator:
-            self._carry_out([self._coordinator.complete(end.transactional_id, self._now_ms)], self._now_ms)
+            self._carry_out([self._coordinator.complete(end.transactional_id, self.time.now_ms)], self.time.now_ms)
         self._count_durable(end.transactional_id)
 
     def _count_in_progress(self, transactional_id: str) -> None:
@@ -361,7 +354,7 @@ class Transactions:
         unloaded, self._coordinator = self._coordinator, None
         # During recovery nothing can be appended.
         if unloaded is not None and self._is_loaded:
-            now_ms = self.time(self._now_ms)
+            now_ms = self.time.now_ms
             self._carry_out(unloaded.abandon(now_ms), now_ms)
 
     def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None: ...

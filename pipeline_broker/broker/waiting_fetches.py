@@ -119,7 +119,6 @@ class WaitingFetches:
         self._answer(self._parked.advance(NEVER_MS))
 
     def connection_closed(self, session: object) -> None:
-        """Cancel the fetches of a closed connection."""
         for waiting in self._by_session.pop(session, ()):
             self._parked.cancel(waiting)
             self._request_bytes -= waiting.request.size_bytes

@@ -123,7 +123,6 @@ class ListenerConfig:
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """Enabled SASL mechanisms."""
         return tuple(filter(None, self.properties.get("sasl.enabled.mechanisms", "").split(",")))
 
     def limit(self, name: str) -> int | None:
@@ -138,7 +137,6 @@ def format_host(host: str) -> str:
 
 
 def prefix_of(name: str) -> str:
-    """Return the prefix of the properties of a listener."""
     return f"{PREFIX}{name.lower()}."
 
 

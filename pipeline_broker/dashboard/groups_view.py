@@ -226,7 +226,7 @@ def plan_reset(broker: Broker, reset: OffsetReset) -> dict[int, int | OffsetSear
 
 
 def _check_group(broker: Broker, group_id: str) -> None:
-    coordinator = coordinator_of(broker)
+    coordinator = coordinator_of(broker, group_id)
     found = None if coordinator is None else coordinator.registry.get(group_id)
     if found is None or found.is_deleted:
         raise RequestError(f"the group {group_id!r} does not exist")

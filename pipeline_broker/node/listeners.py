@@ -188,7 +188,6 @@ class BrokerListeners:
 
     @property
     def first_address(self) -> str:
-        """The address in the ready line."""
         return _address_text(next(iter(self.addresses.values())))
 
     @property

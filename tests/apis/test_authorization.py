@@ -31,6 +31,7 @@ from tests.apis.authorized_requests import (
 )
 from tests.apis.authorized_transactions import TRANSACTION_CASES
 from tests.apis.desk import Desk
+from tests.group_coordinators import coordinator_of
 
 ALL_CASES = CASES + TRANSACTION_CASES
 OPEN_TO_ALL = {
@@ -149,7 +150,7 @@ def test_a_forbidden_alteration_of_share_offsets_shows_the_topic_id_and_creates_
     (answered,) = desk.ask(wanted, 0).responses
     assert answered.topic_id == desk.broker.topics.get("t").topic_id
     assert [each.error_code for each in answered.partitions] == [TOPIC_REFUSED]
-    assert desk.broker.groups.coordinator.share.find("g") is None
+    assert coordinator_of(desk.broker, "g").share.find("g") is None
 
 
 def test_auto_creation_requires_the_right_to_create(desk):

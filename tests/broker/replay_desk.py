@@ -21,6 +21,7 @@ from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import Consum
 from tests.apis.desk import DIRECTORY, Desk
 from tests.apis.share.share_desk import ShareDesk
 from tests.apis.transactions.transaction_desk import Producer
+from tests.group_coordinators import coordinator_of
 
 SETTINGS = (
     "num.partitions=2",
@@ -102,8 +103,8 @@ class ReplayDesk(Desk):
         return self.ask(produce_request(topic, partition, bytes(batch)), 9).responses[0].partition_responses[0]
 
     def partition(self, topic: str) -> int:
-        """Return the partition of a topic with state that these tests write to."""
-        return 0 if topic == METADATA_TOPIC else 1
+        """Return the partition of a topic with state that these tests write to; that of the group "new"."""
+        return 0 if topic in (METADATA_TOPIC, OFFSETS_TOPIC) else 1
 
 
 def with_state() -> ReplayDesk:
@@ -162,18 +163,19 @@ def with_state() -> ReplayDesk:
 def seen(desk: Desk) -> dict[str, Any]:
     """Return all state of `with_state` that the broker shows."""
     broker = desk.broker
-    groups = broker.groups.coordinator
     topic = broker.topics.get(TOPIC)
     assert topic is not None
     share = broker.share.manager.states.find(ShareKey("g", topic.topic_id, 0))
     assert share is not None
     return {
         "topics": [broker.topics.get(name) for name in sorted(broker.internal_topics | {TOPIC})],
-        "listed": [each for each in groups.list_groups() if each.group_id in GROUPS],
-        "classic": groups.describe("classic"),
-        "consumer": groups.consumer.describe("consumer"),
-        "share": groups.share.describe("g"),
-        "offsets": [groups.fetch(group_id) for group_id in GROUPS],
+        "listed": [
+            each for groups in broker.groups for each in groups.coordinator.list_groups() if each.group_id in GROUPS
+        ],
+        "classic": coordinator_of(broker, "classic").describe("classic"),
+        "consumer": coordinator_of(broker, "consumer").consumer.describe("consumer"),
+        "share": coordinator_of(broker, "g").share.describe("g"),
+        "offsets": [coordinator_of(broker, group_id).fetch(group_id) for group_id in GROUPS],
         "transactions": [broker.transactions.coordinator.get(name) for name in TRANSACTIONS],
         "state": (share.start_offset, share.batches, share.state_epoch),
         "ends": [log.log_end_offset for log in broker.logs.partitions(TOPIC)],

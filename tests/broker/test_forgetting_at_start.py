@@ -18,6 +18,7 @@ from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitReque
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from tests.apis.groups.group_desk import GroupDesk
 from tests.apis.transactions.transaction_desk import TRANSACTION, Producer
+from tests.group_coordinators import coordinator_of
 
 PARTITIONS = 4
 """Partitions of the topic `t` of the desk, and of `u`."""
@@ -55,7 +56,7 @@ def delete(desk, name="t"):
 
 def offsets(desk, group_id="g"):
     """Return the number of committed offsets of each topic."""
-    found = [each.topic for each in desk.broker.groups.coordinator.fetch(group_id)]
+    found = [each.topic for each in coordinator_of(desk.broker, group_id).fetch(group_id)]
     return {topic: found.count(topic) for topic in set(found)}
 
 

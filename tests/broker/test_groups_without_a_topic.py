@@ -1,19 +1,30 @@
-"""Changes of groups while `__consumer_offsets` does not exist."""
+"""Changes of groups after `__consumer_offsets` was deleted, and before it exists."""
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.groups import WaitingMember
+from pipeline_broker.broker.group_shard import WaitingMember
 from pipeline_broker.state.groups.consumer.messages import HeartbeatRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import Send
 from tests.apis.desk import Desk
 from tests.state.groups.consumer.consumer_driver import JOIN
 
 
-def test_a_waiting_member_gets_an_error_if_the_topic_does_not_exist():
-    desk, told = Desk(), []
+def test_without_the_topic_no_coordinator_answers_for_a_group():
+    groups = Desk().broker.groups
+    assert groups.coordinator_of("g") is ErrorCode.NOT_COORDINATOR
+    assert groups.coordinator_of_named("") is ErrorCode.INVALID_GROUP_ID
+    assert not list(groups)
+
+
+def test_a_waiting_member_gets_an_error_if_the_topic_was_deleted():
+    desk, told = Desk("offsets.topic.num.partitions=2"), []
     desk.create_topic("t")
-    groups = desk.broker.groups
-    assert not groups.is_ready
+    desk.ask(FindCoordinatorRequest(key="g"), 3)
+    groups = desk.broker.groups.coordinator_of("g")
+    desk.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"], timeout_ms=1000), 5)
+    assert desk.broker.groups.coordinator_of("g") is ErrorCode.NOT_COORDINATOR
 
     def encode(result):
         told.append(result.error)

@@ -24,6 +24,7 @@ from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroup
 from pipeline_broker.wire.messages.share.share_state_records import ShareSnapshotValue
 from tests.apis.share.share_desk import ShareDesk
 from tests.broker.replay_desk import TOPIC, seen, with_state
+from tests.group_coordinators import coordinator_of
 from tests.state_records import SUBSCRIPTION, encoded
 from tests.strange_state import ask_about_everything, let_time_pass
 
@@ -91,33 +92,33 @@ def test_an_unreadable_record_is_named_in_one_line(desk, caplog, topic):
 def test_the_records_around_it_apply(desk, caplog):
     """Even those of the same batch."""
     sound = [offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(number)) for number in (1, 2)]
-    desk.append(OFFSETS_TOPIC, 1, [pair(sound[0]), (sound[0].key, b"\0"), pair(sound[1])])
+    desk.append(OFFSETS_TOPIC, 0, [pair(sound[0]), (sound[0].key, b"\0"), pair(sound[1])])
     again, _ = started(desk, caplog)
     assert len(lines(caplog)) == 1
-    (found,) = again.broker.groups.coordinator.fetch("new")
+    (found,) = coordinator_of(again.broker, "new").fetch("new")
     assert found.committed.offset == 2
 
 
 def test_the_previous_value_applies_if_the_latest_cannot_be_read(desk, caplog):
     record = offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(5))
     again, _ = started(desk, caplog, (OFFSETS_TOPIC, pair(record)), (OFFSETS_TOPIC, (record.key, b"\0\x63")))
-    (found,) = again.broker.groups.coordinator.fetch("new")
+    (found,) = coordinator_of(again.broker, "new").fetch("new")
     assert found.committed.offset == 5
 
 
 def test_a_tombstone_lets_a_compacted_topic_lose_the_record(desk, caplog):
     record = offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(5))
-    desk.append(OFFSETS_TOPIC, 1, [(record.key, b"\0\x63")])
+    desk.append(OFFSETS_TOPIC, 0, [(record.key, b"\0\x63")])
     desk = desk.restart()
     assert desk.broker.set_aside.count == 1
-    assert desk.produce(OFFSETS_TOPIC, 1, [pair(offset_tombstone(OffsetKey("new", TOPIC, 0)))]).error_code == 0
+    assert desk.produce(OFFSETS_TOPIC, 0, [pair(offset_tombstone(OffsetKey("new", TOPIC, 0)))]).error_code == 0
     desk.compact_all()
     _, found = started(desk, caplog)
     assert not found
 
 
 def test_unreadable_records_beyond_the_first_lines_are_counted(desk, caplog):
-    desk.append(OFFSETS_TOPIC, 1, [(b"x", None)] * (LINES_MAX + 7))
+    desk.append(OFFSETS_TOPIC, 0, [(b"x", None)] * (LINES_MAX + 7))
     again, _ = started(desk, caplog)
     assert len(lines(caplog)) == LINES_MAX + 1
     assert lines(caplog)[-1].startswith("7 more records")
@@ -127,7 +128,7 @@ def test_unreadable_records_beyond_the_first_lines_are_counted(desk, caplog):
 def test_a_malformed_batch_is_set_aside_from_its_first_unreadable_record(desk, caplog):
     batch = build_batch([NewRecord(None, b"\x7f\x7f%d" % number, 0) for number in range(3)])
     header, broken = assembled(read_header(batch), batch[HEADER_SIZE:-1])
-    log = desk.broker.logs.find(OFFSETS_TOPIC, 1)
+    log = desk.broker.logs.find(OFFSETS_TOPIC, 0)
     desk.commit([log.append(header, broken, desk.now_ms).entry])
     again, _ = started(desk, caplog)
     (record,) = again.broker.set_aside.records
@@ -163,7 +164,7 @@ def test_markers_in_topics_of_other_coordinators_are_ignored(desk, caplog, topic
 
 
 def test_an_unreadable_record_of_a_transaction_is_set_aside(desk, caplog):
-    desk.append(OFFSETS_TOPIC, 1, [(b"\0\1\0", b"v")], producer_id=900, producer_epoch=0, transactional=True)
+    desk.append(OFFSETS_TOPIC, 0, [(b"\0\1\0", b"v")], producer_id=900, producer_epoch=0, transactional=True)
     _, found = started(desk, caplog)
     assert len(found) == 1
 
@@ -183,7 +184,7 @@ KINDS = {
 def test_a_group_keeps_its_type_until_it_is_deleted(desk, caplog, there, comes):
     again, found = started(desk, caplog, (OFFSETS_TOPIC, KINDS[there]), (OFFSETS_TOPIC, KINDS[comes]))
     assert len(found) == (there is not comes)
-    assert again.broker.groups.coordinator.registry.get("new").group_type is there
+    assert coordinator_of(again.broker, "new").registry.get("new").group_type is there
 
 
 @pytest.mark.parametrize("there", KINDS)
@@ -192,7 +193,7 @@ def test_after_its_tombstone_a_group_may_have_another_type(desk, caplog, there, 
     gone = (KINDS[there][0], None)
     again, found = started(desk, caplog, *((OFFSETS_TOPIC, record) for record in (KINDS[there], gone, KINDS[comes])))
     assert not found
-    assert again.broker.groups.coordinator.registry.get("new").group_type is comes
+    assert coordinator_of(again.broker, "new").registry.get("new").group_type is comes
 
 
 @pytest.mark.parametrize("comes", [GroupType.CONSUMER, GroupType.SHARE])
@@ -202,7 +203,7 @@ def test_a_deleted_group_of_another_type_is_not_shown(desk, caplog, comes):
     records += [(KINDS[comes][0], None), pair(offset_tombstone(offset))]
     again, found = started(desk, caplog, *((OFFSETS_TOPIC, record) for record in records))
     assert not found
-    assert again.broker.groups.coordinator.registry.shown("new") is None
+    assert coordinator_of(again.broker, "new").registry.shown("new") is None
 
 
 @pytest.mark.parametrize("comes", KINDS)
@@ -210,7 +211,7 @@ def test_a_group_with_offsets_only_may_get_any_type(desk, caplog, comes):
     offset = pair(offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(5)))
     again, found = started(desk, caplog, (OFFSETS_TOPIC, offset), (OFFSETS_TOPIC, KINDS[comes]))
     assert not found
-    assert again.broker.groups.coordinator.registry.shown("new").group_type is comes
+    assert coordinator_of(again.broker, "new").registry.shown("new").group_type is comes
 
 
 # Groups that contradict themselves
@@ -229,13 +230,13 @@ def test_a_group_with_offsets_only_may_get_any_type(desk, caplog, comes):
 def test_an_impossible_group_is_set_aside(desk, caplog, record):
     again, found = started(desk, caplog, (OFFSETS_TOPIC, record))
     assert len(found) == 1
-    assert again.broker.groups.coordinator.registry.get("new") is None
+    assert coordinator_of(again.broker, "new").registry.get("new") is None
 
 
 def test_a_classic_group_at_the_last_generation_continues(desk, caplog):
     again, _ = started(desk, caplog, (OFFSETS_TOPIC, group_value(members=[classic_member()], generation=EPOCH_MAX)))
     let_time_pass(again, MINUTE_MS)
-    group = again.broker.groups.coordinator.registry.get("new")
+    group = coordinator_of(again.broker, "new").registry.get("new")
     assert (group.state_name, group.generation_id) == ("Empty", 1)
     assert not again.restart().broker.set_aside.count
 
@@ -278,7 +279,7 @@ def test_members_that_a_classic_group_cannot_have_stay_in_their_consumer_group(d
     again, found = started(desk, caplog, *((OFFSETS_TOPIC, record) for record in records))
     assert not found
     assert again.broker.groups.expire_member("new", "consumer", again.now_ms)
-    group = again.broker.groups.coordinator.registry.get("new")
+    group = coordinator_of(again.broker, "new").registry.get("new")
     assert (group.group_type, sorted(group.members)) == (GroupType.CONSUMER, ["m0", "m1"])
 
 

@@ -14,6 +14,7 @@ from pipeline_broker.dashboard.groups_view import (
     reset_request,
 )
 from pipeline_broker.dashboard.wishes import RequestError
+from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
@@ -121,9 +122,8 @@ def test_a_step_reads_a_bounded_number_of_offsets(monkeypatch):
     board.desk.ask(OffsetCommitRequest(group_id="large", topics=[topic]), 8)
     for number in range(50):
         board.commit(f"small {number}", 0)
-    coordinator = board.desk.broker.groups.coordinator
-    fetch = coordinator.fetch
-    coordinator.fetch = lambda *wanted: looks.append(1) or fetch(*wanted)
+    fetch = GroupCoordinator.fetch
+    monkeypatch.setattr(GroupCoordinator, "fetch", lambda *wanted: looks.append(1) or fetch(*wanted))
     for view, seen in ((group(board.desk.broker, "large"), 1000), (groups(board.desk.broker), 1050)):
         steps, looks[:] = 0, []
         for _ in view:

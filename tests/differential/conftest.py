@@ -5,6 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 
+import attrs
 import pytest
 
 from pipeline_broker.security.acl import CLUSTER_NAME, AclOperation, PatternType, PermissionType, ResourceType
@@ -16,6 +17,7 @@ from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsReque
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.conftest import start_broker
 from tests.differential.admin_requests import GROUPS
+from tests.differential.coordinator_requests import WITHOUT_COORDINATORS
 from tests.differential.data_requests import TOPICS
 from tests.differential.marker_requests import MARKED_TOPICS
 from tests.differential.oracle import CONTROL_HOST, GUEST_HOST, Side, Sides, running_kafka
@@ -46,6 +48,15 @@ UNINITIALIZED = 42
 PREPARE_SECONDS_MAX = 60.0
 
 
+@attrs.frozen
+class Started:
+    """All sides, answers that arrive later, and the answers before the sides had coordinators."""
+
+    sides: Sides
+    answers: list
+    without_coordinators: list
+
+
 @pytest.fixture(scope="session")
 def started(tmp_path_factory):
     """All sides, and their answers to come to what Kafka answers after half a minute only: it is asked at once."""
@@ -59,10 +70,10 @@ def started(tmp_path_factory):
             stack.callback(brokers[-1].process.stdout.close)
             stack.callback(brokers[-1].stop)
         sides = Sides(Side("kafka", kafka.port), [Side(broker.mode, broker.port) for broker in brokers])
-        prepare(sides)
+        without_coordinators = prepare(sides)
         with ThreadPoolExecutor(len(UNKNOWN_PARTITIONS)) as executor:
             answers = [executor.submit(answers_apart, sides, describe_unknown(*it)) for it in UNKNOWN_PARTITIONS]
-            yield sides, answers
+            yield Started(sides, answers, without_coordinators)
         for side in sides.all:
             side.close()
 
@@ -86,7 +97,7 @@ def _leaves_nothing_behind():
 
 @pytest.fixture(scope="session")
 def sides(started):
-    return started[0]
+    return started.sides
 
 
 @pytest.fixture(scope="session")
@@ -99,12 +110,18 @@ def guests(sides):
 
 
 def prepare(sides):
-    """The topics that requests are about, a group coordinator that has loaded, and producer ids to give out."""
+    """The topics that requests are about, a group coordinator that has loaded, and producer ids to give out.
+
+    Returns the answers of all sides before they had coordinators.
+    """
     allow_control(sides)
     wanted = [CreateTopicsRequest.CreatableTopic(name, count, 1) for name, count in (TOPICS | MARKED_TOPICS).items()]
     for side in sides.all:
         answer = side.ask(CreateTopicsRequest(wanted, 20_000), 5)
         assert not any(topic["error_code"] for topic in answer["topics"])
+    sides.settle()
+    without_coordinators = [[side.ask(*it) for side in sides.all] for it in WITHOUT_COORDINATORS]
+    for side in sides.all:
         for group in filter(None, GROUPS):
             becomes(side, FindCoordinatorRequest(key=group), 0)
             becomes(side, HeartbeatRequest(group, 0, "nobody"), UNKNOWN_MEMBER)
@@ -114,6 +131,7 @@ def prepare(sides):
         prepare_share_groups(side)
     sides.settle()
     sides.settle_groups()
+    return without_coordinators
 
 
 def prepare_share_groups(side):

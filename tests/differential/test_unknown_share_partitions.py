@@ -14,7 +14,7 @@ pytestmark = pytest.mark.xdist_group("kafka")
 
 
 def test_partitions_that_there_are_not_are_described_as_kafka_describes_them(started):
-    sides, asked = started
+    sides, asked = started.sides, started.answers
     for (version, partitions), answers in zip(UNKNOWN_PARTITIONS, asked, strict=True):
         ask = describe_unknown(version, partitions)
         assert differing(sides, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, ask, answers.result()) == []

@@ -39,11 +39,9 @@ def handle(call: Call, request: ConsumerGroupDescribeRequest) -> Stepwise[Result
 def _describe(call: Call, group_id: str, request: ConsumerGroupDescribeRequest) -> DescribedGroup:
     if not authorize_group(call, AclOperation.DESCRIBE, group_id):
         return _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    if not group_id:
-        return _refused(group_id, ErrorCode.INVALID_GROUP_ID)
-    groups = call.broker.groups
-    if not groups.is_ready:
-        return _refused(group_id, ErrorCode.NOT_COORDINATOR)
+    groups = call.broker.groups.coordinator_of_named(group_id)
+    if isinstance(groups, ErrorCode):
+        return _refused(group_id, groups)
     described = groups.coordinator.consumer.describe(group_id)
     if described.not_found is not None:
         return DescribedGroup(

@@ -6,10 +6,10 @@ import functools
 
 from pipeline_broker.apis.authorization import authorize_group, topics_allowed
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.coordinator_topic import answer_with_topic
+from pipeline_broker.apis.coordinator_topic import refuse_member
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_own_turn
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.groups import WaitingMember
+from pipeline_broker.broker.group_shard import WaitingMember
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.consumer.messages import HeartbeatRequest, HeartbeatResult
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import (
@@ -36,10 +36,9 @@ def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result:
     names = request.subscribed_topic_names
     if not all(map(may_describe, names or ())):
         return call.send(error_response(request, call, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    groups = call.broker.groups
-    if not groups.is_ready:
-        not_coordinator = call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
-        return answer_with_topic(call, groups.topic, not_coordinator, busy=not_coordinator)
+    groups = call.broker.groups.coordinator_of(request.group_id)
+    if isinstance(groups, ErrorCode):
+        return refuse_member(call, call.send(error_response(request, call, groups)), groups)
     if not call.broker.can_write:
         # As in Kafka while its log directory is offline, a member looks for the coordinator until it can be served.
         groups.coordinator.consumer.refresh_session(request.group_id, request.member_id, groups.time(call.now_ms))

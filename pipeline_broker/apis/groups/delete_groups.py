@@ -8,7 +8,7 @@ from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.appended import in_one_commit
+from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from stages.request import NO_OP, Final, Pending, Result
@@ -37,15 +37,19 @@ def _delete_in_steps(call: Call, names: list[str], errors: dict[str, ErrorCode])
 
 def _delete(call: Call, names: list[str], errors: dict[str, ErrorCode]) -> Pending | Final:
     """Delete some groups and write their errors to `errors`; return a `Pending` if the deletion must become durable."""
-    groups, share = call.broker.groups, call.broker.share
-    now_ms = groups.time(call.now_ms)
-    found, outcome = groups.coordinator.delete(names, now_ms)
-    errors.update(found)
-    deleted = groups.answer_when_durable(outcome, now_ms, NO_OP)
-    if not share.is_used:
-        return deleted
-    states = share.forget_groups([name for name, error in found.items() if error is ErrorCode.NONE], now_ms)
-    return in_one_commit(states, deleted, NO_OP)
+    share, now_ms = call.broker.share, call.broker.groups.time(call.now_ms)
+    appended = Appended()
+    for name in names:
+        groups = call.broker.groups.coordinator_of(name)
+        if isinstance(groups, ErrorCode):
+            errors[name] = groups
+            continue
+        found, outcome = groups.coordinator.delete([name], now_ms)
+        errors |= found
+        if share.is_used and found[name] is ErrorCode.NONE:
+            share.forget_group(name, appended, now_ms)
+        groups.append(outcome, appended, now_ms)
+    return Pending(appended.entries, NO_OP, appended.durable) if appended.entries else NO_OP
 
 
 def _response(errors: Mapping[str, ErrorCode]) -> DeleteGroupsResponse:

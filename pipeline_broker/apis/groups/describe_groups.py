@@ -30,7 +30,10 @@ def handle(call: Call, request: DescribeGroupsRequest) -> Stepwise[Result]:
 def _describe(call: Call, group_id: str, request: DescribeGroupsRequest) -> DescribedGroup:
     if not authorize_group(call, AclOperation.DESCRIBE, group_id):
         return DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
-    described = call.broker.groups.coordinator.describe(group_id)
+    groups = call.broker.groups.coordinator_of(group_id)
+    if isinstance(groups, ErrorCode):
+        return DescribedGroup(error_code=groups, group_id=group_id)
+    described = groups.coordinator.describe(group_id)
     group = DescribedGroup(
         group_id=group_id,
         group_state=described.state,

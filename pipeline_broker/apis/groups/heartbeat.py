@@ -14,7 +14,9 @@ from stages.request import Result
 def handle(call: Call, request: HeartbeatRequest) -> Result:
     if not authorize_group(call, AclOperation.READ, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    groups = call.broker.groups
+    groups = call.broker.groups.coordinator_of_named(request.group_id)
+    if isinstance(groups, ErrorCode):
+        return call.refuse(groups)
     heartbeat = messages.HeartbeatRequest(
         group_id=request.group_id,
         generation_id=request.generation_id,

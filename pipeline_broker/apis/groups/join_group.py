@@ -6,10 +6,10 @@ import functools
 
 from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.coordinator_topic import answer_with_topic
+from pipeline_broker.apis.coordinator_topic import refuse_member
 from pipeline_broker.apis.steps import Stepwise, in_own_turn
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.groups import WaitingMember
+from pipeline_broker.broker.group_shard import WaitingMember
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic.messages import JoinRequest, JoinResult, MemberProtocol
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
@@ -32,10 +32,9 @@ def _join(call: Call, request: JoinGroupRequest) -> Result:
         forbidden = error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         forbidden.member_id = ""
         return call.send(forbidden)
-    groups = call.broker.groups
-    if request.group_id and not groups.is_ready:
-        not_coordinator = call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
-        return answer_with_topic(call, groups.topic, not_coordinator, busy=not_coordinator)
+    groups = call.broker.groups.coordinator_of_named(request.group_id)
+    if isinstance(groups, ErrorCode):
+        return refuse_member(call, call.send(error_response(request, call, groups)), groups)
     has_rebalance_timeout = call.version >= REBALANCE_TIMEOUT_FROM
     join = JoinRequest(
         group_id=request.group_id,

@@ -25,7 +25,9 @@ LEAVING_IN_A_TURN = 250
 def handle(call: Call, request: LeaveGroupRequest) -> Result | Stepwise[Result]:
     if not authorize_group(call, AclOperation.READ, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    groups = call.broker.groups
+    groups = call.broker.groups.coordinator_of_named(request.group_id)
+    if isinstance(groups, ErrorCode):
+        return call.refuse(groups)
     if call.version < SEVERAL_FROM:
         leaving = [LeavingMember(request.member_id)]
     else:
@@ -38,10 +40,13 @@ def handle(call: Call, request: LeaveGroupRequest) -> Result | Stepwise[Result]:
 
 
 def _leave_in_turns(call: Call, group_id: str, leaving: Sequence[LeavingMember]) -> Stepwise[Result]:
-    groups, now_ms = call.broker.groups, call.broker.groups.time(call.now_ms)
+    now_ms = call.broker.groups.time(call.now_ms)
     error = ErrorCode.NONE
     left: list[LeftMember] = []
     for begin in range(0, len(leaving), LEAVING_IN_A_TURN):
+        groups = call.broker.groups.coordinator_of(group_id)
+        if isinstance(groups, ErrorCode):  # the topic was deleted between two turns
+            return call.refuse(groups)
         result, outcome = groups.coordinator.leave(group_id, leaving[begin : begin + LEAVING_IN_A_TURN], now_ms)
         pending = groups.answer_when_durable(outcome, now_ms, NO_OP)
         yield pending if isinstance(pending, Pending) else None

@@ -21,17 +21,17 @@ ListedGroup = ListGroupsResponse.ListedGroup
 
 
 def handle(call: Call, request: ListGroupsRequest) -> Stepwise[Result]:
-    coordinator = call.broker.groups.coordinator
     may_all = authorize_cluster(call, AclOperation.DESCRIBE, is_logged=False)
-    group_ids = [group.group_id for group in coordinator.registry.all_shown()]
     listed: list[ListedGroup] = []
-    for start in range(0, len(group_ids), LISTED_AT_ONCE):
-        some = group_ids[start : start + LISTED_AT_ONCE]
-        listed += [
-            ListedGroup(group.group_id, group.protocol_type, group.state, group.group_type)
-            for group in coordinator.list_groups(request.states_filter, request.types_filter, some)
-            if may_all or authorize_group(call, AclOperation.DESCRIBE, group.group_id, is_logged=False)
-        ]
-        if call.spend(GROUP_COST * len(some)):
-            yield None
+    for groups in call.broker.groups:
+        group_ids = [group.group_id for group in groups.coordinator.registry.all_shown()]
+        for start in range(0, len(group_ids), LISTED_AT_ONCE):
+            some = group_ids[start : start + LISTED_AT_ONCE]
+            listed += [
+                ListedGroup(group.group_id, group.protocol_type, group.state, group.group_type)
+                for group in groups.coordinator.list_groups(request.states_filter, request.types_filter, some)
+                if may_all or authorize_group(call, AclOperation.DESCRIBE, group.group_id, is_logged=False)
+            ]
+            if call.spend(GROUP_COST * len(some)):
+                yield None
     return (yield from call.send_in_steps(ListGroupsResponse(groups=listed)))

@@ -21,6 +21,7 @@ from pipeline_broker.apis.offsets_to_commit import (
 )
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.group_shard import GroupShard
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, PreparedOffsets
 from pipeline_broker.state.metadata_records import Topic
@@ -38,11 +39,10 @@ ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
 
 
 def handle(call: Call, request: OffsetCommitRequest) -> Stepwise[Result]:
-    groups = call.broker.groups
     refused = _refused(call, request)
     if refused is not None:
         return call.send(error_response(request, call, refused))
-    config, now_ms = groups.coordinator.config, groups.time(call.now_ms)
+    config, now_ms = call.broker.groups.config, call.broker.groups.time(call.now_ms)
     offsets = yield from offsets_to_commit(
         call,
         request.topics,
@@ -52,8 +52,12 @@ def handle(call: Call, request: OffsetCommitRequest) -> Stepwise[Result]:
     refused = _refused(call, request)  # checked again: it may have changed between turns
     if refused is not None:
         return call.send(error_response(request, call, refused))
-    now_ms = groups.time(now_ms)
-    result = _commit(call, request, offsets, now_ms)
+    now_ms = call.broker.groups.time(now_ms)
+    groups = call.broker.groups.coordinator_of(request.group_id)
+    if isinstance(groups, ErrorCode):
+        codes = offsets.codes((groups,) * len(offsets.partitions))
+        return (yield from call.send_in_steps(_response(request, codes)))
+    result = _commit(groups, call, request, offsets, now_ms)
     outcome = Outcome(writes=[] if result.write is None else [result.write])
     codes = offsets.codes(result.errors)
     if len(offsets.refusals) <= ANSWERED_IN_A_TURN:
@@ -64,7 +68,9 @@ def handle(call: Call, request: OffsetCommitRequest) -> Stepwise[Result]:
     return (yield from call.send_in_steps(_response_of(request, iter(answers))))
 
 
-def _commit(call: Call, request: OffsetCommitRequest, offsets: OffsetsToCommit, now_ms: int) -> CommitResult:
+def _commit(
+    groups: GroupShard, call: Call, request: OffsetCommitRequest, offsets: OffsetsToCommit, now_ms: int
+) -> CommitResult:
     if not offsets.partitions:  # an empty commit must not create the group
         return CommitResult(())
     commit = CommitRequest(
@@ -76,14 +82,12 @@ def _commit(call: Call, request: OffsetCommitRequest, offsets: OffsetsToCommit, 
         partitions=offsets.partitions,
         prepared=offsets.prepared,
     )
-    return call.broker.groups.coordinator.commit(commit, now_ms)
+    return groups.coordinator.commit(commit, now_ms)
 
 
 def _refused(call: Call, request: OffsetCommitRequest) -> ErrorCode | None:
     if not authorize_group(call, AclOperation.READ, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if not call.broker.groups.is_ready:
-        return ErrorCode.NOT_COORDINATOR
     return None if call.broker.can_write else ErrorCode.KAFKA_STORAGE_ERROR
 
 

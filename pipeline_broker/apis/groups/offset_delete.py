@@ -23,9 +23,9 @@ ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 def handle(call: Call, request: OffsetDeleteRequest) -> Result:
     if not authorize_group(call, AclOperation.DELETE, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    groups = call.broker.groups
-    if not groups.is_ready:
-        return call.refuse(ErrorCode.NOT_COORDINATOR)
+    groups = call.broker.groups.coordinator_of_named(request.group_id)
+    if isinstance(groups, ErrorCode):
+        return call.refuse(groups)
     is_allowed = topics_allowed(call, AclOperation.READ)
     wanted: list[DeletedOffset] = []
     refusals: dict[tuple[str, int], ErrorCode] = {}

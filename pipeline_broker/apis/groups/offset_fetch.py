@@ -14,6 +14,7 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.groups.describe_groups import GROUP_COST
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.group_shard import GroupShard
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.commits import FetchedOffset, FetchTopic
 from pipeline_broker.state.groups.offset_records import NO_TOPIC_ID
@@ -90,21 +91,31 @@ def _fetch_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -
         yield None
     if not authorize_group(call, AclOperation.DESCRIBE, group.group_id):
         return ResponseGroup(group.group_id, [], ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    error = call.broker.groups.coordinator.fetch_error(group.group_id, group.member_id, group.member_epoch)
+    groups = call.broker.groups.coordinator_of(group.group_id)
+    if isinstance(groups, ErrorCode):
+        return ResponseGroup(group.group_id, [], groups)
+    error = groups.coordinator.fetch_error(group.group_id, group.member_id, group.member_epoch)
     if error is not ErrorCode.NONE:
         return ResponseGroup(group.group_id, [], error)
     if group.topics is None:
-        return ResponseGroup(group.group_id, (yield from _all_topics(call, group.group_id, request)))
-    found = []
-    for topic in group.topics:
-        found += [(yield from _fetch_topic(call, group.group_id, topic, request))]
+        found = yield from _all_topics(call, groups, group.group_id, request)
+    else:
+        found = []
+        for topic in group.topics:
+            found += [(yield from _fetch_topic(call, groups, group.group_id, topic, request))]
+    # If the topic was deleted between two turns, no offset of this response may count.
+    now = call.broker.groups.coordinator_of(group.group_id)
+    if now is not groups:
+        return ResponseGroup(group.group_id, [], now if isinstance(now, ErrorCode) else ErrorCode.NOT_COORDINATOR)
     return ResponseGroup(group.group_id, found)
 
 
-def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> Stepwise[list[ResponseTopic]]:
+def _all_topics(
+    call: Call, groups: GroupShard, group_id: str, request: OffsetFetchRequest
+) -> Stepwise[list[ResponseTopic]]:
     topics = []
     # Partitions are listed now. An offset that is deleted in a later turn is reported as not committed.
-    for name, indexes in call.broker.groups.coordinator.committed_partitions(group_id).items():
+    for name, indexes in groups.coordinator.committed_partitions(group_id).items():
         topic = call.broker.topics.get(name)
         if not authorize_topic(call, AclOperation.DESCRIBE, name):
             continue
@@ -114,13 +125,13 @@ def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> Stepw
             named = "", topic.topic_id
         else:  # a deleted topic has no id that could name it
             continue
-        partitions = yield from _in_turns(call, group_id, _fetch_request(name, topic, indexes), request)
+        partitions = yield from _in_turns(call, groups, group_id, _fetch_request(name, topic, indexes), request)
         topics.append(ResponseTopic(*named, partitions))
     return topics
 
 
 def _fetch_topic(
-    call: Call, group_id: str, wanted: RequestTopic, request: OffsetFetchRequest
+    call: Call, groups: GroupShard, group_id: str, wanted: RequestTopic, request: OffsetFetchRequest
 ) -> Stepwise[ResponseTopic]:
     if call.spend(ELEMENT_COST):
         yield None
@@ -131,7 +142,9 @@ def _fetch_topic(
     name = wanted.name if topic is None else topic.name
     if not authorize_topic(call, AclOperation.DESCRIBE, name):
         return _refusal(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    partitions = yield from _in_turns(call, group_id, _fetch_request(name, topic, wanted.partition_indexes), request)
+    partitions = yield from _in_turns(
+        call, groups, group_id, _fetch_request(name, topic, wanted.partition_indexes), request
+    )
     return ResponseTopic(wanted.name, wanted.topic_id, partitions)
 
 
@@ -141,14 +154,13 @@ def _fetch_request(name: str, topic: Topic | None, indexes: Sequence[int]) -> Fe
 
 
 def _in_turns(
-    call: Call, group_id: str, wanted: FetchTopic, request: OffsetFetchRequest
+    call: Call, groups: GroupShard, group_id: str, wanted: FetchTopic, request: OffsetFetchRequest
 ) -> Stepwise[list[ResponsePartition]]:
     partitions = []
     for start in range(0, len(wanted.partitions), FETCHED_AT_ONCE):
         indexes = wanted.partitions[start : start + FETCHED_AT_ONCE]
         some = [FetchTopic(wanted.topic, indexes, wanted.topic_id)]
-        coordinator = call.broker.groups.coordinator
-        partitions += _partitions(coordinator.fetch(group_id, some, require_stable=request.require_stable))
+        partitions += _partitions(groups.coordinator.fetch(group_id, some, require_stable=request.require_stable))
         if call.spend(OFFSET_COST * len(indexes)):
             yield None
     return partitions

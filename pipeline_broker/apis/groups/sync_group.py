@@ -8,7 +8,7 @@ from __future__ import annotations
 from pipeline_broker.apis.authorization import authorize_group
 from pipeline_broker.apis.call import Call
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.groups import WaitingMember
+from pipeline_broker.broker.group_shard import WaitingMember
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic.messages import SyncRequest, SyncResult
 from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -22,9 +22,11 @@ def handle(call: Call, request: SyncGroupRequest) -> Result:
         return call.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not authorize_group(call, AclOperation.READ, request.group_id):
         return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    groups = call.broker.groups.coordinator_of_named(request.group_id)
+    if isinstance(groups, ErrorCode):
+        return call.refuse(groups)
     if request.assignments and not call.broker.can_write:  # like Kafka with an offline log directory
         return call.refuse(ErrorCode.NOT_COORDINATOR)  # makes the leader rejoin
-    groups = call.broker.groups
     sync = SyncRequest(
         group_id=request.group_id,
         generation_id=request.generation_id,

@@ -25,6 +25,7 @@ from stages.request import Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
+    from pipeline_broker.broker.group_shard import GroupShard
     from pipeline_broker.state.groups.share.share_group import ShareGroup
     from pipeline_broker.state.outcome import StateRecord
 
@@ -37,8 +38,9 @@ UNINITIALIZED = -1
 def handle(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
     if not authorize_group(call, AclOperation.READ, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if not call.broker.groups.is_ready:
-        return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+    groups = call.broker.groups.coordinator_of_named(request.group_id)
+    if isinstance(groups, ErrorCode):
+        return call.send(error_response(request, call, groups))
     return with_share_state_topic(
         call,
         busy=lambda: call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE)),
@@ -47,24 +49,26 @@ def handle(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
 
 
 def _change(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
-    groups = call.broker.groups
+    groups = call.broker.groups.coordinator_of(request.group_id)
+    if isinstance(groups, ErrorCode):  # the topic was deleted while the request was parked
+        return call.send(error_response(request, call, groups))
     share = groups.coordinator.share
     now_ms = groups.time(call.now_ms)
     refusals = [_refusal(call, wanted) for wanted in request.topics]
     try:
-        check_empty(request.group_id, share.find(request.group_id))
-        if request.group_id and None not in refusals:  # as in Kafka, a request without valid topics creates no group
+        check_empty(share.find(request.group_id))
+        if None not in refusals:  # as in Kafka, a request without valid topics creates no group
             return call.send(AlterShareGroupOffsetsResponse(responses=list(filter(None, refusals))))
         group, records = share.create(request.group_id, sum(len(wanted.partitions) for wanted in request.topics))
     except ShareGroupError as error:
         return call.send(AlterShareGroupOffsetsResponse(error_code=error.code, error_message=str(error)))
     appended = Appended()
     responses = [
-        refusal or _alter(call, group, wanted, records, appended, now_ms)
+        refusal or _alter(call, groups, group, wanted, records, appended, now_ms)
         for wanted, refusal in zip(request.topics, refusals, strict=True)
     ]
     return commit(
-        call, group, records, appended, call.send(AlterShareGroupOffsetsResponse(responses=responses)), now_ms
+        groups, group, records, appended, call.send(AlterShareGroupOffsetsResponse(responses=responses)), now_ms
     )
 
 
@@ -87,6 +91,7 @@ def _refusal(call: Call, wanted: WantedTopic) -> Topic | None:
 
 def _alter(
     call: Call,
+    groups: GroupShard,
     group: ShareGroup,
     wanted: WantedTopic,
     records: list[StateRecord],
@@ -106,7 +111,7 @@ def _alter(
         begun.add(one.partition_index)
         partitions.append(Partition(one.partition_index))
     if begun:
-        records.append(call.broker.groups.coordinator.share.begin(group, name, topic.topic_id, frozenset(begun)))
+        records.append(groups.coordinator.share.begin(group, name, topic.topic_id, frozenset(begun)))
     return Topic(name, topic.topic_id, partitions)
 
 

@@ -27,10 +27,12 @@ NOTHING_TEXT = "There is no offset information to delete."
 def handle(call: Call, request: DeleteShareGroupOffsetsRequest) -> Result:
     if not authorize_group(call, AclOperation.DELETE, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    groups, coordinator = call.broker.groups, call.broker.share.manager
+    groups, coordinator = call.broker.groups.coordinator_of_named(request.group_id), call.broker.share.manager
+    if isinstance(groups, ErrorCode):
+        return call.send(error_response(request, call, groups))
     share = groups.coordinator.share
     try:
-        check_empty(request.group_id, share.find(request.group_id))
+        check_empty(share.find(request.group_id))
         group = share.existing(request.group_id)
     except ShareGroupError as error:
         return call.send(DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=str(error)))
@@ -53,7 +55,7 @@ def handle(call: Call, request: DeleteShareGroupOffsetsRequest) -> Result:
     keys = [key for key in coordinator.states.keys_of_group(request.group_id) if key.topic_id in deleted_ids]
     coordinator.delete(keys, appended, now_ms)
     answer = call.send(DeleteShareGroupOffsetsResponse(responses=[*forbidden, *forgotten, *unknown]))
-    return commit(call, group, share.forget(group, deleted_ids), appended, answer, now_ms)
+    return commit(groups, group, share.forget(group, deleted_ids), appended, answer, now_ms)
 
 
 def _refusal(name: str, code: ErrorCode, text: str | None = None) -> Topic:

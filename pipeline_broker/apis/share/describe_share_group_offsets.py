@@ -30,8 +30,11 @@ def handle(call: Call, request: DescribeShareGroupOffsetsRequest) -> Result:
 def _group(call: Call, wanted: WantedGroup) -> Group:
     if not authorize_group(call, AclOperation.DESCRIBE, wanted.group_id):
         return _refused(wanted.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    groups = call.broker.groups.coordinator_of(wanted.group_id)
+    if isinstance(groups, ErrorCode):
+        return Group(wanted.group_id, error_code=groups, error_message=REFUSAL_TEXTS.get(groups))
     if wanted.topics is None:
-        group = call.broker.groups.coordinator.share.find(wanted.group_id)
+        group = groups.coordinator.share.find(wanted.group_id)
         kept = {} if group is None or group.shown is None else group.shown.initialized
         names = {} if group is None or group.shown is None else group.shown.topic_names
         topics = [

@@ -16,7 +16,7 @@ from stages.request import Result, Send
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pipeline_broker.apis.call import Call
+    from pipeline_broker.broker.group_shard import GroupShard
     from pipeline_broker.state.groups.share.share_group import ShareGroup
     from pipeline_broker.state.outcome import StateRecord
 
@@ -25,27 +25,26 @@ __all__ = ["UNKNOWN_TEXT", "check_empty", "commit"]
 UNKNOWN_TEXT = "This server does not host this topic-partition."
 
 
-def check_empty(group_id: str, group: ShareGroup | None) -> None:
-    """Refuse an empty group id, or a group with members. A missing group is accepted.
-
-    Raises:
-        ShareGroupError: INVALID_GROUP_ID in the first case, NON_EMPTY_GROUP in the second.
-    """
-    if not group_id:
-        raise ShareGroupError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+def check_empty(group: ShareGroup | None) -> None:
+    """Raise ShareGroupError if the group has members. A missing group is accepted."""
     if group is not None and not group.is_empty:
         raise ShareGroupError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
 
 def commit(
-    call: Call, group: ShareGroup, records: Sequence[StateRecord], appended: Appended, answer: Send, now_ms: int
+    groups: GroupShard,
+    group: ShareGroup,
+    records: Sequence[StateRecord],
+    appended: Appended,
+    answer: Send,
+    now_ms: int,
 ) -> Result:
     """Append the group's records, and return a result that sends `answer` once they are durable.
 
     Args:
+        groups: coordinator of the group.
         appended: the states of the share partitions, committed before the records.
     """
-    groups = call.broker.groups
     write = groups.coordinator.share.write(group, list(records))
     result = groups.answer_when_durable(Outcome(writes=[] if write is None else [write]), now_ms, answer)
     return in_one_commit(appended, result, answer)

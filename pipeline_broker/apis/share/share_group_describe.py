@@ -31,8 +31,12 @@ def handle(call: Call, request: ShareGroupDescribeRequest) -> Stepwise[Result]:
 def _describe(call: Call, request: ShareGroupDescribeRequest, group_id: str) -> DescribedGroup:
     if not authorize_group(call, AclOperation.DESCRIBE, group_id):
         return DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
+    groups = call.broker.groups.coordinator_of_named(group_id)
+    if isinstance(groups, ErrorCode):
+        text = None if groups is ErrorCode.INVALID_GROUP_ID else REFUSAL_TEXTS.get(groups)
+        return DescribedGroup(error_code=groups, error_message=text, group_id=group_id)
     try:
-        found = call.broker.groups.coordinator.share.describe(group_id)
+        found = groups.coordinator.share.describe(group_id)
     except ShareGroupError as error:
         return DescribedGroup(error_code=error.code, error_message=str(error), group_id=group_id)
     topics = {name for member in found.members for name in member.topics} | set(found.topic_names.values())

@@ -10,10 +10,11 @@ import functools
 
 from pipeline_broker.apis.authorization import authorize_group, authorize_topic
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.coordinator_topic import answer_with_topic, with_share_state_topic
+from pipeline_broker.apis.coordinator_topic import refuse_member, with_share_state_topic
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_own_turn
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.appended import Appended, in_one_commit
+from pipeline_broker.broker.group_shard import GroupShard
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.share.messages import (
     FoundTopic,
@@ -46,10 +47,9 @@ def _check_and_decide(call: Call, request: ShareGroupHeartbeatRequest) -> Result
     refused = _refused(request)
     if refused is not None:
         return call.send(_error(ErrorCode.INVALID_REQUEST, refused or None))
-    broker = call.broker
-    if not broker.groups.is_ready:
-        not_coordinator = call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
-        return answer_with_topic(call, broker.groups.topic, not_coordinator, busy=not_coordinator)
+    groups = call.broker.groups.coordinator_of(request.group_id)
+    if isinstance(groups, ErrorCode):
+        return refuse_member(call, call.send(error_response(request, call, groups)), groups)
     if not all(authorize_topic(call, AclOperation.DESCRIBE, name) for name in request.subscribed_topic_names or ()):
         return call.send(_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None))
     return with_share_state_topic(
@@ -75,7 +75,9 @@ def _refused(request: ShareGroupHeartbeatRequest) -> str | None:
 
 
 def _heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> Result:
-    groups, coordinator = call.broker.groups, call.broker.share.manager
+    groups, coordinator = call.broker.groups.coordinator_of(request.group_id), call.broker.share.manager
+    if isinstance(groups, ErrorCode):  # the topic was deleted while the request was parked
+        return call.send(error_response(request, call, groups))
     heartbeat = Heartbeat(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -99,16 +101,18 @@ def _heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> Result:
         answer = groups.coordinator.share.heartbeat(heartbeat, find_topic, now_ms)
     except ShareGroupError as error:
         return call.send(_error(error.code, str(error)))
-    return _when_durable(call, request, answer, now_ms)
+    return _when_durable(call, groups, request, answer, now_ms)
 
 
-def _when_durable(call: Call, request: ShareGroupHeartbeatRequest, answer: HeartbeatAnswer, now_ms: int) -> Result:
+def _when_durable(
+    call: Call, groups: GroupShard, request: ShareGroupHeartbeatRequest, answer: HeartbeatAnswer, now_ms: int
+) -> Result:
     appended = Appended()
     begun = [(ShareKey(request.group_id, one.topic_id, one.partition), one.state_epoch) for one in answer.begins]
     call.broker.share.manager.initialize(begun, appended, now_ms)
     outcome = Outcome(writes=[] if answer.write is None else [answer.write])
     send = call.send(_response(request, answer))
-    return in_one_commit(appended, call.broker.groups.answer_when_durable(outcome, now_ms, send), send)
+    return in_one_commit(appended, groups.answer_when_durable(outcome, now_ms, send), send)
 
 
 def _response(request: ShareGroupHeartbeatRequest, answer: HeartbeatAnswer) -> ShareGroupHeartbeatResponse:

@@ -35,7 +35,8 @@ def _check_may(call: Call) -> None:
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         raise ShareStateError(code, REFUSAL_TEXTS[code])
     if not call.broker.share.topic.exists:
-        raise ShareStateError(ErrorCode.NOT_COORDINATOR, "This is not the correct coordinator.")
+        code = ErrorCode.NOT_COORDINATOR
+        raise ShareStateError(code, REFUSAL_TEXTS[code])
 
 
 def check_partition(key: ShareKey) -> None:

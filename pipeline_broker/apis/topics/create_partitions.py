@@ -30,6 +30,8 @@ from stages.request import Result
 TopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
 # The first version that knows THROTTLING_QUOTA_EXCEEDED.
 STRICT_FROM = 3
+# The number of partitions decides which partition holds a group or transaction.
+FIXED_TEXT = "The partitions of {} are fixed: with more of them, coordinators would not find their records."
 
 
 def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
@@ -44,6 +46,9 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
             continue
         if not authorize_topic(call, AclOperation.ALTER, topic.name):
             results.append(TopicResult(topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
+        if topic.name in call.broker.coordinators:
+            results.append(TopicResult(topic.name, ErrorCode.INVALID_REQUEST, FIXED_TEXT.format(topic.name)))
             continue
         assignments = None if topic.assignments is None else [placed.broker_ids for placed in topic.assignments]
         try:

@@ -27,7 +27,6 @@ from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.groups.commits import CommitRequest, PreparedOffsets
-from pipeline_broker.state.groups.pending_offsets import Holder
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.transactions.coordinator import Producer
 from pipeline_broker.state.transactions.transaction import VERSION_2, Partition
@@ -47,13 +46,12 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
     refused = _refused(call, request)
     if refused is not None:
         return call.send(error_response(request, call, refused))
-    groups = call.broker.groups
-    now_ms = groups.time(call.now_ms)
+    now_ms = call.broker.groups.time(call.now_ms)
     offsets = yield from offsets_to_commit(
         call,
         request.topics,
         functools.partial(_topics, call, request),
-        functools.partial(PreparedOffsets, request.group_id, groups.coordinator.config, now_ms),
+        functools.partial(PreparedOffsets, request.group_id, call.broker.groups.config, now_ms),
     )
     refused = _refused(call, request)  # checked again: it may have changed between turns
     if refused is not None:
@@ -100,11 +98,12 @@ def _commit(
         return (), None
     if not request.group_id:
         return [ErrorCode.INVALID_GROUP_ID] * count, None
-    transactions, groups = call.broker.transactions, call.broker.groups
-    log = groups.topic.log_of(request.group_id)
-    if log is None:
-        return [ErrorCode.NOT_COORDINATOR] * count, None
-    joined = _join(call, request, log)
+    transactions, groups = call.broker.transactions, call.broker.groups.coordinator_of(request.group_id)
+    if isinstance(groups, ErrorCode):
+        # As in Kafka, the transaction coordinator answers first.
+        refusal = transactions.refusal if request.transactional_id else None
+        return [ErrorCode.COORDINATOR_NOT_AVAILABLE if refusal is not None else groups] * count, None
+    joined = _join(call, request, groups.log)
     if isinstance(joined, ErrorCode):
         return [joined] * count, transactions.nothing
     commit = CommitRequest(
@@ -115,7 +114,7 @@ def _commit(
         missing_group_named=False,
         partitions=offsets.partitions,
         prepared=offsets.prepared,
-        holder=Holder(log.partition, request.producer_id),
+        holder=groups.holder(request.producer_id),
     )
     try:
         errors, entry, stored = groups.commit_in_transaction(

@@ -1,4 +1,4 @@
-"""The coordinator of all groups and of their committed offsets.
+"""The coordinator of the groups in one partition of `__consumer_offsets`, and of their committed offsets.
 
 A request that has to wait is parked under its caller's token. A later call returns its answer in an `Outcome`. The
 caller:
@@ -63,14 +63,15 @@ class GroupDeleted:
 
 
 class GroupCoordinator:
-    """All groups of a broker and their committed offsets.
+    """The groups of one partition and their committed offsets.
 
     Args:
         topics: the existing topics; empty by default.
         configs_of: returns the config overrides of a group, by its id.
+        memory: bound that the coordinators of all partitions share; by default one of its own.
 
     Attributes:
-        memory: memory held by all groups and offsets.
+        memory: memory held by groups and offsets.
         forgetting: offsets of deleted topics that are still to be deleted.
     """
 
@@ -79,11 +80,12 @@ class GroupCoordinator:
         config: BrokerConfig,
         topics: TopicCatalogue | None = None,
         configs_of: Callable[[str], Mapping[str, str]] = lambda _: {},
+        memory: GroupMemory | None = None,
     ) -> None:
         self.config = config
         self._topics = TopicCatalogue(1, 0) if topics is None else topics
         self._configs_of = configs_of
-        self.memory = GroupMemory(config.pipeline_group_bytes)
+        self.memory = GroupMemory(config.pipeline_group_bytes) if memory is None else memory
         self.registry = GroupRegistry(self.memory)
         self._offsets = CommittedOffsets(self.memory)
         self.forgetting = Forgetting(self._offsets)

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.groups import PARKED_WITHOUT_FRAME
+from pipeline_broker.broker.group_shard import PARKED_WITHOUT_FRAME
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest

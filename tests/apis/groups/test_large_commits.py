@@ -20,6 +20,7 @@ from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
 from stages.request import TURN_COST, Pending, Send, Unfinished, go_on
 from tests.apis.groups.group_desk import GroupDesk
 from tests.apis.transactions.transaction_desk import TRANSACTION, FindCoordinatorRequest, Producer
+from tests.group_coordinators import coordinator_of
 
 LARGE = 5_000
 VERSION = 7
@@ -63,7 +64,7 @@ def codes(answer):
 
 def stored(desk):
     """Return the number of the group's visible offsets, by offset."""
-    found = [each.committed.offset for each in desk.broker.groups.coordinator.fetch("g")]
+    found = [each.committed.offset for each in coordinator_of(desk.broker, "g").fetch("g")]
     return {offset: found.count(offset) for offset in set(found)}
 
 
@@ -176,7 +177,7 @@ def test_offsets_belong_to_the_topic_that_exists_at_the_decision(desk):
     delete(desk)
     create(desk)
     assert codes(desk.finish(commit(), VERSION, unfinished)) == {ErrorCode.NONE: LARGE}
-    (topic_id,) = {it.committed.topic_id for it in desk.broker.groups.coordinator.fetch("g")}
+    (topic_id,) = {it.committed.topic_id for it in coordinator_of(desk.broker, "g").fetch("g")}
     assert topic_id == desk.broker.topics.get("large").topic_id
 
 

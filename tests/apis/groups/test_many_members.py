@@ -6,7 +6,7 @@ from pipeline_broker.apis.groups.delete_groups import DELETED_IN_A_TURN
 from pipeline_broker.apis.groups.leave_group import LEAVING_IN_A_TURN
 from pipeline_broker.apis.groups.list_groups import GROUP_COST
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.groups import ANSWERED_AT_ONCE_MAX, PARKED_WITHOUT_FRAME
+from pipeline_broker.broker.group_shard import ANSWERED_AT_ONCE_MAX, PARKED_WITHOUT_FRAME
 from pipeline_broker.state.groups.group import MEMBERS_AT_ONCE_MAX
 from pipeline_broker.state.groups.kind import DUE_AT_ONCE_MAX
 from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -19,6 +19,7 @@ from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from stages.request import TURN_COST, Parked, Pending, Send, Unfinished, go_on
 from tests.apis.groups.group_desk import GroupDesk
+from tests.group_coordinators import coordinator_of
 
 VERSION = 3
 MEMBERS = 3 * ANSWERED_AT_ONCE_MAX
@@ -131,9 +132,9 @@ def test_the_join_that_begins_a_generation_of_many_members_has_a_turn_of_its_own
     assert [type(desk.decide(request, VERSION)) for request in again[:-1]] == [Parked] * (members - 1)
     last = desk.decide(again[-1], VERSION)
     assert isinstance(last, Unfinished)
-    assert desk.broker.groups.coordinator.describe("g").state == "PreparingRebalance"
+    assert coordinator_of(desk.broker, "g").describe("g").state == "PreparingRebalance"
     go_on(last.steps)
-    assert desk.broker.groups.coordinator.describe("g").state == "CompletingRebalance"
+    assert coordinator_of(desk.broker, "g").describe("g").state == "CompletingRebalance"
     assert {member.member_id for member in members_of(desk)} == set(ids)
 
 
@@ -163,7 +164,7 @@ def test_many_groups_are_listed_in_turns_without_those_deleted_between():
     desk = GroupDesk()
     names = [f"g-{number}" for number in range(2 * TURN_COST // GROUP_COST + 1)]
     for name in names:
-        desk.broker.groups.coordinator.classic.create(name, desk.now_ms)
+        coordinator_of(desk.broker, name).classic.create(name, desk.now_ms)
     request = ListGroupsRequest()
     result = desk.decide(request, 4)
     assert isinstance(result, Unfinished)

@@ -12,6 +12,7 @@ from pipeline_broker.wire.messages.topics.create_partitions import CreatePartiti
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import Parked, Pending
 from tests.apis.share.share_desk import ACCEPT, GROUP, REJECT, RELEASE, RENEW, ShareDesk, acquired, errors
+from tests.group_coordinators import coordinator_of
 
 FINAL = -1
 
@@ -100,7 +101,7 @@ def test_a_start_offset_is_durable_before_the_answer(desk):
     inner.submit = lambda entries, on_durable: held.append((entries, on_durable))
     request = parked(desk, 2, partitions=[1], acknowledgements={0: [(0, 2, ACCEPT)]})
     assert len(held) == 1
-    member = inner.broker.groups.coordinator.share.existing(GROUP).members[desk.member_id]
+    member = coordinator_of(inner.broker, GROUP).share.existing(GROUP).members[desk.member_id]
     fields = {"group_id": GROUP, "member_id": desk.member_id}
     beaten = inner.decide(ShareGroupHeartbeatRequest(member_epoch=member.epoch, **fields), 1)
     held.append((beaten.entries, beaten.on_durable))

@@ -97,3 +97,15 @@ def test_a_topic_does_not_grow_beyond_the_partitions_of_all_topics():
     code, message = ErrorCode.POLICY_VIOLATION, "This broker has 2 partitions; with 4 more it would have more than 5."
     assert add(desk, ("t", 6)) == [("t", code, message)]
     assert add(desk, ("t", 5)) == [("t", 0, None)]
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+def test_the_partitions_of_coordinators_are_fixed(desk, name):
+    """Kafka accepts more of them, and groups then hash to partitions without their records."""
+    desk.create_topic(name)
+    ((_, code, message),) = add(desk, (name, 100))
+    assert code == ErrorCode.INVALID_REQUEST
+    assert (
+        message == f"The partitions of {name} are fixed: with more of them, coordinators would not find their records."
+    )
+    assert count(desk, name) == desk.restart().broker.topics.get(name).partitions < 100
