@@ -52,8 +52,8 @@ class GroupShard:
     """The consumer, share and classic groups of one partition of `__consumer_offsets`.
 
     Only `carry_out` and `answer_when_durable` carry out an `Outcome`. A handler calls `answer_when_durable` if its
-    answer depends on the records of the outcome. Any other answer is sent at once. After a yield a handler must call
-    `Groups.coordinator_of` again, because the topic may have been deleted.
+    answer depends on the records of the outcome. Any other answer is sent at once. After a yield a handler must check
+    `is_unloaded` or call `Groups.coordinator_of` again.
 
     Args:
         log: the partition.
@@ -64,6 +64,7 @@ class GroupShard:
 
     Attributes:
         log: the partition.
+        is_unloaded: True once the topic was deleted; no answer of the coordinator counts any more.
         coordinator: handlers pass its outcomes to `carry_out` or `answer_when_durable`.
     """
 
@@ -80,7 +81,7 @@ class GroupShard:
         self.time = time
         self._submit = submit
         self._announce = announce
-        self._is_unloaded = False
+        self.is_unloaded = False
 
     def is_joining_long(self, group_id: str) -> bool:
         """Return whether a join of the group may take too long for one turn; see `Group.is_joining_long`."""
@@ -137,7 +138,7 @@ class GroupShard:
 
     def unload(self) -> None:
         """Answer all parked requests with NOT_COORDINATOR: the topic was deleted."""
-        self._is_unloaded = True
+        self.is_unloaded = True
         self._answer(self.coordinator.unload(self.time.now_ms))
 
     def advance(self, now_ms: int) -> None:
@@ -185,13 +186,13 @@ class GroupShard:
         def apply() -> None:
             outcome = self.coordinator.durable(write, self.time.now_ms)
             # The records may have been unloaded since: the outcome then belongs to groups that no longer exist.
-            if not self._is_unloaded:
+            if not self.is_unloaded:
                 self.carry_out(outcome, self.time.now_ms)
 
         return apply
 
     def _append(self, write: Write, now_ms: int) -> JournalEntry | None:
-        if not self._is_unloaded:
+        if not self.is_unloaded:
             return append_records(self.log, write.body or write.records, now_ms)
         # Members retry and look for the new coordinator.
         self._answer(self.coordinator.failed(write, ErrorCode.NOT_LEADER_OR_FOLLOWER, self.time.now_ms))

@@ -103,10 +103,8 @@ def _fetch_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -
         found = []
         for topic in group.topics:
             found += [(yield from _fetch_topic(call, groups, group.group_id, topic, request))]
-    # If the topic was deleted between two turns, no offset of this response may count.
-    now = call.broker.groups.coordinator_of(group.group_id)
-    if now is not groups:
-        return ResponseGroup(group.group_id, [], now if isinstance(now, ErrorCode) else ErrorCode.NOT_COORDINATOR)
+    if groups.is_unloaded:  # between two turns: the offsets that were found no longer count
+        return ResponseGroup(group.group_id, [], ErrorCode.NOT_COORDINATOR)
     return ResponseGroup(group.group_id, found)
 
 

@@ -181,6 +181,31 @@ def test_offsets_belong_to_the_topic_that_exists_at_the_decision(desk):
     assert topic_id == desk.broker.topics.get("large").topic_id
 
 
+@pytest.mark.parametrize(
+    "topics", [None, [OffsetFetchRequest.OffsetFetchRequestTopics("large", partition_indexes=[*range(LARGE)])]]
+)
+def test_offsets_whose_coordinator_is_gone_before_the_last_turn_are_not_fetched(desk, topics):
+    desk.ask(commit(), VERSION)
+    fetch = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup("g", topics=topics)])
+    (complete,) = desk.ask(fetch, VERSION).groups
+    assert (complete.error_code, len(complete.topics[0].partitions)) == (ErrorCode.NONE, LARGE)
+    unfinished = desk.decide(fetch, VERSION)
+    assert isinstance(unfinished, Unfinished)
+    delete(desk, "__consumer_offsets")
+    (group,) = desk.finish(fetch, VERSION, unfinished).groups
+    assert (group.error_code, group.topics) == (ErrorCode.NOT_COORDINATOR, [])
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_commit_whose_coordinator_is_gone_before_its_last_turn_stores_nothing(desk, is_deleted):
+    request = commit()
+    unfinished = prepared(desk, request)
+    if is_deleted:
+        delete(desk, "__consumer_offsets")
+    expected = ErrorCode.NOT_COORDINATOR if is_deleted else ErrorCode.NONE
+    assert codes(desk.finish(request, VERSION, unfinished)) == {expected: LARGE}
+
+
 def test_an_offset_whose_metadata_are_too_long_is_refused_alone(desk):
     request = commit()
     request.topics[0].partitions[3].committed_metadata = "m" * 17
