@@ -181,18 +181,18 @@ def test_offsets_belong_to_the_topic_that_exists_at_the_decision(desk):
     assert topic_id == desk.broker.topics.get("large").topic_id
 
 
-@pytest.mark.parametrize(
-    "topics", [None, [OffsetFetchRequest.OffsetFetchRequestTopics("large", partition_indexes=[*range(LARGE)])]]
-)
-def test_offsets_whose_coordinator_is_gone_before_the_last_turn_are_not_fetched(desk, topics):
+@pytest.mark.parametrize("is_all", [False, True])
+def test_offsets_whose_coordinator_is_gone_before_the_last_turn_are_not_fetched(desk, is_all):
     desk.ask(commit(), VERSION)
-    fetch = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup("g", topics=topics)])
-    (complete,) = desk.ask(fetch, VERSION).groups
+    topics = [OffsetFetchRequest.OffsetFetchRequestTopics("large", partition_indexes=[*range(LARGE)])]
+    wanted = OffsetFetchRequest.OffsetFetchRequestGroup("g", topics=None if is_all else topics)
+    fetch = OffsetFetchRequest(groups=[wanted])
+    (complete,) = desk.ask(fetch, 8).groups
     assert (complete.error_code, len(complete.topics[0].partitions)) == (ErrorCode.NONE, LARGE)
-    unfinished = desk.decide(fetch, VERSION)
+    unfinished = desk.decide(fetch, 8)
     assert isinstance(unfinished, Unfinished)
     delete(desk, "__consumer_offsets")
-    (group,) = desk.finish(fetch, VERSION, unfinished).groups
+    (group,) = desk.finish(fetch, 8, unfinished).groups
     assert (group.error_code, group.topics) == (ErrorCode.NOT_COORDINATOR, [])
 
 
