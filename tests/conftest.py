@@ -30,6 +30,7 @@ from tests.waiting import wait_readable
 ROOT = Path(__file__).parent.parent
 EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
 os.environ.setdefault("DRAWN_SEED", str(secrets.randbelow(1 << 32)))  # which workers inherit
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # idle threads of NumPy's BLAS spin for as long as its caller works
 READY_LINE = re.compile(r"listening on (?P<host>\S+):(?P<port>\d+) mode=(?P<mode>\S+) data=(?P<data>.*)")
 READY_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0

@@ -7,6 +7,7 @@ FOLDER contains `summary.json`, `traces/runs`, and `traces/client` or `derived/l
 there are any.
 """
 
+import functools
 import json
 import math
 import sys
@@ -101,6 +102,7 @@ def t_probability(value: float, freedom: int) -> float:
     return 0.5 + scale * math.sqrt(freedom) * float(weights @ density) * (ends[1] - ends[0]) / 3
 
 
+@functools.cache
 def t_quantile(freedom: int) -> float:
     """Return the 0.975 quantile of Student's t."""
     low, high = 0.0, 20.0

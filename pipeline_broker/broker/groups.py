@@ -146,7 +146,8 @@ class Groups:
         self._announce(shard.coordinator.next_deadline_ms())
 
     def unload(self) -> None:
-        unloaded, self._shards = self._shards, {}
+        # The memory of the unloaded groups is released with them.
+        unloaded, self._shards, self.memory = self._shards, {}, None
         for shard in unloaded.values():
             shard.unload()
 
