@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.short_java import SHORT_JAVA
+
 KEPT = Path(__file__).parents[2] / "examples/kept_run"
 NUMBERS_MIN = 500
 
@@ -77,7 +79,7 @@ def test_the_notebook_runs_and_draws_two_plots(tmp_path):
     script = tmp_path / "look.py"
     script.write_text(program)
     found = subprocess.run(
-        [sys.executable, script], cwd=KEPT, env={**os.environ, "MPLBACKEND": "agg"},
+        [sys.executable, script], cwd=KEPT, env={**os.environ, "MPLBACKEND": "agg", "JDK_JAVA_OPTIONS": SHORT_JAVA},
         capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr[-2000:]

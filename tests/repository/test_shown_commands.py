@@ -1,8 +1,9 @@
 """Every command that a document shows is run, or has a reason why not; its options are checked elsewhere.
 
-What is run is the text of the document. Only addresses, ports and folders of the system are replaced, a load is
-shorter, what follows a topic is interrupted, and what serves is ended once it says that it listens. What needs a shell
-gets one; a plain command is called in this process, which is sooner: that programs start is tested elsewhere.
+What is run is the text of the document. Only addresses, ports and folders of the system are replaced, a load and the
+delay of a store are shorter, what follows a topic is interrupted, and what serves is ended once it says that it
+listens. What needs a shell gets one; a plain command is called in this process, which is sooner: that programs start
+is tested elsewhere.
 """
 
 import contextlib
@@ -253,7 +254,7 @@ def begun_experiments(monkeypatch):
 @pytest.mark.parametrize("text", COMPARISONS)
 def test_a_comparison_that_is_shown_begins_and_prints_its_table(text, tmp_path):
     (tmp_path / "docs").symlink_to(ROOT / "docs")
-    line = text.removeprefix("pipeline-broker ")
+    line = re.sub(r"--store-delay \S+", "--store-delay 1ms", text.removeprefix("pipeline-broker "))
     printed = call(line if "--no-report" in line else f"{line} --no-report", tmp_path, ADDRESS)
     assert re.search(r"^ *1 x 1 |^.*requests/s", printed, re.MULTILINE), printed
 

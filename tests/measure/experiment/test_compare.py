@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner
 
@@ -47,11 +48,14 @@ def planned(out):
     return command, [tuple(run[name] for name in names) for run in described]
 
 
+@pytest.mark.usefixtures("forked_brokers")
 def test_the_recorded_command_makes_the_same_runs_in_the_same_order_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    short = attrs.evolve(PROFILES["quick"], run_s=0.1, warmup_s=0.02, open_s=0.1)
+    monkeypatch.setitem(PROFILES, "quick", short)
     options = [
         "--out",
-        "one",
+        str(tmp_path / "one"),  # forks do not share the folder of this process
         "--in-flight",
         "1,5",
         "--connections",
