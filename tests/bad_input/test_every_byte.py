@@ -85,6 +85,7 @@ def test_text_that_is_not_utf_8_is_answered_as_if_it_were_replaced(dispatch, key
     """Case 61: in every text of a request, one at a time, and in its client id."""
     message = sample(request_class(key), version)
     data = b"".join(encode(message, version))
+    dispatch(header_of(key, version) + data)  # the first member of a group creates the topic of its coordinator
     for client_id in (b"c" * len(TEXT), MALFORMED):
         header = header_of(key, version, "c" * len(TEXT)).replace(b"c" * len(TEXT), client_id)
         position = data.find(TEXT)
