@@ -1,9 +1,8 @@
 """Every command that a document shows is run, or has a reason why not; its options are checked elsewhere.
 
-What is run is the text of the document. Only addresses, ports and folders of the system are replaced, a load and the
-delay of a store are shorter, what follows a topic is interrupted, and what serves is ended once it says that it
-listens. What needs a shell gets one; a plain command is called in this process, which is sooner: that programs start
-is tested elsewhere.
+The tests run the text of the document. They replace only addresses, ports and folders of the system, shorten loads and
+the delay of a store, interrupt commands that follow a topic, and end servers once they say that they listen. A command
+that needs a shell gets one. A plain command is called in this process, which is faster; other tests start programs.
 """
 
 import contextlib
