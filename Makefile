@@ -53,7 +53,7 @@ test: $(VENV)/dev.stamp ## run every test (WORKERS=4 at a time)
 
 compiled: $(COMPILED)/built ## compile the request path into build/compiled; serve, compare and results use it from then on
 
-test-compiled: compiled $(VENV)/dev.stamp ## run the tests of the compiled rooms against the compiled packages
+test-compiled: compiled $(VENV)/dev.stamp ## run the tests of the compiled packages against the compiled packages
 	PYTHONPATH=$(CURDIR)/$(COMPILED):$(CURDIR) PYTHONSAFEPATH=1 REQUIRE_COMPILED=1 \
 		$(RUN)/python -m pytest -o pythonpath= -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(COMPILED_TESTS)
 
@@ -69,7 +69,7 @@ lint: $(VENV)/dev.stamp ## check style and form with ruff
 types: $(VENV)/dev.stamp ## check types with mypy
 	$(RUN)/mypy
 
-contracts: $(VENV)/dev.stamp ## check which room imports which
+contracts: $(VENV)/dev.stamp ## check which package imports which
 	$(RUN)/lint-imports
 
 imports: $(VENV)/dev.stamp ## check that every file of tests can be imported
@@ -80,7 +80,7 @@ docs: $(VENV)/dev.stamp ## build the site of docs/ into build/docs; a warning is
 
 check: lint types contracts docs imports ## lint, types, contracts, the docs and what tests import
 
-mutants: $(VENV)/dev.stamp ## change the source in one place at a time: tests of the room must notice (ROOM=quotas SAMPLE=60 SEED= LIMIT=seconds)
+mutants: $(VENV)/dev.stamp ## change the source in one place at a time: tests of the package must notice (ROOM=quotas SAMPLE=60 SEED= LIMIT=seconds)
 	@$(RUN)/python -m tests.mutants.campaign --room $(ROOM) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LIMIT),--seconds-max $(LIMIT))
 
 properties: $(VENV)/dev.stamp ## run the ordering properties at length (EXAMPLES=2000)

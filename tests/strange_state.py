@@ -60,7 +60,7 @@ def ask_about_everything(desk: Desk) -> None:
     for groups in desk.broker.groups:
         for group in list(groups.coordinator.registry.all()):
             _ask_about_group(desk, group)
-    for transaction in list(desk.broker.transactions.coordinator):
+    for transaction in list(desk.broker.transactions.all()):
         name, producer = transaction.transactional_id, (transaction.producer_id, transaction.producer_epoch)
         _ask(desk, DescribeTransactionsRequest([name]), 0)
         _ask(desk, EndTxnRequest(name, *producer, committed=True), 5)

@@ -20,13 +20,13 @@ from pipeline_broker.broker.coordinators import Coordinators
 from pipeline_broker.broker.groups import Groups
 from pipeline_broker.broker.leadership import Leadership
 from pipeline_broker.broker.metadata_log import METADATA_TOPIC, Change, MetadataLog
-from pipeline_broker.broker.ports import NO_PORTS, Load, Ports
+from pipeline_broker.broker.ports import NO_PORTS, GrantedId, Load, Ports
 from pipeline_broker.broker.replay import StateReplay
 from pipeline_broker.broker.settings_layers import SettingsLayers
 from pipeline_broker.broker.share import Share
 from pipeline_broker.broker.share_ports import SharePorts
 from pipeline_broker.broker.topic_policies import policies_of, rules_of
-from pipeline_broker.broker.transactions import GrantedId, Transactions
+from pipeline_broker.broker.transactions import Transactions
 from pipeline_broker.broker.waiting_fetches import WaitingFetches
 from pipeline_broker.config.settings_warnings import SettingsWarnings
 from pipeline_broker.config.topic_settings import TopicSettings

@@ -18,7 +18,6 @@ from pipeline_broker.broker.coordinator import append_records
 from pipeline_broker.broker.latest_time import LatestTime
 from pipeline_broker.broker.ports import Submit, do_nothing
 from pipeline_broker.log.errors import LogError
-from pipeline_broker.state.groups.pending_offsets import Holder
 from stages.request import Close, Final, Parked, Pending, Request, Send
 
 if TYPE_CHECKING:
@@ -84,23 +83,18 @@ class GroupShard:
         self.is_unloaded = False
 
     def is_joining_long(self, group_id: str) -> bool:
-        """Return whether a join of the group may take too long for one turn; see `Group.is_joining_long`."""
         group = self.coordinator.registry.get(group_id)
         return group is not None and group.is_joining_long
 
     def replay(self, producer_id: int, change: GroupRecord, *, is_transactional: bool) -> None:
         if is_transactional:
             # Offsets of a transaction stay invisible until its marker is replayed.
-            self.coordinator.replay_held(self.holder(producer_id), change)
+            self.coordinator.replay_held(producer_id, change)
         else:
             self.coordinator.replay(change)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        self.coordinator.end_transaction(self.holder(producer_id), committed=is_commit)
-
-    def holder(self, producer_id: int) -> Holder:
-        """Return the holder of offsets that a producer's transaction commits here."""
-        return Holder(self.log.partition, producer_id)
+        self.coordinator.end_transaction(producer_id, committed=is_commit)
 
     def commit_in_transaction(
         self, request: CommitRequest, producer: tuple[int, int], now_ms: int
@@ -108,7 +102,7 @@ class GroupShard:
         """Append offsets that become visible when a transaction commits.
 
         Args:
-            request: the commit, with the holder of the transaction.
+            request: the commit, as part of a transaction.
             producer: producer id and epoch.
             now_ms: wall clock.
 

@@ -54,6 +54,7 @@ def held_by_clients(broker: Broker, server: BoundedByServer) -> list[HeldState]:
     """Return every kind of state that has a limit over all clients."""
     partial_frames, unsent = server.partial_frames, server.unsent_responses
     config, sessions, share_sessions = broker.config, broker.fetch_sessions, broker.share.sessions
+    transactions = broker.transactions.usage
     groups_bytes = 0 if broker.groups.memory is None else broker.groups.memory.bytes_held
     session_setting = "pipeline.fetch.session.partitions"
     return [
@@ -79,14 +80,14 @@ def held_by_clients(broker: Broker, server: BoundedByServer) -> list[HeldState]:
         HeldState(
             "open_transactions",
             "partitions",
-            broker.transactions.open_partitions,
+            0 if transactions is None else transactions.open_partitions,
             config.pipeline_transaction_partitions,
             "pipeline.transaction.partitions",
         ),
         HeldState(
             "transactional_ids",
             "ids",
-            broker.transactions.known,
+            0 if transactions is None else transactions.ids,
             config.pipeline_transactional_ids,
             "pipeline.transactional.ids",
         ),

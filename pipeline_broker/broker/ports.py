@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import attrs
 
@@ -16,13 +16,26 @@ if TYPE_CHECKING:
     from pipeline_broker.log.journal.entry import JournalEntry
     from pipeline_broker.objects.store_figures import StoreFigures
 
-__all__ = ["NO_PORTS", "Load", "Ports", "Submit", "do_nothing", "wall_clock_ms"]
+__all__ = ["NO_PORTS", "GrantedId", "Load", "Ports", "Submit", "do_nothing", "wall_clock_ms"]
 
 Submit: TypeAlias = Callable[[Sequence["JournalEntry"], Callable[[], None]], None]
 """Commits entries, then calls the function."""
 Load: TypeAlias = Callable[[], Callable[[], None]]
 """Opens the files that a configuration names, in a thread. Raises ConfigError if they cannot be used. The event loop
 calls the returned function just before the configuration takes effect."""
+
+
+class GrantedId(NamedTuple):
+    """A new producer id.
+
+    Attributes:
+        entry: entry to commit before a client learns the id; None if the block of ids is durable already.
+        apply: function to call once the entry is durable.
+    """
+
+    producer_id: int
+    entry: JournalEntry | None = None
+    apply: Callable[[], None] | None = None
 
 
 def wall_clock_ms() -> int:

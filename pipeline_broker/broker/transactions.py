@@ -1,21 +1,21 @@
-"""The transaction coordinator of a broker: appends to `__transaction_state`, and markers to all partitions.
+"""The transaction coordinators of a broker, one for each partition of `__transaction_state`, and their markers.
 
-Counterpart in Kafka: `TransactionCoordinator`, `TransactionStateManager`; a decision and its markers are one commit.
+Counterpart in Kafka: `TransactionCoordinator`, `TransactionStateManager`.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.coordinator import InternalTopic
 from pipeline_broker.broker.latest_time import LatestTime
-from pipeline_broker.broker.ports import Submit, do_nothing
+from pipeline_broker.broker.ports import GrantedId, Submit
 from pipeline_broker.broker.wide_ends import MARKERS_AT_ONCE, WideEnd, WideEnds
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.state.internal_topics import TRANSACTIONS_TOPIC
@@ -23,16 +23,22 @@ from pipeline_broker.state.outcome import StateRecord
 from stages.request import Final, Pending
 
 if TYPE_CHECKING:
+    from pipeline_broker.broker.transaction_shard import TransactionShard
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.log.journal.entry import IndexedLog, JournalEntry
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.metadata_records import Topic
-    from pipeline_broker.state.transactions.coordinator import Decision, Marker, Producer, TransactionCoordinator
-    from pipeline_broker.state.transactions.transaction import Partition, Transaction
+    from pipeline_broker.state.transactions.coordinator import (
+        Decision,
+        Marker,
+        TransactionCoordinator,
+        TransactionUsage,
+    )
+    from pipeline_broker.state.transactions.transaction import Transaction
 
-__all__ = ["TRANSACTIONS_TOPIC", "Appending", "GrantedId", "Transactions"]
+__all__ = ["TRANSACTIONS_TOPIC", "Transactions"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,31 +50,6 @@ MARKING_PAUSE_MS = 10
 """Pause between batches of markers of a wide transaction."""
 
 
-class GrantedId(NamedTuple):
-    """A new producer id.
-
-    Attributes:
-        entry: entry to commit before a client learns the id; None if the block of ids is durable already.
-        apply: function to call once the entry is durable.
-    """
-
-    producer_id: int
-    entry: JournalEntry | None = None
-    apply: Callable[[], None] | None = None
-
-
-class Appending(NamedTuple):
-    """Entries that were appended for one decision.
-
-    Attributes:
-        entries: entries to commit together, in this order.
-        apply: function to call once they are durable.
-    """
-
-    entries: Sequence[JournalEntry]
-    apply: Callable[[], None]
-
-
 class MarkerDurable(Protocol):
     def __call__(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
         """Apply a marker that became durable in a log."""
@@ -77,12 +58,10 @@ class MarkerDurable(Protocol):
 class Transactions:
     """The transactions of a broker.
 
-    The records and markers of one decision are one commit. The journal writes a commit as one frame, so that after a
-    crash a transaction is decided, marked and completed, or not decided at all. The markers of a wide transaction
-    follow in turns once the decision is durable (`WideEnds`); after a crash `start_entries` appends the missing ones.
-
-    Commits about the same id stay in order, because each has a record in the partition of the id. An answer without a
-    record waits for the commits in progress.
+    `coordinator_of` is the only way to a transaction. The records and markers of one decision are one commit. The
+    journal writes a commit as one frame, so that after a crash a transaction is decided, marked and completed, or not
+    decided at all. The markers of a wide transaction follow in turns once the decision is durable (`WideEnds`); after a
+    crash `start_entries` appends the missing ones.
 
     Args:
         config: configuration at startup.
@@ -94,6 +73,8 @@ class Transactions:
 
     Attributes:
         topic: `__transaction_state`.
+        time: clock of all transactions.
+        usage: counts of all coordinators; None before the first record or request.
     """
 
     def __init__(
@@ -121,25 +102,48 @@ class Transactions:
             logs,
         )
         self._submit = submit
-        self._wide_ends = WideEnds(self._append_marker, submit, self._marked)
-        self._coordinator: TransactionCoordinator | None = None
-        self._granted: list[GrantedId] = []
-        self._in_progress: dict[str, int] = {}
+        self._wide_ends = WideEnds(self._append_marker, submit)
+        self.usage: TransactionUsage | None = None
+        self._shards: dict[int, TransactionShard] = {}  # by partition, made for the first record or request
         self.time = LatestTime()
         self._is_loaded = False
         self._scan_ms = self._expiry_ms = self._marking_ms = 0
         self._announced_ms: int | None = None
 
-    @property
-    def coordinator(self) -> TransactionCoordinator:
-        """The state machine, made for the first record or request.
+    def coordinator_of(self, transactional_id: str) -> TransactionShard | ErrorCode:
+        """Return the coordinator of an id, or INVALID_REQUEST, NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        log = self.topic.log_of(transactional_id)
+        if log is None:
+            return ErrorCode.NOT_COORDINATOR
+        return self._shard(log) if self._is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-        Handlers pass its decisions to `append` or `answer`.
-        """
-        if self._coordinator is None:
-            from pipeline_broker.state.transactions.coordinator import (  # noqa: PLC0415 - for brokers with transactions
-                TransactionCoordinator,
+    def writing_coordinator_of(self, transactional_id: str) -> TransactionShard | ErrorCode:
+        """Like `coordinator_of`, but COORDINATOR_NOT_AVAILABLE while the journal accepts no entries."""
+        shard = self.coordinator_of(transactional_id)
+        if isinstance(shard, ErrorCode) or self._logs.journal.room.obstacle is None:
+            return shard
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def all(self) -> Iterator[Transaction]:
+        """Return the transactions of all ids that this broker coordinates."""
+        for shard in self._shards.values():
+            yield from shard.coordinator
+
+    def answer_settled(self, transactional_id: str | None, answer: Final) -> Pending | Final:
+        """Answer once all decisions about an id are durable, or about all ids if `transactional_id` is None."""
+        # A commit without entries completes after all earlier ones.
+        is_settled = all(shard.is_settled(transactional_id) for shard in self._shards.values())
+        return answer if is_settled else Pending((), answer)
+
+    def _shard(self, log: PartitionLog) -> TransactionShard:
+        shard = self._shards.get(log.partition)
+        if shard is None:
+            from pipeline_broker.broker.transaction_shard import TransactionShard  # noqa: PLC0415 - for brokers with transactions
+            from pipeline_broker.state.transactions.coordinator import (  # noqa: PLC0415 - as above
                 TransactionSettings,
+                TransactionUsage,
             )
 
             settings = TransactionSettings(
@@ -149,139 +153,32 @@ class Transactions:
                 ids_max=self._config.pipeline_transactional_ids,
                 partitions_max=self._config.pipeline_transaction_partitions,
             )
-            self._coordinator = TransactionCoordinator(settings, self._new_producer_id)
-        return self._coordinator
+            if self.usage is None:
+                self.usage = TransactionUsage()
+            shard = TransactionShard(
+                log,
+                settings,
+                self.usage,
+                self._grant_id,
+                self._append_marker,
+                self._decide_end,
+                self.time,
+                self._submit,
+                self._announce,
+            )
+            self._shards[log.partition] = shard
+        return shard
 
-    @property
-    def known(self) -> int:
-        """Number of transactional ids."""
-        return 0 if self._coordinator is None else len(self._coordinator)
+    # Markers
 
-    @property
-    def open_partitions(self) -> int:
-        """Number of partitions in all transactions that are not completed."""
-        return 0 if self._coordinator is None else self._coordinator.open_partitions
-
-    @property
-    def refusal(self) -> ErrorCode | None:
-        """The error for all requests while the topic is missing or the journal accepts no entries; None otherwise."""
-        if not self.topic.exists:
-            return ErrorCode.NOT_COORDINATOR
-        return None if self._logs.journal.room.obstacle is None else ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-    def is_settled(self, transactional_id: str) -> bool:
-        """Return whether all decisions about an id are durable."""
-        return transactional_id not in self._in_progress
-
-    def _new_producer_id(self) -> int:
-        granted = self._grant_id(self.time.now_ms)
-        self._granted.append(granted)
-        return granted.producer_id
-
-    @staticmethod
-    def has_written(log: PartitionLog, producer_id: int, epoch: int) -> bool:
-        """Return whether a producer with this epoch has an open transaction in a partition. It may then write more."""
-        found = log.producers.open_transaction(producer_id)
-        return found is not None and found.producer_epoch == epoch
-
-    def verify(
-        self, transactional_id: str, producer: Producer, partitions: Sequence[Partition]
-    ) -> Mapping[Partition, ErrorCode]:
-        """Return an error for each partition: NONE if it is durably part of the producer's transaction.
-
-        While a change of the transaction is not durable, the error is CONCURRENT_TRANSACTIONS, so the producer retries.
-        Otherwise its batch could be written before the record that adds the partition.
-        """
-        if not self.is_settled(transactional_id):
-            return dict.fromkeys(partitions, ErrorCode.CONCURRENT_TRANSACTIONS)
-        return self.coordinator.verify_partitions(transactional_id, producer, partitions)
-
-    def add(
-        self, transactional_id: str, producer: Producer, partitions: Sequence[Partition], version: int, now_ms: int
-    ) -> tuple[ErrorCode, Appending]:
-        """Add partitions to a producer's transaction.
-
-        Returns:
-            the error for all partitions, and the appended entries, which the caller commits before the data.
-        """
-        decision = self.coordinator.add_partitions(transactional_id, producer, partitions, version, now_ms)
-        if decision.error is ErrorCode.NONE and not decision.steps and not self.is_settled(transactional_id):
-            # The record that adds the partition is not durable yet. It is written again in the commit of the data,
-            # because commits without a common partition are written in any order.
-            decision = self.coordinator.repeat(transactional_id)
-        return decision.error, self.append(decision, now_ms)
-
-    # Decisions
-
-    @property
-    def nothing(self) -> Appending:
-        return Appending((), do_nothing)
-
-    def append(self, decision: Decision, now_ms: int) -> Appending:
-        """Append the steps of a decision, and the new block of producer ids if the decision needed one.
-
-        Returns:
-            the entries, which the caller commits.
-        """
-        granted, self._granted = self._granted, []
-        # A new block of producer ids is durable with the first record that uses one of them.
-        entries = [each.entry for each in granted if each.entry is not None]
-        applies = [each.apply for each in granted if each.apply is not None]
-        if not decision.steps and not entries and decision.later is None:
-            return self.nothing
-        for step in decision.steps:
-            if isinstance(step, StateRecord):
-                entry = self.topic.append(decision.transactional_id, [step], now_ms)
-                entries += () if entry is None else (entry,)
-            else:
-                self._append_marker(step, now_ms, entries, applies)
-        subject = decision.transactional_id
-        # Counted until its commit is durable: `is_settled` is false for the id until then.
-        self._count_in_progress(subject)
-        if decision.later is not None:
-            self._count_in_progress(subject)  # until all markers are durable
-            end = WideEnd(subject, decision.later, self._coordinator)
-            self._wide_ends.decide(end)
-            applies.append(functools.partial(self._begin_marking, end))
-        self._announce()
-
-        def apply() -> None:
-            self._count_durable(subject)
-            for each in applies:
-                each()
-
-        return Appending(entries, apply)
-
-    def answer(self, decision: Decision, now_ms: int, answer: Final) -> Pending | Final:
-        """Append the steps of a decision; answer once all decisions about the id are durable."""
-        appending = self.append(decision, now_ms)
-        if appending.entries:
-            return Pending(appending.entries, answer, appending.apply)
-        return self.answer_settled(decision.transactional_id, answer)
-
-    def answer_settled(self, transactional_id: str | None, answer: Final) -> Pending | Final:
-        """Answer once all decisions about an id are durable, or about all ids if `transactional_id` is None."""
-        waits = bool(self._in_progress) if transactional_id is None else not self.is_settled(transactional_id)
-        # A commit without entries completes after all earlier ones.
-        return Pending((), answer) if waits else answer
+    def _decide_end(self, end: WideEnd) -> Callable[[], None]:
+        self._wide_ends.decide(end)
+        return functools.partial(self._begin_marking, end)
 
     def _begin_marking(self, end: WideEnd) -> None:
         self._wide_ends.begin(end)
         self._marking_ms = self.time.now_ms
         self._announce()
-
-    def _marked(self, end: WideEnd) -> None:
-        if self._coordinator is not None and end.coordinator is self._coordinator:
-            self._carry_out([self._coordinator.complete(end.transactional_id, self.time.now_ms)], self.time.now_ms)
-        self._count_durable(end.transactional_id)
-
-    def _count_in_progress(self, transactional_id: str) -> None:
-        self._in_progress[transactional_id] = self._in_progress.get(transactional_id, 0) + 1
-
-    def _count_durable(self, transactional_id: str) -> None:
-        left = self._in_progress.pop(transactional_id, 1) - 1
-        if left:
-            self._in_progress[transactional_id] = left
 
     def _append_marker(
         self, marker: Marker, now_ms: int, entries: list[JournalEntry], applies: list[Callable[[], None]]
@@ -307,19 +204,12 @@ class Transactions:
         entries.append(appended.entry)
         applies.append(lambda: self._marker_durable(log, producer_id, is_commit=is_commit))
 
-    def _carry_out(self, decisions: Sequence[Decision], now_ms: int) -> None:
-        for decision in decisions:
-            appending = self.append(decision, now_ms)
-            if appending.entries:
-                self._submit(appending.entries, appending.apply)
-            else:
-                appending.apply()
-
     # Events from the broker
 
-    def replay(self, partition: int, header: BatchHeader, change: tuple[str, Transaction | None], offset: int) -> None:
-        del partition, header, offset
-        self.coordinator.replay(change)
+    def replay(self, partition: int, header: BatchHeader, change: tuple[str, Transaction | None], offset: int) -> None:  # noqa: ARG002 - for the protocol
+        log = self._logs.find(TRANSACTIONS_TOPIC, partition)
+        assert log is not None, "a record needs its partition"
+        self._shard(log).coordinator.replay(change)
 
     def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None: ...
 
@@ -336,13 +226,15 @@ class Transactions:
             the entries, which the caller must commit before it serves clients.
         """
         entries: list[JournalEntry] = []
-        for decision in [] if self._coordinator is None else self._coordinator.unfinished(self.time(now_ms)):
-            # A partition without an open transaction of the producer has its marker already.
-            steps = tuple(it for it in decision.steps if isinstance(it, StateRecord) or self._is_missing(it))
-            appending = self.append(attrs.evolve(decision, steps=steps), now_ms)
-            entries += appending.entries
-            appending.apply()  # early: the startup makes it durable, or fails, before a client can connect
-            logger.info("the transaction of %s was completed", decision.transactional_id)
+        now_ms = self.time(now_ms)
+        for shard in self._shards.values():
+            for decision in shard.coordinator.unfinished(now_ms):
+                # A partition without an open transaction of the producer has its marker already.
+                steps = tuple(it for it in decision.steps if isinstance(it, StateRecord) or self._is_missing(it))
+                appending = shard.append(attrs.evolve(decision, steps=steps), now_ms)
+                entries += appending.entries
+                appending.apply()  # early: the startup makes it durable, or fails, before a client can connect
+                logger.info("the transaction of %s was completed", decision.transactional_id)
         return entries
 
     def _is_missing(self, marker: Marker) -> bool:
@@ -351,18 +243,16 @@ class Transactions:
 
     def unload(self) -> None:
         """Abort the open transactions: the topic was deleted, so that no client can end them."""
-        unloaded, self._coordinator = self._coordinator, None
-        # During recovery nothing can be appended.
-        if unloaded is not None and self._is_loaded:
-            now_ms = self.time.now_ms
-            self._carry_out(unloaded.abandon(now_ms), now_ms)
+        unloaded, self._shards, self.usage = self._shards, {}, None
+        for shard in unloaded.values():
+            shard.unload(is_aborting=self._is_loaded)  # during recovery nothing can be appended
 
     def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None: ...
 
     def topic_deleted(self, topic: Topic) -> None:
         self._wide_ends.forget_topic(topic.name)
-        if self._coordinator is not None:
-            self._coordinator.forget_topic(topic.name)
+        for shard in self._shards.values():
+            shard.coordinator.forget_topic(topic.name)
 
     def next_deadline_ms(self) -> int | None:
         self._announced_ms = self._due_ms()
@@ -371,9 +261,9 @@ class Transactions:
     def _due_ms(self) -> int | None:
         due = [self._marking_ms] if self._wide_ends else []
         # No timer without ids: an idle broker sleeps.
-        if self._coordinator is not None and len(self._coordinator):
+        if self.usage is not None and self.usage.ids:
             due.append(self._expiry_ms)
-            if self._coordinator.has_open:
+            if self.usage.open_ids:
                 due.append(self._scan_ms)
         return min(due, default=None)
 
@@ -383,24 +273,33 @@ class Transactions:
         While the disk is full, nothing is done until a later call.
         """
         now_ms = self.time(now_ms)
+        is_blocked = self._logs.journal.room.obstacle is not None
         if self._wide_ends and now_ms >= self._marking_ms:
-            is_blocked = self._logs.journal.room.obstacle is not None
             self._marking_ms = now_ms + (PAUSE_MS if is_blocked else MARKING_PAUSE_MS)
             if not is_blocked:
                 self._wide_ends.advance(now_ms)
-        if self._coordinator is None:
-            return
         if now_ms >= self._scan_ms:
-            late = self._coordinator.timed_out(now_ms) if self.refusal is None else []
+            is_late = self._carry_out_some(lambda it: it.timed_out(now_ms))
             interval_ms = self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
-            self._scan_ms = now_ms + (PAUSE_MS if late else interval_ms)
-            # Some at a time, with a pause in between: all of them at once could block the event loop for seconds.
-            self._carry_out(late, now_ms)
+            self._scan_ms = now_ms + (PAUSE_MS if is_late else interval_ms)
         if now_ms >= self._expiry_ms:
-            old = self._coordinator.expired(now_ms) if self.refusal is None else []
+            is_old = self._carry_out_some(lambda it: it.expired(now_ms))
             interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
-            self._expiry_ms = now_ms + (PAUSE_MS if old else interval_ms)
-            self._carry_out(old, now_ms)
+            self._expiry_ms = now_ms + (PAUSE_MS if is_old else interval_ms)
+
+    def _carry_out_some(self, decide: Callable[[TransactionCoordinator], list[Decision]]) -> bool:
+        """Carry out the decisions of the first coordinator that has some; return whether one had.
+
+        Some at a time, with a pause in between: all of them at once could block the event loop for seconds.
+        """
+        if self._logs.journal.room.obstacle is not None:
+            return False
+        for shard in self._shards.values():
+            decisions = decide(shard.coordinator)
+            if decisions:
+                shard.carry_out(decisions, self.time.now_ms)
+                return True
+        return False
 
     def _announce(self) -> None:
         due_ms = self._due_ms()

@@ -13,7 +13,7 @@ from pipeline_broker.broker.ports import Submit
 
 if TYPE_CHECKING:
     from pipeline_broker.log.journal.entry import JournalEntry
-    from pipeline_broker.state.transactions.coordinator import Marker, TransactionCoordinator
+    from pipeline_broker.state.transactions.coordinator import Marker
 
 __all__ = ["MARKERS_AT_ONCE", "WideEnd", "WideEnds"]
 
@@ -28,7 +28,7 @@ class WideEnd:
     Attributes:
         transactional_id: id of the transaction.
         markers: markers that are not appended yet.
-        coordinator: state machine of the transaction; None if its records were deleted.
+        marked: called once all markers are durable.
         deleted_topics: topics deleted since the decision. A new topic of the same name gets no marker.
         commits: commits with markers that are not durable yet.
         is_marked: True once all markers are appended.
@@ -36,7 +36,7 @@ class WideEnd:
 
     transactional_id: str
     markers: Iterator[Marker]
-    coordinator: TransactionCoordinator | None
+    marked: Callable[[str], None]
     deleted_topics: set[str] = attrs.field(factory=set)
     commits: int = 0
     is_marked: bool = False
@@ -60,13 +60,11 @@ class WideEnds:
 
     Args:
         submit: commits entries that no request waits for.
-        marked: called once all markers of an end are durable.
     """
 
-    def __init__(self, append_marker: AppendMarker, submit: Submit, marked: Callable[[WideEnd], None]) -> None:
+    def __init__(self, append_marker: AppendMarker, submit: Submit) -> None:
         self._append_marker = append_marker
         self._submit = submit
-        self._marked = marked
         self._ends: deque[WideEnd] = deque()
         self._decided: set[WideEnd] = set()
 
@@ -114,7 +112,7 @@ class WideEnds:
                 each()
             end.commits -= 1
             if end.is_marked and not end.commits:
-                self._marked(end)
+                end.marked(end.transactional_id)
 
         if entries:
             # Further turns append while this commit is written; `commits` counts those in progress.

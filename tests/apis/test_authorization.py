@@ -31,7 +31,7 @@ from tests.apis.authorized_requests import (
 )
 from tests.apis.authorized_transactions import TRANSACTION_CASES
 from tests.apis.desk import Desk
-from tests.group_coordinators import coordinator_of
+from tests.coordinators import coordinator_of
 
 ALL_CASES = CASES + TRANSACTION_CASES
 OPEN_TO_ALL = {

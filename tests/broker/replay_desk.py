@@ -21,7 +21,7 @@ from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import Consum
 from tests.apis.desk import DIRECTORY, Desk
 from tests.apis.share.share_desk import ShareDesk
 from tests.apis.transactions.transaction_desk import Producer
-from tests.group_coordinators import coordinator_of
+from tests.coordinators import coordinator_of, transaction_coordinator_of
 
 SETTINGS = (
     "num.partitions=2",
@@ -176,7 +176,7 @@ def seen(desk: Desk) -> dict[str, Any]:
         "consumer": coordinator_of(broker, "consumer").consumer.describe("consumer"),
         "share": coordinator_of(broker, "g").share.describe("g"),
         "offsets": [coordinator_of(broker, group_id).fetch(group_id) for group_id in GROUPS],
-        "transactions": [broker.transactions.coordinator.get(name) for name in TRANSACTIONS],
+        "transactions": [transaction_coordinator_of(broker, name).get(name) for name in TRANSACTIONS],
         "state": (share.start_offset, share.batches, share.state_epoch),
         "ends": [log.log_end_offset for log in broker.logs.partitions(TOPIC)],
     }

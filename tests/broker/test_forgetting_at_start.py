@@ -18,7 +18,7 @@ from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitReque
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from tests.apis.groups.group_desk import GroupDesk
 from tests.apis.transactions.transaction_desk import TRANSACTION, Producer
-from tests.group_coordinators import coordinator_of
+from tests.coordinators import coordinator_of
 
 PARTITIONS = 4
 """Partitions of the topic `t` of the desk, and of `u`."""

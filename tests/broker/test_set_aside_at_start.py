@@ -24,7 +24,7 @@ from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroup
 from pipeline_broker.wire.messages.share.share_state_records import ShareSnapshotValue
 from tests.apis.share.share_desk import ShareDesk
 from tests.broker.replay_desk import TOPIC, seen, with_state
-from tests.group_coordinators import coordinator_of
+from tests.coordinators import coordinator_of
 from tests.state_records import SUBSCRIPTION, encoded
 from tests.strange_state import ask_about_everything, let_time_pass
 

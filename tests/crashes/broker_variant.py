@@ -264,7 +264,7 @@ class ForgetfulProducerIds(ProducerIds):
 class ForgetfulOffsets(CommittedOffsets):
     """Does not know which offsets transactions had committed before the start."""
 
-    def replay_held(self, holder, key, committed):
+    def replay_held(self, producer_id, key, committed):
         pass
 
 
@@ -279,7 +279,7 @@ class CredulousGroups(GroupCoordinator):
     """Takes an offset within a transaction from whoever brings it, members of an earlier generation too."""
 
     def commit(self, request, now_ms):
-        if request.holder is not None:
+        if request.producer_id is not None:
             request = attrs.evolve(request, generation_id=-1, member_id="", group_instance_id=None)
         return super().commit(request, now_ms)
 

@@ -51,7 +51,7 @@ def test_advance_by_more_than_a_week_aborts_and_expires_a_transaction(broker):
     producer.produce("t", b"undecided")
     producer.flush(PATIENCE)
     broker.advance(8 * 86_400)
-    assert broker.on_loop(lambda it: [known.transactional_id for known in it.broker.transactions.coordinator]) == []
+    assert broker.on_loop(lambda it: [known.transactional_id for known in it.broker.transactions.all()]) == []
 
 
 def test_advance_expires_offsets_of_an_empty_group(broker):

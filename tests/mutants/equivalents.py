@@ -213,10 +213,6 @@ EQUIVALENT: dict[str, str] = {
     f"{FETCH} _Fetch.__init__: False -> True": "what was not interrupted reads the same once more",
     f"{FETCH} _Fetch._read_partition: 0 -> 1": "no batch fits into a byte",
     f"{FETCH} _Fetch._answer: len(reads) <= ANSWERED_IN_A_TURN -> len(reads) < ANSWERED_IN_A_TURN": "a bound of effort",
-    "pipeline_broker/apis/transactions/transactional_produce.py join_in_steps: without transactions.refusal is not "
-    "None in header is None or joining_of_produce(call.version) is not Joining.ADDED or transactions.refusal is n...": (
-        "batches are refused before where the journal takes none, and without a coordinator no id is known"
-    ),
     "pipeline_broker/apis/produce_template.py _Template.__init__: 0 -> 1": (
         "the correlation id is cut off from what is encoded once"
     ),
@@ -445,7 +441,7 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}/groups/commits.py commit: prepared.size_bytes <= offsets.memory.free_bytes -> prepared.size_bytes < "
     "offsets.memory.free_bytes": REPLACED,
     f"{STATE}/groups/commits.py commit: without fits_as_new in fits_as_new or offsets.admits(changes, "
-    "request.holder)": REPLACED,
+    "request.producer_id)": REPLACED,
     f"{SESSIONS}_open: size <= self._room -> size < self._room": NO_VICTIM,
     f"{STATE}/groups/classic/membership.py leave: each == group.leader -> each != group.leader": (
         "whoever leads meanwhile, the first of those who stay leads then: a bound of effort"

@@ -19,10 +19,14 @@ FENCED_SINCE = 2
 
 
 def handle(call: Call, request: AddOffsetsToTxnRequest) -> Result:
-    refused = _refusal(call, request)
-    if refused is not None:
-        return call.refuse(refused)
-    transactions, groups = call.broker.transactions, call.broker.groups
+    if not authorize(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return call.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not authorize_group(call, AclOperation.READ, request.group_id):
+        return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    transactions = call.broker.transactions.writing_coordinator_of(request.transactional_id)
+    if isinstance(transactions, ErrorCode):
+        return call.refuse(transactions)
+    groups = call.broker.groups
     now_ms = transactions.time(call.now_ms)
     decision = transactions.coordinator.add_partitions(
         request.transactional_id,
@@ -33,11 +37,3 @@ def handle(call: Call, request: AddOffsetsToTxnRequest) -> Result:
     )
     response = AddOffsetsToTxnResponse(error_code=fenced_or_older(decision.error, call.version, FENCED_SINCE))
     return transactions.answer(decision, now_ms, call.send(response))
-
-
-def _refusal(call: Call, request: AddOffsetsToTxnRequest) -> ErrorCode | None:
-    if not authorize(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if not authorize_group(call, AclOperation.READ, request.group_id):
-        return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return call.broker.transactions.refusal if request.transactional_id else None

@@ -16,7 +16,7 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.transactions import Appending
+from pipeline_broker.broker.transaction_shard import NOTHING_APPENDED, Appending
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.transactions.coordinator import Producer
 from pipeline_broker.state.transactions.transaction import VERSION_1, VERSION_2, Partition
@@ -105,14 +105,16 @@ def _as_transaction(request: AddPartitionsToTxnRequest) -> RequestTransaction:
 def _of_transaction(
     call: Call, request: RequestTransaction, partitions: Sequence[Partition], *, between_brokers: bool
 ) -> tuple[Sequence[ErrorCode], Appending]:
-    transactions = call.broker.transactions
-    refused = _refusals(call, request, between_brokers=between_brokers)
-    if refused is not None:
-        return refused, transactions.nothing
+    refusals = _refusals(call, request, between_brokers=between_brokers)
+    if refusals is not None:
+        return refusals, NOTHING_APPENDED
+    transactions = call.broker.transactions.writing_coordinator_of(request.transactional_id)
+    if isinstance(transactions, ErrorCode):
+        return [transactions] * len(partitions), NOTHING_APPENDED
     producer = Producer(request.producer_id, request.producer_epoch)
     if request.verify_only:
         codes = transactions.verify(request.transactional_id, producer, partitions)
-        return [codes[partition] for partition in partitions], transactions.nothing
+        return [codes[partition] for partition in partitions], NOTHING_APPENDED
     now_ms = transactions.time(call.now_ms)
     version = VERSION_2 if between_brokers else VERSION_1
     code, appending = transactions.add(request.transactional_id, producer, partitions, version, now_ms)
@@ -120,7 +122,7 @@ def _of_transaction(
 
 
 def _refusals(call: Call, request: RequestTransaction, *, between_brokers: bool) -> Sequence[ErrorCode] | None:
-    """Return an error for each partition if the transaction is refused; None otherwise."""
+    """Return an error for each partition if any is refused; None otherwise."""
     count = sum(len(topic.partitions) for topic in request.topics)
     if not between_brokers and not authorize(
         call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
@@ -138,10 +140,7 @@ def _refusals(call: Call, request: RequestTransaction, *, between_brokers: bool)
                 for index in topic.partitions
             ]
     # One refused partition refuses all; the valid ones get OPERATION_NOT_ATTEMPTED.
-    if codes.count(ErrorCode.OPERATION_NOT_ATTEMPTED) < count:
-        return codes
-    refusal = call.broker.transactions.refusal if request.transactional_id else None
-    return None if refusal is None else [refusal] * count
+    return codes if codes.count(ErrorCode.OPERATION_NOT_ATTEMPTED) < count else None
 
 
 def _partitions_in_steps(call: Call, topics: Sequence[RequestTopic]) -> Stepwise[list[Partition]]:

@@ -26,13 +26,11 @@ def handle(call: Call, request: DescribeTransactionsRequest) -> Stepwise[Result]
 
 
 def _describe(call: Call, transactional_id: str) -> State:
-    transactions = call.broker.transactions
     if not authorize(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         return _refusal(transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if not transactional_id:
-        return _refusal(transactional_id, ErrorCode.INVALID_REQUEST)
-    if not transactions.topic.exists:
-        return _refusal(transactional_id, ErrorCode.NOT_COORDINATOR)
+    transactions = call.broker.transactions.coordinator_of(transactional_id)
+    if isinstance(transactions, ErrorCode):
+        return _refusal(transactional_id, transactions)
     known = transactions.coordinator.get(transactional_id)
     if known is None:
         return _refusal(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)

@@ -23,10 +23,9 @@ EPOCH_BUMPED_SINCE = 5
 def handle(call: Call, request: EndTxnRequest) -> Result:
     if not authorize(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return call.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    transactions = call.broker.transactions
-    refusal = transactions.refusal
-    if refusal is not None and request.transactional_id:
-        return call.refuse(refusal)
+    transactions = call.broker.transactions.writing_coordinator_of(request.transactional_id)
+    if isinstance(transactions, ErrorCode):
+        return call.refuse(transactions)
     now_ms = transactions.time(call.now_ms)
     is_bumped = call.version >= EPOCH_BUMPED_SINCE
     decision = transactions.coordinator.end(

@@ -52,10 +52,9 @@ def _of_transactional_id(call: Call, request: InitProducerIdRequest, transaction
         Producer,
     )
 
-    transactions = call.broker.transactions
-    refusal = transactions.refusal
-    if refusal is not None and transactional_id:
-        return call.send(error_response(request, call, refusal))
+    transactions = call.broker.transactions.writing_coordinator_of(transactional_id)
+    if isinstance(transactions, ErrorCode):
+        return call.send(error_response(request, call, transactions))
     expected = None
     if request.producer_id != NO_PRODUCER_ID:
         expected = Producer(request.producer_id, request.producer_epoch)

@@ -37,7 +37,7 @@ def handle(call: Call, request: ListTransactionsRequest) -> Stepwise[Result]:
     known_ids: list[Transaction] = []
     # A client without rights must not make the broker compile a pattern.
     if authorize_by_resource_type(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID):
-        known_ids = list(transactions.coordinator)
+        known_ids = list(transactions.all())
         try:
             pattern = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
         except InvalidPatternError:

@@ -17,6 +17,7 @@ from pipeline_broker.apis.authorization import authorize
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.transactions.transaction_errors import Joining, joining_of_produce, produce_error
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.transaction_shard import NOTHING_APPENDED, Appending
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.check import first_header
 from pipeline_broker.records.errors import RecordError
@@ -28,7 +29,6 @@ from stages.request import NO_OP, Pending
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.base.buffer import Buffer
-    from pipeline_broker.broker.transactions import Appending
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.wire.messages.data.produce import ProduceRequest
 
@@ -101,14 +101,16 @@ def join_in_steps(call: Call, request: ProduceRequest, by_log: Mapping[Partition
 
     Otherwise each turn would write a record of all partitions so far. Errors are ignored here; `admit` reports them.
     """
-    transactions = call.broker.transactions
     header = next(iter(by_log.values()), None)
-    if header is None or joining_of_produce(call.version) is not Joining.ADDED or transactions.refusal is not None:
+    if header is None or joining_of_produce(call.version) is not Joining.ADDED:
+        return
+    transactions = call.broker.transactions.writing_coordinator_of(request.transactional_id or "")
+    if isinstance(transactions, ErrorCode):
         return
     partitions = []
     for log in by_log:
         # Partitions that are already part of the transaction need no record.
-        if not transactions.has_written(log, header.producer_id, header.producer_epoch):
+        if not log.producers.is_in_transaction(header.producer_id, header.producer_epoch):
             partitions.append(Partition(log.topic, log.partition))
         if call.is_turn_over(LOOK_COST):
             yield None
@@ -128,22 +130,21 @@ def admit(call: Call, request: ProduceRequest, batches: Sequence[tuple[Partition
     """
     transactional_id = request.transactional_id
     assert transactional_id is not None, "`refusal` refuses requests without it"
-    transactions = call.broker.transactions
     joining = joining_of_produce(call.version)
     is_added = joining is Joining.ADDED
     if not is_added and not call.broker.config.transaction_partition_verification_enable:
-        return Admission({}, transactions.nothing, starts_at_zero=False)
+        return Admission({}, NOTHING_APPENDED, starts_at_zero=False)
     unknown = {
         log: header
         for log, header in batches
-        if not transactions.has_written(log, header.producer_id, header.producer_epoch)
+        if not log.producers.is_in_transaction(header.producer_id, header.producer_epoch)
     }
     if not unknown:
-        return Admission({}, transactions.nothing, starts_at_zero=is_added)
-    unavailable = transactions.refusal
-    if unavailable is not None:
-        code = produce_error(unavailable, joining)
-        return Admission(dict.fromkeys(unknown, code), transactions.nothing, starts_at_zero=is_added)
+        return Admission({}, NOTHING_APPENDED, starts_at_zero=is_added)
+    transactions = call.broker.transactions.writing_coordinator_of(transactional_id)
+    if isinstance(transactions, ErrorCode):
+        code = produce_error(transactions, joining)
+        return Admission(dict.fromkeys(unknown, code), NOTHING_APPENDED, starts_at_zero=is_added)
     header = next(iter(unknown.values()))
     producer = Producer(header.producer_id, header.producer_epoch)
     partitions = {log: Partition(log.topic, log.partition) for log in unknown}
@@ -152,7 +153,7 @@ def admit(call: Call, request: ProduceRequest, batches: Sequence[tuple[Partition
         code, appending = transactions.add(transactional_id, producer, list(partitions.values()), VERSION_2, now_ms)
         codes = dict.fromkeys(partitions.values(), code)
     else:
-        appending = transactions.nothing
+        appending = NOTHING_APPENDED
         codes = dict(transactions.verify(transactional_id, producer, list(partitions.values())))
     refusals = {
         log: produce_error(codes[partition], joining)

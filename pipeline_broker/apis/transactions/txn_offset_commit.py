@@ -22,7 +22,7 @@ from pipeline_broker.apis.offsets_to_commit import (
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.apis.transactions.transaction_errors import Joining, joining_of_txn_offset_commit, writer_error
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.transactions import Appending
+from pipeline_broker.broker.transaction_shard import NOTHING_APPENDED, Appending
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -98,14 +98,15 @@ def _commit(
         return (), None
     if not request.group_id:
         return [ErrorCode.INVALID_GROUP_ID] * count, None
-    transactions, groups = call.broker.transactions, call.broker.groups.coordinator_of(request.group_id)
+    groups = call.broker.groups.coordinator_of(request.group_id)
     if isinstance(groups, ErrorCode):
         # As in Kafka, the transaction coordinator answers first.
-        refusal = transactions.refusal if request.transactional_id else None
-        return [ErrorCode.COORDINATOR_NOT_AVAILABLE if refusal is not None else groups] * count, None
+        transactions = call.broker.transactions.writing_coordinator_of(request.transactional_id)
+        is_refused = bool(request.transactional_id) and isinstance(transactions, ErrorCode)
+        return [ErrorCode.COORDINATOR_NOT_AVAILABLE if is_refused else groups] * count, None
     joined = _join(call, request, groups.log)
     if isinstance(joined, ErrorCode):
-        return [joined] * count, transactions.nothing
+        return [joined] * count, NOTHING_APPENDED
     commit = CommitRequest(
         group_id=request.group_id,
         generation_id=request.generation_id,
@@ -114,7 +115,7 @@ def _commit(
         missing_group_named=False,
         partitions=offsets.partitions,
         prepared=offsets.prepared,
-        holder=groups.holder(request.producer_id),
+        producer_id=request.producer_id,
     )
     try:
         errors, entry, stored = groups.commit_in_transaction(
@@ -144,22 +145,21 @@ def _answered(call: Call, request: TxnOffsetCommitRequest, stored: Appending | N
 
 def _join(call: Call, request: TxnOffsetCommitRequest, log: PartitionLog) -> Appending | ErrorCode:
     """Add or verify the group's partition in the transaction; return the appended entries or an error."""
-    transactions = call.broker.transactions
     joining = joining_of_txn_offset_commit(call.version)
     producer = Producer(request.producer_id, request.producer_epoch)
-    if transactions.has_written(log, producer.producer_id, producer.epoch) or (
+    if log.producers.is_in_transaction(producer.producer_id, producer.epoch) or (
         joining is not Joining.ADDED and not call.broker.config.transaction_partition_verification_enable
     ):
-        return transactions.nothing
-    refusal = transactions.refusal if request.transactional_id else None
-    if refusal is not None:
-        return refusal
+        return NOTHING_APPENDED
+    transactions = call.broker.transactions.writing_coordinator_of(request.transactional_id)
+    if isinstance(transactions, ErrorCode):
+        return transactions
     partition = Partition(log.topic, log.partition)
     if joining is Joining.ADDED:
         now_ms = transactions.time(call.now_ms)
         code, appending = transactions.add(request.transactional_id, producer, [partition], VERSION_2, now_ms)
     else:
-        appending = transactions.nothing
+        appending = NOTHING_APPENDED
         code = transactions.verify(request.transactional_id, producer, [partition])[partition]
     return appending if code is ErrorCode.NONE else writer_error(code, joining)
 

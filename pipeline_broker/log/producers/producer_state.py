@@ -205,6 +205,11 @@ class ProducerStates:
         producer = self._producers.get(producer_id)
         return OpenTransaction(first_offset, NOTHING if producer is None else producer.epoch)
 
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Return whether a producer with this epoch has an open transaction, to which it may write more."""
+        found = self.open_transaction(producer_id)
+        return found is not None and found.producer_epoch == epoch
+
     def check(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> ProducedBatch | None:
         """Return the original batch of a duplicate; None if the batch may be appended.
 

@@ -20,7 +20,7 @@ from pipeline_broker.state.groups.offset_records import (
     offset_tombstone,
 )
 from pipeline_broker.state.groups.offsets import CommittedOffsets
-from pipeline_broker.state.groups.pending_offsets import Holder, size_of_offset
+from pipeline_broker.state.groups.pending_offsets import size_of_offset
 from pipeline_broker.state.outcome import StateRecord, Write
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class CommitRequest:
         retention_ms: retention of these offsets (OffsetCommit versions 2 to 4); -1 uses the broker's.
         missing_group_named: report a missing group as GROUP_ID_NOT_FOUND (version 9 and later) instead of
             ILLEGAL_GENERATION.
-        holder: the transaction that the commit is part of; None outside of transactions.
+        producer_id: producer of the transaction that the commit is part of; None outside of transactions.
         prepared: the same partitions, if the caller has prepared them already.
     """
 
@@ -127,7 +127,7 @@ class CommitRequest:
     retention_ms: int = -1
     missing_group_named: bool = True
     partitions: Sequence[PartitionCommit] = ()
-    holder: Holder | None = None
+    producer_id: int | None = None
     prepared: PreparedOffsets | None = None
 
 
@@ -182,11 +182,11 @@ def commit(offsets: CommittedOffsets, request: CommitRequest, prepared: Prepared
         return CommitResult(tuple(prepared.errors))
     # The cheap test counts every offset as new. `admits` is exact: it subtracts the offsets that they replace.
     fits_as_new = prepared.size_bytes <= offsets.memory.free_bytes
-    is_admitted = fits_as_new or offsets.admits(changes, request.holder)
+    is_admitted = fits_as_new or offsets.admits(changes, request.producer_id)
     if prepared.metadata_size > METADATA_BYTES_MAX or not is_admitted:
         refused = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         return CommitResult(tuple(refused if error is ErrorCode.NONE else error for error in prepared.errors))
-    change = offsets.change(changes, request.holder)
+    change = offsets.change(changes, request.producer_id)
     write = Write(request.group_id, tuple(prepared.records), change, prepared.body)
     return CommitResult(tuple(prepared.errors), write)
 

@@ -29,7 +29,6 @@ from pipeline_broker.state.groups.memory import GROUP_BYTES, GroupMemory
 from pipeline_broker.state.groups.offset_expiry import ToCheck, expired
 from pipeline_broker.state.groups.offset_records import OffsetKey
 from pipeline_broker.state.groups.offsets import CommittedOffsets, OffsetChange
-from pipeline_broker.state.groups.pending_offsets import Holder
 from pipeline_broker.state.groups.records import GroupRecord
 from pipeline_broker.state.groups.registry import GroupRegistry
 from pipeline_broker.state.outcome import Outcome, Write
@@ -276,7 +275,7 @@ class GroupCoordinator:
         self._kind(group.group_type).committed(group, request.member_id, now_ms)
         prepared = request.prepared or commits.prepare(request, self.config, now_ms)
         result = commits.commit(self._offsets, request, prepared)
-        if result.write is not None and request.holder is None:
+        if result.write is not None and request.producer_id is None:
             self.forgetting.discard(key for key, _ in prepared.changes)
         return result
 
@@ -391,19 +390,19 @@ class GroupCoordinator:
         if committed is not None and self.registry.get(subject.group_id) is None:
             self.classic.create(subject.group_id, -1)
 
-    def replay_held(self, holder: Holder, record: GroupRecord) -> None:
+    def replay_held(self, producer_id: int, record: GroupRecord) -> None:
         """Apply a record that belongs to an open transaction; only committed offsets have an effect."""
         if record.owner is not None:
             return
         subject, committed = record.change
         if committed is not None:
-            self._offsets.replay_held(holder, subject, committed)
+            self._offsets.replay_held(producer_id, subject, committed)
             if self.registry.get(subject.group_id) is None:
                 self.classic.create(subject.group_id, -1)
 
-    def end_transaction(self, holder: Holder, *, committed: bool) -> None:
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Apply or drop the offsets of a transaction, after its marker became durable in one partition of the topic."""
-        self._offsets.end_transaction(holder, committed=committed)
+        self._offsets.end_transaction(producer_id, committed=committed)
 
     def loaded(self, now_ms: int) -> Outcome:
         """Start the sessions of all members, after the last record was replayed."""

@@ -13,7 +13,7 @@ import attrs
 
 from pipeline_broker.state.groups.memory import OFFSET_BYTES, GroupMemory
 from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey
-from pipeline_broker.state.groups.pending_offsets import Holder, PendingOffsets, growth_of_offset, size_of_offset
+from pipeline_broker.state.groups.pending_offsets import PendingOffsets, growth_of_offset, size_of_offset
 
 __all__ = ["CommittedOffsets", "OffsetChange"]
 
@@ -23,11 +23,11 @@ class OffsetChange:
     """A change of one group's offsets that is not durable yet; None deletes an offset.
 
     Attributes:
-        holder: the transaction that the offsets belong to; they become visible once it commits.
+        producer_id: producer of the transaction that the offsets belong to. They become visible once it commits.
     """
 
     changes: tuple[tuple[OffsetKey, CommittedOffset | None], ...]
-    holder: Holder | None = None
+    producer_id: int | None = None
 
     @property
     def group_id(self) -> str:
@@ -52,18 +52,18 @@ class CommittedOffsets:
         self._pending = PendingOffsets(memory)
 
     def change(
-        self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]], holder: Holder | None = None
+        self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]], producer_id: int | None = None
     ) -> OffsetChange:
         """Prepare a change of one group's offsets. The caller passes it once to `apply` or to `drop`.
 
         Args:
             changes: offsets of a single group; None deletes one.
-            holder: the transaction of the offsets; None outside of transactions.
+            producer_id: producer of the transaction; None outside of transactions.
         """
-        change = OffsetChange(tuple(changes), holder)
+        change = OffsetChange(tuple(changes), producer_id)
         if not change.changes:
             return change
-        if holder is not None:
+        if producer_id is not None:
             self._pending.append([key for key, _ in change.changes])
         # Deletion and expiration must cover offsets that are not durable yet.
         self._unsettled.setdefault(change.group_id, []).append(change)
@@ -71,15 +71,15 @@ class CommittedOffsets:
 
     def apply(self, change: OffsetChange) -> None:
         """Make a durable change visible, or hold it until its transaction ends."""
-        if change.holder is not None:
-            self._pending.hold(change.holder, ((key, it) for key, it in change.changes if it is not None))
+        if change.producer_id is not None:
+            self._pending.hold(change.producer_id, ((key, it) for key, it in change.changes if it is not None))
         else:
             self._apply_durable(change.changes)
         self._settle(change)
 
     def drop(self, change: OffsetChange) -> None:
         """Discard a change after its append failed."""
-        if change.holder is not None and change.changes:
+        if change.producer_id is not None and change.changes:
             self._pending.drop(change.group_id, [key for key, _ in change.changes])
         self._settle(change)
 
@@ -94,15 +94,15 @@ class CommittedOffsets:
     def _unsettled_keys(self, group_id: str) -> dict[OffsetKey, None]:
         return {key: None for change in self._unsettled.get(group_id, ()) for key, _ in change.changes}
 
-    def replay_held(self, holder: Holder, key: OffsetKey, committed: CommittedOffset) -> None:
+    def replay_held(self, producer_id: int, key: OffsetKey, committed: CommittedOffset) -> None:
         """Hold one durable record of a transaction until its marker is replayed."""
         # Unstable until the marker is replayed, like before the restart.
         self._pending.append([key])
-        self._pending.hold(holder, [(key, committed)])
+        self._pending.hold(producer_id, [(key, committed)])
 
-    def end_transaction(self, holder: Holder, *, committed: bool) -> None:
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Apply or discard the offsets of a transaction whose marker is durable."""
-        stored = self._pending.end(holder)
+        stored = self._pending.end(producer_id)
         if committed:
             self._apply_durable(stored)
 
@@ -149,17 +149,17 @@ class CommittedOffsets:
         if not topics:
             self._groups.pop(key.group_id, None)
 
-    def admits(self, changes: Iterable[tuple[OffsetKey, CommittedOffset]], holder: Holder | None) -> bool:
+    def admits(self, changes: Iterable[tuple[OffsetKey, CommittedOffset]], producer_id: int | None) -> bool:
         """Return whether the memory suffices for a commit; otherwise count a refusal.
 
         Args:
             changes: the offsets to commit.
-            holder: the transaction, or None outside of transactions. Its offsets add to the committed ones until it
-                ends, instead of replacing them.
+            producer_id: producer of the transaction, or None outside of transactions. Offsets of a transaction add to
+                the committed ones until it ends, instead of replacing them.
         """
         added = 0
         for key, committed in changes:
-            before = self.get(key) if holder is None else self._pending.get(holder, key)
+            before = self.get(key) if producer_id is None else self._pending.get(producer_id, key)
             added += growth_of_offset(key, before, committed)
         return self.memory.has_room(added)
 

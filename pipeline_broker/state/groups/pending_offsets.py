@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from sys import getsizeof
-from typing import NamedTuple
 
 from pipeline_broker.state.groups.memory import OFFSET_BYTES, GroupMemory
 from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey
 
-__all__ = ["Holder", "PendingOffsets", "growth_of_offset", "size_of_offset"]
+__all__ = ["PendingOffsets", "growth_of_offset", "size_of_offset"]
 
 
 def size_of_offset(key: OffsetKey, committed: CommittedOffset | None) -> int:
@@ -29,18 +28,8 @@ def growth_of_offset(key: OffsetKey, before: CommittedOffset | None, committed: 
     return 0 if before.metadata == committed.metadata else getsizeof(committed.metadata) - getsizeof(before.metadata)
 
 
-class Holder(NamedTuple):
-    """A transaction, in one partition of `__consumer_offsets`.
-
-    Its marker ends it in each partition separately, so the offsets of a producer are kept for each partition.
-    """
-
-    partition: int
-    producer_id: int
-
-
 class PendingOffsets:
-    """The offsets of open transactions, held until the marker of the transaction is durable.
+    """The offsets of open transactions, held by producer until the marker of the transaction is durable.
 
     * An offset is unstable from the append of its record, before the record is durable. Readers of stable offsets must
       not get the previous offset.
@@ -55,9 +44,9 @@ class PendingOffsets:
     def __init__(self, memory: GroupMemory) -> None:
         self._memory = memory
         # None stands for an offset that a later record overrode.
-        self._held: dict[Holder, dict[OffsetKey, CommittedOffset | None]] = {}
-        self._held_bytes: dict[Holder, int] = {}
-        self._to_release: dict[Holder, dict[str, list[OffsetKey]]] = {}  # by group
+        self._held: dict[int, dict[OffsetKey, CommittedOffset | None]] = {}
+        self._held_bytes: dict[int, int] = {}
+        self._to_release: dict[int, dict[str, list[OffsetKey]]] = {}  # by group
         # By group: the number of appended records of open transactions for each offset.
         self._unstable: dict[str, Counter[OffsetKey]] = {}
 
@@ -80,9 +69,9 @@ class PendingOffsets:
             if left:
                 unstable[key] = left
 
-    def hold(self, holder: Holder, changes: Iterable[tuple[OffsetKey, CommittedOffset]]) -> None:
+    def hold(self, producer_id: int, changes: Iterable[tuple[OffsetKey, CommittedOffset]]) -> None:
         """Hold durable offsets of one group until the transaction ends."""
-        held = self._held.setdefault(holder, {})
+        held = self._held.setdefault(producer_id, {})
         to_release: list[OffsetKey] = []
         growth = 0
         for key, committed in changes:
@@ -90,31 +79,31 @@ class PendingOffsets:
             held[key] = committed
             to_release.append(key)
         if to_release:
-            self._to_release.setdefault(holder, {}).setdefault(to_release[0].group_id, []).extend(to_release)
-        self._count(holder, growth)
+            self._to_release.setdefault(producer_id, {}).setdefault(to_release[0].group_id, []).extend(to_release)
+        self._count(producer_id, growth)
 
-    def _count(self, holder: Holder, growth: int) -> None:
+    def _count(self, producer_id: int, growth: int) -> None:
         self._memory.bytes_held += growth
-        self._held_bytes[holder] = self._held_bytes.get(holder, 0) + growth
+        self._held_bytes[producer_id] = self._held_bytes.get(producer_id, 0) + growth
 
     def overtake(self, key: OffsetKey) -> None:
         """Override the held values of an offset, because a later record without a transaction became durable."""
         if self.is_unstable(key):
-            for holder, held in self._held.items():
+            for producer_id, held in self._held.items():
                 if key in held:
-                    self._count(holder, -size_of_offset(key, held[key]))
+                    self._count(producer_id, -size_of_offset(key, held[key]))
                     held[key] = None
 
-    def end(self, holder: Holder) -> list[tuple[OffsetKey, CommittedOffset]]:
+    def end(self, producer_id: int) -> list[tuple[OffsetKey, CommittedOffset]]:
         """Release a transaction whose marker is durable and return its offsets, except overridden ones."""
-        for group_id, keys in self._to_release.pop(holder, {}).items():
+        for group_id, keys in self._to_release.pop(producer_id, {}).items():
             self.drop(group_id, keys)
-        held = self._held.pop(holder, {})
-        self._memory.bytes_held -= self._held_bytes.pop(holder, 0)
+        held = self._held.pop(producer_id, {})
+        self._memory.bytes_held -= self._held_bytes.pop(producer_id, 0)
         return [(key, committed) for key, committed in held.items() if committed is not None]
 
-    def get(self, holder: Holder, key: OffsetKey) -> CommittedOffset | None:
-        return self._held.get(holder, {}).get(key)
+    def get(self, producer_id: int, key: OffsetKey) -> CommittedOffset | None:
+        return self._held.get(producer_id, {}).get(key)
 
     def is_unstable(self, key: OffsetKey) -> bool:
         """Return whether an open transaction may change the offset."""

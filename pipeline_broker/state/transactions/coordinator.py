@@ -30,7 +30,15 @@ from pipeline_broker.state.transactions.transaction import (
     is_exhausted,
 )
 
-__all__ = ["Decision", "Marker", "Producer", "Step", "TransactionCoordinator", "TransactionSettings"]
+__all__ = [
+    "Decision",
+    "Marker",
+    "Producer",
+    "Step",
+    "TransactionCoordinator",
+    "TransactionSettings",
+    "TransactionUsage",
+]
 
 # Ids that one call aborts or expires: all of them could take seconds, in which the broker serves no other request.
 IDS_AT_ONCE = 100
@@ -53,6 +61,21 @@ class TransactionSettings:
     markers_at_once: int
     ids_max: int = 100_000
     partitions_max: int = 500_000
+
+
+@attrs.define
+class TransactionUsage:
+    """Counts of all coordinators of a broker, against the limits of `TransactionSettings`.
+
+    Attributes:
+        ids: transactional ids.
+        open_ids: transactions that are not completed.
+        open_partitions: partitions of these transactions.
+    """
+
+    ids: int = 0
+    open_ids: int = 0
+    open_partitions: int = 0
 
 
 @attrs.frozen
@@ -105,7 +128,7 @@ class Decision:
 
 
 class TransactionCoordinator:
-    """All transactional ids of a broker.
+    """The transactional ids of one partition of `__transaction_state`.
 
     Unlike other machines, a decision counts at once for later decisions. All appends go through one journal, of which
     only a contiguous prefix survives a crash. The caller
@@ -121,29 +144,21 @@ class TransactionCoordinator:
 
     Args:
         settings: limits and timeouts.
+        usage: counts of all coordinators; this one adds its own ids and partitions.
         new_producer_id: allocates a producer id. Clients may get it once its allocation is durable.
-
-    Attributes:
-        open_partitions: number of partitions of all transactions that are not completed.
     """
 
-    def __init__(self, settings: TransactionSettings, new_producer_id: Callable[[], int]) -> None:
+    def __init__(
+        self, settings: TransactionSettings, usage: TransactionUsage, new_producer_id: Callable[[], int]
+    ) -> None:
         self.settings = settings
+        self.usage = usage
         self._new_producer_id = new_producer_id
         self._transactions: dict[str, Transaction] = {}
         self._partitions: dict[str, int] = {}  # number of partitions of each transaction that is not completed
-        self.open_partitions = 0
-
-    def __len__(self) -> int:
-        return len(self._transactions)
 
     def __iter__(self) -> Iterator[Transaction]:
         return iter(self._transactions.values())
-
-    @property
-    def has_open(self) -> bool:
-        """True if any transaction is not completed, so that it could time out."""
-        return bool(self._partitions)
 
     def get(self, transactional_id: str) -> Transaction | None:
         return self._transactions.get(transactional_id)
@@ -169,7 +184,7 @@ class TransactionCoordinator:
         known = self._transactions.get(transactional_id)
         if known is not None and known.state in PREPARED:
             return Decision(ErrorCode.CONCURRENT_TRANSACTIONS, transactional_id)
-        if known is None and len(self._transactions) >= self.settings.ids_max:
+        if known is None and self.usage.ids >= self.settings.ids_max:
             return Decision(ErrorCode.POLICY_VIOLATION, transactional_id)
         if known is None:
             known = Transaction(
@@ -199,7 +214,7 @@ class TransactionCoordinator:
         # All partitions are in the transaction already, so no record is necessary.
         if known.state is TransactionState.ONGOING and known.partitions.issuperset(partitions):
             return Decision(ErrorCode.NONE, transactional_id)
-        if self.open_partitions + len(partitions) > self.settings.partitions_max:
+        if self.usage.open_partitions + len(partitions) > self.settings.partitions_max:
             return Decision(ErrorCode.POLICY_VIOLATION, transactional_id)
         return self._decide(known.with_partitions(partitions, version, now_ms))
 
@@ -268,7 +283,7 @@ class TransactionCoordinator:
         at_rest = (it for it in self._transactions.values() if it.state in ENDED and it.updated_ms <= updated_ms_max)
         old = list(islice(at_rest, IDS_AT_ONCE))
         for known in old:
-            del self._transactions[known.transactional_id]
+            self._forget(known.transactional_id)
         return [Decision(ErrorCode.NONE, it.transactional_id, (tombstone(it.transactional_id),)) for it in old]
 
     def forget_topic(self, topic: str) -> None:
@@ -287,8 +302,7 @@ class TransactionCoordinator:
         if transaction is not None:
             self._keep(transaction)
         else:
-            self._transactions.pop(transactional_id, None)
-            self.open_partitions -= self._partitions.pop(transactional_id, 0)
+            self._forget(transactional_id)
 
     def unfinished(self, now_ms: int) -> list[Decision]:
         """Return the decisions that complete prepared transactions, once all records are replayed."""
@@ -350,13 +364,24 @@ class TransactionCoordinator:
 
     def _keep(self, transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
+        self.usage.ids += transactional_id not in self._transactions
         self._transactions[transactional_id] = transaction
-        # Maintained incrementally: counting all ids for each request would block the event loop.
-        before = self._partitions.pop(transactional_id, 0)
-        is_at_rest = transaction.state in ENDED
-        self.open_partitions += (0 if is_at_rest else len(transaction.partitions)) - before
-        if not is_at_rest:
+        self._close(transactional_id)
+        if transaction.state not in ENDED:
             self._partitions[transactional_id] = len(transaction.partitions)
+            # Maintained incrementally: counting all ids for each request would block the event loop.
+            self.usage.open_ids += 1
+            self.usage.open_partitions += len(transaction.partitions)
+
+    def _close(self, transactional_id: str) -> None:
+        partitions = self._partitions.pop(transactional_id, None)
+        if partitions is not None:
+            self.usage.open_ids -= 1
+            self.usage.open_partitions -= partitions
+
+    def _forget(self, transactional_id: str) -> None:
+        self.usage.ids -= self._transactions.pop(transactional_id, None) is not None
+        self._close(transactional_id)
 
 
 def _may_continue(known: Transaction, expected: Producer) -> bool:

@@ -15,8 +15,8 @@ from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetK
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from stages.request import Pending, Unfinished
 from tests.broker.replay_desk import SETTINGS, UNKNOWN_TYPE, ReplayDesk, produce_request
+from tests.coordinators import coordinator_of
 from tests.drawn import drawn, measured
-from tests.group_coordinators import coordinator_of
 from tests.state_records import MESSAGES, any_records, foreign_key
 
 INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC)

@@ -20,7 +20,7 @@ from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
 from stages.request import TURN_COST, Pending, Send, Unfinished, go_on
 from tests.apis.groups.group_desk import GroupDesk
 from tests.apis.transactions.transaction_desk import TRANSACTION, FindCoordinatorRequest, Producer
-from tests.group_coordinators import coordinator_of
+from tests.coordinators import coordinator_of
 
 LARGE = 5_000
 VERSION = 7
@@ -270,7 +270,7 @@ def test_offsets_of_a_producer_whose_right_ends_between_turns_are_refused_as_a_w
     desk.broker.authorizer = Authorizer(desk.broker.acls)
     refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert codes(desk.finish(request, TXN_VERSION, unfinished)) == {refused: LARGE}
-    assert not desk.broker.transactions.coordinator.has_open
+    assert desk.broker.transactions.usage.open_ids == 0
 
 
 def test_a_large_answer_waits_for_earlier_decisions_about_the_transaction(desk):

@@ -19,7 +19,7 @@ from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from stages.request import TURN_COST, Parked, Pending, Send, Unfinished, go_on
 from tests.apis.groups.group_desk import GroupDesk
-from tests.group_coordinators import coordinator_of
+from tests.coordinators import coordinator_of
 
 VERSION = 3
 MEMBERS = 3 * ANSWERED_AT_ONCE_MAX

@@ -12,7 +12,7 @@ from pipeline_broker.wire.messages.topics.create_partitions import CreatePartiti
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import Parked, Pending
 from tests.apis.share.share_desk import ACCEPT, GROUP, REJECT, RELEASE, RENEW, ShareDesk, acquired, errors
-from tests.group_coordinators import coordinator_of
+from tests.coordinators import coordinator_of
 
 FINAL = -1
 

@@ -17,6 +17,7 @@ from pipeline_broker.wire.messages.transactions.list_transactions import ListTra
 from stages.request import TURN_COST, Pending, Send, Unfinished, go_on
 from tests.apis.desk import Desk
 from tests.apis.transactions.transaction_desk import FULL, SETTINGS, Producer, added, codes, ready
+from tests.coordinators import transaction_coordinator_of
 
 LARGE = 5_000
 WRITTEN = 3 * ADMITTED_AT_ONCE_MAX
@@ -62,13 +63,13 @@ def steps_of(desk, result):
 
 def partitions_of(desk, name="x"):
     """Return the number of visible partitions in the transaction of an id."""
-    return len(desk.broker.transactions.coordinator.get(name).partitions)
+    return len(transaction_coordinator_of(desk.broker, name).get(name).partitions)
 
 
 def mark(desk):
     """Let the markers of a wide transaction be written in parts, until it is completed."""
     for _ in range(LARGE):
-        if not desk.broker.transactions.coordinator.has_open:
+        if not desk.broker.transactions.usage.open_ids:
             return
         desk.now_ms += 100
         desk.broker.advance(desk.now_ms)
@@ -233,7 +234,7 @@ def test_partitions_are_in_their_order_in_a_record_and_among_the_markers():
 
 def test_many_ids_are_listed_in_turns_as_of_the_first_turn(desk):
     Producer(desk)
-    coordinator = desk.broker.transactions.coordinator
+    coordinator = transaction_coordinator_of(desk.broker, "x")
     known = coordinator.get("x")
     names = [f"id-{number}" for number in range(2 * TURN_COST // ID_COST)]
     for name in names:

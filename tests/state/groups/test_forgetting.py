@@ -8,21 +8,20 @@ from pipeline_broker.state.groups import forgetting
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.offset_records import NO_TOPIC_ID
-from pipeline_broker.state.groups.pending_offsets import Holder
 from pipeline_broker.state.topics import NewTopic
 from tests.state.group_driver import Driver
 from tests.state.replaying import replay_group
 
-HOLDER = Holder(0, 7)
+PRODUCER_ID = 7
 GROUPS, TOPICS, PARTITIONS = ("a", "b"), ("t", "u"), range(4)
 KEYS = st.lists(st.tuples(st.sampled_from(TOPICS), st.sampled_from(PARTITIONS)), min_size=1, unique=True)
 
 
-def commit(driver, keys, offset, group_id="a", holder=None):
+def commit(driver, keys, offset, group_id="a", producer_id=None):
     """Commit like the broker: a transaction deletes queued offsets of its partitions first."""
     partitions = [PartitionCommit(topic, partition, offset) for topic, partition in keys]
-    request = CommitRequest(group_id=group_id, partitions=partitions, holder=holder)
-    if holder is not None:
+    request = CommitRequest(group_id=group_id, partitions=partitions, producer_id=producer_id)
+    if producer_id is not None:
         driver.take(driver.coordinator.forget_before(request))
     result = driver.coordinator.commit(request, driver.now_ms)
     assert result.write is not None
@@ -85,7 +84,7 @@ def test_refused_and_transactional_commits_stay_queued_for_deletion(monkeypatch)
     driver = Driver()
     commit(driver, [("t", number) for number in range(3)], 1)
     driver.take(driver.coordinator.forgetting.forget_topic("t"))
-    stored = CommitRequest(group_id="a", partitions=[PartitionCommit("t", 1, 5)], holder=HOLDER)
+    stored = CommitRequest(group_id="a", partitions=[PartitionCommit("t", 1, 5)], producer_id=PRODUCER_ID)
     assert driver.coordinator.commit(stored, driver.now_ms).write is not None
     driver.coordinator.memory.bytes_max = 0
     refused = CommitRequest(group_id="a", partitions=[PartitionCommit("t", 2, 5, metadata="larger")])
@@ -99,10 +98,10 @@ def test_transactional_offsets_of_a_recreated_topic_are_kept(monkeypatch):
     driver = Driver()
     commit(driver, [("t", number) for number in range(4)], 1)
     driver.take(driver.coordinator.forgetting.forget_topic("t"))
-    commit(driver, [("t", 1), ("u", 0)], 5, holder=HOLDER)
+    commit(driver, [("t", 1), ("u", 0)], 5, producer_id=PRODUCER_ID)
     assert offsets(driver.coordinator) == {("t", 2): 1, ("t", 3): 1}
     forget_all(driver)
-    driver.coordinator.end_transaction(HOLDER, committed=True)
+    driver.coordinator.end_transaction(PRODUCER_ID, committed=True)
     assert offsets(driver.coordinator) == {("t", 1): 5, ("u", 0): 5}
 
 
@@ -113,13 +112,13 @@ def test_startup_keeps_offsets_of_existing_topics():
     driver.topics.durable(driver.topics.create(NewTopic(name="t", topic_id=own, partitions=4)))
     wanted = [("t", own), ("t", earlier), ("t", NO_TOPIC_ID), ("gone", own), ("gone", NO_TOPIC_ID)]
     commits = [PartitionCommit(topic, place, 7, topic_id=topic_id) for place, (topic, topic_id) in enumerate(wanted)]
-    for holder in (None, HOLDER):
-        request = CommitRequest(group_id="b" if holder else "a", partitions=commits, holder=holder)
+    for producer_id in (None, PRODUCER_ID):
+        request = CommitRequest(group_id="b" if producer_id else "a", partitions=commits, producer_id=producer_id)
         driver.coordinator.durable(driver.coordinator.commit(request, driver.now_ms).write, driver.now_ms)
     driver.coordinator.forgetting.forget_missing(driver.topics)
     assert driver.coordinator.forgetting
     forget_all(driver)
-    driver.coordinator.end_transaction(HOLDER, committed=True)
+    driver.coordinator.end_transaction(PRODUCER_ID, committed=True)
     for group_id in GROUPS:
         assert offsets(driver.coordinator, group_id).keys() == {("t", 0), ("t", 2)}
 
@@ -151,13 +150,13 @@ class ForgottenTopics(RuleBasedStateMachine):
     @rule(keys=KEYS)
     def store_in_the_transaction(self, keys):
         self.next_offset += 1
-        commit(self.driver, keys, self.next_offset, holder=HOLDER)
+        commit(self.driver, keys, self.next_offset, producer_id=PRODUCER_ID)
         self.stored.update(dict.fromkeys(keys, self.next_offset))
 
     @rule(committed=st.booleans())
     def end_the_transaction(self, committed):
         self.driver.settle()
-        self.driver.coordinator.end_transaction(HOLDER, committed=committed)
+        self.driver.coordinator.end_transaction(PRODUCER_ID, committed=committed)
         if committed:
             self.shown["a"].update(self.stored)
         self.stored = {}

@@ -15,7 +15,6 @@ from pipeline_broker.state.groups.classic.messages import LeavingMember
 from pipeline_broker.state.groups.commits import CommitRequest, FetchTopic, PartitionCommit
 from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
-from pipeline_broker.state.groups.pending_offsets import Holder
 from pipeline_broker.state.groups.records import read_group_record
 from pipeline_broker.state.groups.registry import GroupRegistry
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
@@ -188,12 +187,12 @@ def test_stable_fetches_do_not_see_offsets_with_open_transactions(driver):
         parts = [PartitionCommit(topic="t", partition=partition, offset=5)]
         request = CommitRequest(group_id="g", partitions=parts)
         driver.coordinator.durable(driver.coordinator.commit(request, 0).write, 0)
-    held = attrs.evolve(request, holder=Holder(0, 7))
+    held = attrs.evolve(request, producer_id=7)
     driver.coordinator.durable(driver.coordinator.commit(held, 0).write, 0)
     stable, unstable = (0, 5, ErrorCode.NONE), (1, -1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     assert told() == told([FetchTopic("t", [0, 1])]) == {stable, unstable}
     assert {each.committed.offset for each in driver.coordinator.fetch("g")} == {5}
-    driver.coordinator.end_transaction(Holder(0, 7), committed=True)
+    driver.coordinator.end_transaction(7, committed=True)
     assert told() == {stable, (1, 5, ErrorCode.NONE)}
 
 
@@ -201,14 +200,14 @@ def test_stable_fetches_do_not_see_offsets_with_open_transactions(driver):
 def test_offsets_of_a_transaction_are_replayed_and_count_when_it_commits(driver, committed):
     """The group exists from the replay on. Records of members in a transaction are ignored."""
     parts = [PartitionCommit(topic="t", partition=0, offset=5)]
-    request = CommitRequest(group_id="g", partitions=parts, holder=Holder(0, 7))
+    request = CommitRequest(group_id="g", partitions=parts, producer_id=7)
     (record,) = driver.coordinator.commit(request, 0).write.records
     driver.enter("m", group_id="members")
     again = GroupCoordinator(BrokerConfig(), driver.topics)
     for each in (record, *driver.journal):
-        again.replay_held(Holder(0, 7), read_group_record(each.key, each.value))
+        again.replay_held(7, read_group_record(each.key, each.value))
     assert again.fetch("g") == []
-    again.end_transaction(Holder(0, 7), committed=committed)
+    again.end_transaction(7, committed=committed)
     again.loaded(0)
     assert [each.committed.offset for each in again.fetch("g")] == ([5] if committed else [])
     assert [group.group_id for group in again.list_groups()] == ["g"]
@@ -220,7 +219,7 @@ def test_a_replayed_offset_tombstone_creates_no_group(driver):
     again = GroupCoordinator(BrokerConfig(), driver.topics)
     tombstone = driver.journal[-1]
     again.replay(read_group_record(tombstone.key, tombstone.value))
-    again.replay_held(Holder(0, 7), read_group_record(tombstone.key, tombstone.value))
+    again.replay_held(7, read_group_record(tombstone.key, tombstone.value))
     assert again.list_groups() == []
 
 
@@ -310,11 +309,10 @@ def test_unload_answers_waiting_requests(driver):
 def test_an_expired_group_stays_while_a_transaction_is_open(driver):
     """Its tombstones would follow the pending offsets in the log, and delete them."""
     commit(driver)
-    holder = Holder(0, 7)
-    stored = CommitRequest(group_id="g", partitions=[PartitionCommit("t", 1, 9)], holder=holder)
+    stored = CommitRequest(group_id="g", partitions=[PartitionCommit("t", 1, 9)], producer_id=7)
     driver.pending.append(driver.coordinator.commit(stored, driver.now_ms).write)
     driver.settle()
     driver.tick(2 * driver.settings.offsets_retention_minutes * 60_000)
     assert [each.group_id for each in driver.coordinator.list_groups()] == ["g"]
-    driver.coordinator.end_transaction(holder, committed=True)
+    driver.coordinator.end_transaction(7, committed=True)
     assert [(each.partition, each.committed.offset) for each in driver.coordinator.fetch("g")] == [(1, 9)]

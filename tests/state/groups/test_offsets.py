@@ -19,7 +19,6 @@ from pipeline_broker.state.groups.memory import GroupMemory
 from pipeline_broker.state.groups.offset_expiry import GROUP_COST, OFFSETS_AT_ONCE_MAX, expired
 from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups.offsets import CommittedOffsets
-from pipeline_broker.state.groups.pending_offsets import Holder
 from tests.state.group_driver import Driver
 from tests.state.replaying import replay_group
 
@@ -323,7 +322,7 @@ def test_deleting_some_offsets_visits_no_others():
     keys = [OffsetKey("g", "t", partition) for partition in range(5)]
     for key in keys[:3]:
         made.replay(key, CommittedOffset(1))
-    made.replay_held(Holder(0, 1), keys[3], CommittedOffset(1))
+    made.replay_held(1, keys[3], CommittedOffset(1))
     made.change([(keys[4], CommittedOffset(1))])
     wanted = [DeletedOffset("t", partition) for partition in (4, 7, 1, 3, 1)]
     found = delete_offsets(ClassicGroup(group_id="g"), made, "g", wanted)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pipeline_broker.state.groups.memory import GroupMemory
 from pipeline_broker.state.groups.offset_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups.offsets import CommittedOffsets
-from pipeline_broker.state.groups.pending_offsets import Holder, PendingOffsets, size_of_offset
+from pipeline_broker.state.groups.pending_offsets import PendingOffsets, size_of_offset
 
 KEY, OTHER = OffsetKey("g", "t", 0), OffsetKey("g", "t", 1)
-MINE, ANOTHER = Holder(0, 7), Holder(0, 8)
+MINE, ANOTHER = 7, 8
 
 
 def offset_of(offsets: CommittedOffsets, key: OffsetKey = KEY) -> int | None:
@@ -22,9 +22,9 @@ def offset_of(offsets: CommittedOffsets, key: OffsetKey = KEY) -> int | None:
     return None if found is None else found.offset
 
 
-def store(offsets: CommittedOffsets, offset: int | None, holder: Holder | None = None, key: OffsetKey = KEY) -> None:
+def store(offsets: CommittedOffsets, offset: int | None, producer_id: int | None = None, key: OffsetKey = KEY) -> None:
     committed = None if offset is None else CommittedOffset(offset, -1, "", 0)
-    offsets.apply(offsets.change([(key, committed)], holder))
+    offsets.apply(offsets.change([(key, committed)], producer_id))
 
 
 @pytest.fixture
@@ -61,11 +61,11 @@ def test_a_record_without_a_transaction_overrides_a_held_offset(offsets: Committ
 
 
 def test_a_record_without_a_transaction_overrides_the_offset_of_every_transaction(offsets: CommittedOffsets) -> None:
-    for holder in (MINE, ANOTHER):
-        store(offsets, 9, holder)
+    for producer_id in (MINE, ANOTHER):
+        store(offsets, 9, producer_id)
     store(offsets, 3)
-    for holder in (MINE, ANOTHER):
-        offsets.end_transaction(holder, committed=True)
+    for producer_id in (MINE, ANOTHER):
+        offsets.end_transaction(producer_id, committed=True)
     assert offset_of(offsets) == 3
 
 
@@ -214,19 +214,19 @@ def test_a_commit_applies_the_offsets_of_each_group(offsets: CommittedOffsets) -
 def test_an_offset_is_unstable_as_long_as_an_open_transaction_has_it(story) -> None:
     """In any number of transactions and groups; a failed append counts until it is dropped."""
     pending, held = PendingOffsets(GroupMemory(1 << 20)), {MINE: [], ANOTHER: []}
-    for deed, holder, group_id, partitions in story:
+    for deed, producer_id, group_id, partitions in story:
         keys = [OffsetKey(group_id, "t", partition) for partition in partitions]
         if deed == "end":
-            pending.end(holder)
-            held[holder].clear()
+            pending.end(producer_id)
+            held[producer_id].clear()
         else:
             pending.append(keys)
             assert all(map(pending.is_unstable, keys))
         if deed == "drop":
             pending.drop(group_id, keys)
         elif deed == "hold":
-            pending.hold(holder, [(key, committed(1)) for key in keys])
-            held[holder] += keys
+            pending.hold(producer_id, [(key, committed(1)) for key in keys])
+            held[producer_id] += keys
         unstable = {*held[MINE], *held[ANOTHER]}
         assert bool(pending) is bool(unstable)
         assert sorted(pending.groups()) == sorted({key.group_id for key in unstable})

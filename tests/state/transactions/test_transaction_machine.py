@@ -38,6 +38,7 @@ from pipeline_broker.state.transactions.coordinator import (
     Producer,
     TransactionCoordinator,
     TransactionSettings,
+    TransactionUsage,
 )
 from pipeline_broker.state.transactions.states import PREPARED
 from pipeline_broker.state.transactions.transaction import Partition
@@ -137,7 +138,7 @@ class Transactions(RuleBasedStateMachine):
 
     def make(self, markers_at_once=300):
         settings = TransactionSettings(TIMEOUT_MS, math.inf, markers_at_once=markers_at_once)
-        return self.coordinator_type(settings, lambda: next(self.ids))
+        return self.coordinator_type(settings, TransactionUsage(), lambda: next(self.ids))
 
     def append(self, decision: Decision):
         for entry in decision.steps:

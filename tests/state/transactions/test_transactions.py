@@ -16,6 +16,7 @@ from pipeline_broker.state.transactions.coordinator import (
     Producer,
     TransactionCoordinator,
     TransactionSettings,
+    TransactionUsage,
 )
 from pipeline_broker.state.transactions.records import read_transaction, tombstone
 from pipeline_broker.state.transactions.states import NEXT_STATES, TransactionState
@@ -28,7 +29,9 @@ NONE, FENCED, COME_AGAIN = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.
 
 def coordinator_with(*, markers_at_once=100, **settings):
     ids = itertools.count(100)
-    return TransactionCoordinator(TransactionSettings(900_000, 1_000, markers_at_once, **settings), ids.__next__)
+    return TransactionCoordinator(
+        TransactionSettings(900_000, 1_000, markers_at_once, **settings), TransactionUsage(), ids.__next__
+    )
 
 
 @pytest.fixture
@@ -107,17 +110,17 @@ def test_repeat_returns_the_latest_record_and_changes_nothing(coordinator):
     decision = coordinator.add_partitions("x", producer, (T0,), 2, 0)
     again = coordinator.repeat("x")
     assert (again.error, again.steps) == (NONE, decision.steps)
-    assert coordinator.open_partitions == 1
+    assert coordinator.usage.open_partitions == 1
 
 
 def test_an_id_whose_record_is_a_tombstone_is_forgotten_with_its_partitions(coordinator):
     decision = coordinator.add_partitions("x", init(coordinator), (T0, T1), 2, 0)
-    again = TransactionCoordinator(coordinator.settings, lambda: 1)
+    again = TransactionCoordinator(coordinator.settings, TransactionUsage(), lambda: 1)
     for step in (*decision.steps, tombstone("x"), tombstone("never"), *decision.steps):
         again.replay(read_transaction(step.key, step.value))
-    assert (len(again), again.open_partitions) == (1, 2)
+    assert (again.usage.ids, again.usage.open_partitions) == (1, 2)
     again.replay(read_transaction(tombstone("x").key, None))
-    assert (len(again), again.open_partitions, again.get("x")) == (0, 0, None)
+    assert (again.usage.ids, again.usage.open_partitions, again.get("x")) == (0, 0, None)
 
 
 def test_one_call_aborts_a_limited_number_of_ids(coordinator, monkeypatch):
@@ -128,7 +131,7 @@ def test_one_call_aborts_a_limited_number_of_ids(coordinator, monkeypatch):
         coordinator.add_partitions(name, producer, (T0,), 2, 0)
     rounds = iter(lambda: [it.transactional_id for it in coordinator.timed_out(2)], [])
     assert list(rounds) == [["x0", "x1"], ["x2", "x3"], ["x4"]]
-    assert coordinator.open_partitions == 0
+    assert coordinator.usage.open_partitions == 0
 
 
 def test_a_producer_continues_after_an_error_and_may_repeat_its_request(coordinator):
@@ -287,15 +290,15 @@ def test_with_version_0_the_epoch_stays(coordinator):
 
 def test_a_timed_out_transaction_is_aborted_and_its_producer_fenced(coordinator):
     producer = init(coordinator, timeout_ms=100)
-    assert coordinator.has_open is False
+    assert coordinator.usage.open_ids == 0
     begin(coordinator, producer, now_ms=50)
-    assert coordinator.has_open is True
+    assert coordinator.usage.open_ids == 1
     assert coordinator.timed_out(150) == []
     (decision,) = coordinator.timed_out(151)
     assert states(decision) == [S.PREPARE_ABORT, (T0, False), S.COMPLETE_ABORT]
     assert end(coordinator, producer).error is ErrorCode.INVALID_TXN_STATE
     assert begin(coordinator, producer) is FENCED
-    assert not coordinator.has_open
+    assert coordinator.usage.open_ids == 0
 
 
 def test_a_transaction_lasts_from_its_beginning_however_often_it_grows(coordinator):
@@ -327,7 +330,7 @@ def test_a_client_continues_as_the_current_or_the_exhausted_producer(epoch, expe
 def test_adding_no_partition_begins_a_transaction_as_in_kafka(coordinator):
     producer = init(coordinator)
     decision = coordinator.add_partitions("x", producer, [], 2, 0)
-    assert (decision.error, coordinator.get("x").state, coordinator.has_open) == (NONE, S.ONGOING, True)
+    assert (decision.error, coordinator.get("x").state, coordinator.usage.open_ids) == (NONE, S.ONGOING, 1)
 
 
 def begin_as(coordinator, name, partitions, timeout_ms=100):
@@ -344,7 +347,7 @@ def test_timed_out_transactions_are_aborted_in_parts():
     rounds = iter(lambda: [it.transactional_id for it in coordinator.timed_out(101)], [])
     assert list(rounds) == [["a", "b"], ["c"], ["d", "e"]]
     coordinator.complete("c", 101)
-    assert not coordinator.has_open
+    assert coordinator.usage.open_ids == 0
 
 
 def test_expired_ids_are_deleted_in_parts(coordinator, monkeypatch):
@@ -360,24 +363,24 @@ def test_the_partitions_of_open_transactions_are_limited():
     assert begin_as(coordinator, "a", 6) is NONE
     assert begin_as(coordinator, "b", 5) is ErrorCode.POLICY_VIOLATION
     assert begin_as(coordinator, "b", 4) is NONE
-    assert coordinator.open_partitions == 10
+    assert coordinator.usage.open_partitions == 10
     producer = Producer(coordinator.get("a").producer_id, coordinator.get("a").producer_epoch)
     more = coordinator.add_partitions("a", producer, [Partition("more", 0)], 2, 0)
     assert more.error is ErrorCode.POLICY_VIOLATION, "one that is open already grows no further either"
     coordinator.forget_topic("t")
-    assert coordinator.open_partitions == 0
+    assert coordinator.usage.open_partitions == 0
     assert begin_as(coordinator, "c", 10) is NONE
     coordinator.timed_out(101)
-    assert (coordinator.open_partitions, begin_as(coordinator, "d", 10)) == (0, NONE)
+    assert (coordinator.usage.open_partitions, begin_as(coordinator, "d", 10)) == (0, NONE)
 
 
 def test_the_partitions_of_open_transactions_are_counted_at_startup(coordinator):
     producer = init(coordinator)
     decision = coordinator.add_partitions("x", producer, [T0, T1], 2, 0)
-    again = TransactionCoordinator(coordinator.settings, itertools.count(200).__next__)
+    again = TransactionCoordinator(coordinator.settings, TransactionUsage(), itertools.count(200).__next__)
     for step in decision.steps:
         again.replay(read_transaction(step.key, step.value))
-    assert again.open_partitions == coordinator.open_partitions == 2
+    assert again.usage.open_partitions == coordinator.usage.open_partitions == 2
 
 
 def test_an_id_at_rest_expires(coordinator):
@@ -441,10 +444,10 @@ def test_partitions_whose_markers_are_not_written_count_as_open():
     producer = init(coordinator)
     begin(coordinator, producer, T0, T1)
     end(coordinator, producer)
-    assert coordinator.open_partitions == 2
+    assert coordinator.usage.open_partitions == 2
     assert begin_as(coordinator, "y", 2) is ErrorCode.POLICY_VIOLATION
     coordinator.complete("x", 0)
-    assert coordinator.open_partitions == 0
+    assert coordinator.usage.open_partitions == 0
     assert begin_as(coordinator, "z", 2) is NONE
 
 

@@ -362,9 +362,9 @@ class ClassicGroup:
             error = self.generation_error(request.member_id, request.group_instance_id, request.generation_id)
             if error is not ErrorCode.NONE:
                 return error
-        elif request.holder is None:
+        elif request.producer_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if request.holder is not None else COMMIT_ANSWERS[self.state]
+        return ErrorCode.NONE if request.producer_id is not None else COMMIT_ANSWERS[self.state]
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
         del member_id, member_epoch

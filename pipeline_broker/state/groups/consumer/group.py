@@ -255,7 +255,7 @@ class ConsumerGroup:
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         is_classic = member.metadata.classic is not None
-        if not is_classic and not request.missing_group_named and request.holder is None:
+        if not is_classic and not request.missing_group_named and request.producer_id is None:
             # OffsetCommit before version 9 has no member epoch.
             return ErrorCode.UNSUPPORTED_VERSION
         current = member.current

@@ -10,7 +10,6 @@ from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.offset_records import CommittedOffset
-from pipeline_broker.state.groups.pending_offsets import Holder
 from tests.state.group_driver import OTHER, RANGE, Driver, in_state
 
 STATES = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
@@ -121,7 +120,7 @@ def test_a_transactional_commit_needs_no_member_id(state, error) -> None:
     """TxnOffsetCommit has one only since version 3. A rebalance does not prevent the commit."""
     driver, _, _ = in_state(state)
     partition = PartitionCommit(topic="t", partition=0, offset=1)
-    request = CommitRequest(group_id="g", partitions=[partition], holder=Holder(0, 7))
+    request = CommitRequest(group_id="g", partitions=[partition], producer_id=7)
     assert driver.coordinator.commit(request, driver.now_ms).errors == (error,)
 
 
@@ -153,7 +152,7 @@ def test_a_transactional_commit_with_a_member_id_is_checked(member_id, instance_
         group_instance_id=instance_id,
         generation_id=generation_id,
         partitions=[],
-        holder=Holder(0, 7),
+        producer_id=7,
     )
     assert group.commit_error(request) is error
 

@@ -74,7 +74,7 @@ def test_a_revoking_member_commits_until_it_has_revoked(driver):
 
 def test_old_request_versions_cannot_commit_for_consumer_members(driver):
     assert commit(driver, "a", 3, missing_group_named=False) is UNSUPPORTED
-    assert commit(driver, "a", 3, missing_group_named=False, holder=(1, 1)) is NONE, "but in a transaction"
+    assert commit(driver, "a", 3, missing_group_named=False, producer_id=1) is NONE, "but in a transaction"
 
 
 def test_a_classic_member_commits_with_any_version_and_gets_classic_errors(driver):
