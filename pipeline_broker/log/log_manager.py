@@ -8,7 +8,7 @@ Counterpart in Kafka: `LogManager`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, count
 from random import Random, SystemRandom
 
@@ -91,9 +91,9 @@ class LogManager:
         self.batches_replayed = 0
         self.batches_skipped = 0
         self._sources: tuple[BatchSource, ...] = (self.cache, JournalSource(journal))
-        self._topics: dict[str, list[PartitionLog]] = {}
-        # The same list objects as in `_topics`.
-        self._by_id: dict[bytes, list[PartitionLog]] = {}
+        # By topic and partition. Topics without a partition on this broker are missing.
+        self._topics: dict[str, dict[int, PartitionLog]] = {}
+        self._by_id: dict[bytes, dict[int, PartitionLog]] = {}  # the same inner objects as in `_topics`
         self._by_key: dict[bytes, PartitionLog] = {}  # a cache of `find_by_key` during recovery, empty otherwise
         self._leaving: deque[PartitionLog] = deque()
         self._deleted = LogTotals()
@@ -105,15 +105,15 @@ class LogManager:
             self.archive.close()
 
     def __iter__(self) -> Iterator[PartitionLog]:
-        return chain.from_iterable(self._topics.values())
+        return chain.from_iterable(logs.values() for logs in self._topics.values())
 
     def __len__(self) -> int:
         return sum(map(len, self._topics.values()))
 
     def find(self, topic: str, partition: int) -> PartitionLog | None:
-        """Return the log of a partition; None if the topic is unknown or the number is out of range."""
+        """Return the log of a partition; None if the partition is unknown or on another broker."""
         logs = self._topics.get(topic)
-        return logs[partition] if logs is not None and 0 <= partition < len(logs) else None
+        return None if logs is None else logs.get(partition)
 
     def leader_epoch(self, topic: str, partition: int) -> int:
         """Return the leader epoch of a partition, or the first one if it has no log."""
@@ -121,43 +121,46 @@ class LogManager:
         return FIRST_EPOCH.latest if log is None else log.leader_epoch
 
     def find_by_key(self, key: bytes) -> PartitionLog | None:
-        """Return the log with this journal key (see `frame.entry_key`); None for an unknown topic or partition."""
+        """Return the log with this journal key (see `frame.entry_key`); None if it has no log on this broker."""
         topic_id, partition = split_key(key)
         logs = self._by_id.get(topic_id)
-        return logs[partition] if logs is not None and 0 <= partition < len(logs) else None
+        return None if logs is None else logs.get(partition)
 
     def partitions(self, topic: str) -> tuple[PartitionLog, ...]:
-        """Return the logs of a topic by partition number; empty for an unknown topic."""
-        return tuple(self._topics.get(topic, ()))
+        """Return the logs of a topic on this broker in the order of their numbers."""
+        return tuple(self._topics.get(topic, {}).values())
 
     def create(
         self,
         topic: str,
         topic_id: bytes,
-        partition_count: int,
+        partitions: int | Collection[int],
         rules: Rules = DEFAULT_RULES,
         policies: LogPolicies = DEFAULT_POLICIES,
-        made: Sequence[PartitionLog] = (),
+        made: Iterable[PartitionLog] = (),
     ) -> tuple[PartitionLog, ...]:
-        """Create the missing logs of a topic and return all of its logs.
+        """Create the missing logs of a topic and return all of its logs on this broker.
 
         Args:
             topic_id: 16 bytes.
-            partition_count: logs that the topic should have. Existing logs are never removed.
+            partitions: numbers of the partitions that should have logs, or of the first ones. Existing logs are never
+                removed.
             rules: record validation of new logs.
             policies: segment, retention and flush settings of new logs.
-            made: consecutive logs from `make`, used where their partitions are missing. Logs of another topic id are
-                ignored.
+            made: logs from `make`, used where their partitions are missing. Logs of another topic id are ignored.
         """
-        logs = self._topics.get(topic)
-        if logs is None:
-            logs = self._topics[topic] = self._by_id[topic_id] = []
-        assert not logs or logs[0].topic_id == topic_id, "a topic keeps its id until it is deleted"
-        if made and made[0].topic_id == topic_id and (first := made[0].partition) <= len(logs):
-            logs.extend(made[len(logs) - first : partition_count - first])
-        for partition in range(len(logs), partition_count):
-            logs.append(self.make(topic, topic_id, partition, rules, policies))
-        return tuple(logs)
+        known = self._topics.get(topic, {})
+        wanted = range(partitions) if isinstance(partitions, int) else partitions
+        missing = [partition for partition in wanted if partition not in known]
+        assert not known or known is self._by_id.get(topic_id), "a topic keeps its id until it is deleted"
+        if missing:
+            ready = {log.partition: log for log in made if log.topic_id == topic_id}
+            # A copy, because `totals` may be iterating over the known ones.
+            logs = dict(known)
+            for partition in missing:
+                logs[partition] = ready.get(partition) or self.make(topic, topic_id, partition, rules, policies)
+            self._topics[topic] = self._by_id[topic_id] = dict(sorted(logs.items()))
+        return self.partitions(topic)
 
     def make(self, topic: str, topic_id: bytes, partition: int, rules: Rules, policies: LogPolicies) -> PartitionLog:
         """Return a log for a later `create`; no lookup finds it before that.
@@ -174,12 +177,12 @@ class LogManager:
 
     def delete(self, topic: str) -> None:
         """Remove a topic's logs from all lookups. Commits in flight may still complete on them."""
-        logs = self._topics.pop(topic, [])
+        logs = self._topics.pop(topic, {}).values()
         self._flush_changed(topic, None)
-        if logs:
-            del self._by_id[logs[0].topic_id]
-            self._by_key.clear()
-            self._leaving.extend(logs)
+        for log in logs:
+            self._by_id.pop(log.topic_id, None)
+        self._by_key.clear()
+        self._leaving.extend(logs)
 
     @property
     def is_any_leaving(self) -> bool:
@@ -213,18 +216,18 @@ class LogManager:
             if next(looked) % LOGS_PER_STEP == 0:
                 yield
         for topic, logs in topics:
-            key = topic, logs[0].topic_id if logs else b""
+            key = topic, next(iter(logs.values())).topic_id
             if key == left_out:
                 continue
             of_topic = totals[key] = LogTotals()
-            for log in logs:
+            for log in logs.values():
                 of_topic.add(log)
                 if next(looked) % LOGS_PER_STEP == 0:
                     yield
         return totals
 
     def set_rules(self, topic: str, rules: Rules, policies: LogPolicies = DEFAULT_POLICIES) -> None:
-        for log in self._topics.get(topic, ()):
+        for log in self.partitions(topic):
             log.rules, log.policies = rules, policies
         self._flush_changed(topic, policies.flush)
 

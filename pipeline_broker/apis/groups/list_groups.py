@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pipeline_broker.apis.authorization import authorize_cluster, authorize_group
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
 from stages.request import Result
@@ -22,6 +22,9 @@ ListedGroup = ListGroupsResponse.ListedGroup
 
 def handle(call: Call, request: ListGroupsRequest) -> Stepwise[Result]:
     may_all = authorize_cluster(call, AclOperation.DESCRIBE, is_logged=False)
+    # Once, not for each coordinator: a filter may have very many names.
+    states = frozenset((yield from in_steps(call, request.states_filter, str.lower)))
+    types = frozenset((yield from in_steps(call, request.types_filter, str.lower)))
     listed: list[ListedGroup] = []
     for groups in call.broker.groups:
         group_ids = [group.group_id for group in groups.coordinator.registry.all_shown()]
@@ -29,7 +32,7 @@ def handle(call: Call, request: ListGroupsRequest) -> Stepwise[Result]:
             some = group_ids[start : start + LISTED_AT_ONCE]
             listed += [
                 ListedGroup(group.group_id, group.protocol_type, group.state, group.group_type)
-                for group in groups.coordinator.list_groups(request.states_filter, request.types_filter, some)
+                for group in groups.coordinator.list_groups(states, types, some)
                 if may_all or authorize_group(call, AclOperation.DESCRIBE, group.group_id, is_logged=False)
             ]
             if call.spend(GROUP_COST * len(some)):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 import attrs
@@ -189,22 +190,22 @@ class GroupCoordinator:
         return self.classic.not_found(group_id, reason)
 
     def list_groups(
-        self, states: Collection[str] = (), types: Collection[str] = (), group_ids: Iterable[str] | None = None
+        self,
+        states: AbstractSet[str] = frozenset(),
+        types: AbstractSet[str] = frozenset(),
+        group_ids: Iterable[str] | None = None,
     ) -> list[ListedGroup]:
         """List the groups that match the filters; an empty filter matches every group.
 
         Args:
-            states, types: compared without regard to case.
+            states, types: names in lower case.
             group_ids: list only these groups, as far as they exist; None lists all.
         """
-        wanted_states = {state.lower() for state in states}
-        wanted_types = {group_type.lower() for group_type in types}
         groups = self.registry.all_shown() if group_ids is None else filter(None, map(self.registry.shown, group_ids))
         return [
             ListedGroup(group.group_id, group.protocol_type_name, group.state_name, group.group_type.value)
             for group in groups
-            if (not wanted_states or group.state_name.lower() in wanted_states)
-            and (not wanted_types or group.group_type.value in wanted_types)
+            if (not states or group.state_name.lower() in states) and (not types or group.group_type.value in types)
         ]
 
     def delete(self, group_ids: Iterable[str], now_ms: int) -> tuple[dict[str, ErrorCode], Outcome]:

@@ -18,6 +18,7 @@ from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from stages.request import TURN_COST, Parked, Pending, Send, Unfinished, go_on
+from tests.apis.desk import Desk
 from tests.apis.groups.group_desk import GroupDesk
 from tests.coordinators import coordinator_of
 
@@ -174,3 +175,18 @@ def test_many_groups_are_listed_in_turns_without_those_deleted_between():
         result, turns = go_on(result.steps), turns + 1
     assert turns > len(names) * GROUP_COST // TURN_COST
     assert [group.group_id for group in desk.finish(request, 4, result).groups] == names[:-1]
+
+
+def test_a_long_filter_is_read_in_turns_once_however_many_coordinators_there_are():
+    desk = Desk("offsets.topic.num.partitions=9")
+    desk.ask(FindCoordinatorRequest(key="g"), 3)
+    request, turns = ListGroupsRequest(types_filter=["x"] * TURN_COST), []
+    for groups in (0, 20):
+        for number in range(groups):
+            coordinator_of(desk.broker, f"g-{number}").classic.create(f"g-{number}", desk.now_ms)
+        result = desk.decide(request, 5)
+        turns.append(0)
+        while isinstance(result, Unfinished):
+            result, turns[-1] = go_on(result.steps), turns[-1] + 1
+    assert len(list(desk.broker.groups)) > 1
+    assert 1 < turns[0] == turns[1]

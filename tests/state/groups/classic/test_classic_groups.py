@@ -461,7 +461,7 @@ def test_leave_answers_parked_requests_of_the_member() -> None:
 
 
 def test_describe_and_list() -> None:
-    """Metadata is shown only in Stable; the filters ignore case."""
+    """Metadata is shown only in Stable."""
     driver, ids, _ = in_state("Stable")
     described = driver.coordinator.describe("g")
     assert (described.protocol_type, described.protocol_name) == ("consumer", "range")
@@ -477,8 +477,8 @@ def test_describe_and_list() -> None:
     assert [(group.group_id, group.state, group.group_type) for group in listed()] == [
         ("g", "PreparingRebalance", "classic")
     ]
-    assert [group.group_id for group in listed(["PREPARINGREBALANCE"], ["Classic"])] == ["g"]
-    assert listed(["Stable"]) == listed([], ["consumer"]) == []
+    assert [group.group_id for group in listed({"preparingrebalance"}, {"classic"})] == ["g"]
+    assert listed({"stable"}) == listed(types={"consumer"}) == []
 
 
 def test_delete() -> None:

@@ -305,7 +305,7 @@ class GroupMachine(RuleBasedStateMachine):
         for record in self.driver.journal:
             replay_group(replayed, record)
         live = self.driver.coordinator
-        for group in live.list_groups(["Stable", "Empty"]):
+        for group in live.list_groups({"stable", "empty"}):
             assert replayed.describe(group.group_id) == live.describe(group.group_id)
         by_partition = {found.partition: found.committed for found in live.fetch("g")}
         assert {found.partition: found.committed for found in replayed.fetch("g")} == by_partition

@@ -184,7 +184,7 @@ def test_only_durable_state_is_shown():
     with pytest.raises(ShareGroupError):
         driver.share.describe("g")
     driver.keep(answer.write)
-    (listed,) = driver.coordinator.list_groups(types=["share"])
+    (listed,) = driver.coordinator.list_groups(types={"share"})
     assert (listed.group_id, listed.state, listed.protocol_type, listed.group_type) == ("g", "Stable", "share", "share")
 
 
