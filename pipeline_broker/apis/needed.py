@@ -66,9 +66,9 @@ def share_partitions() -> ModuleType:
 
 
 def transactions() -> ModuleType:
-    from pipeline_broker.state.transactions import coordinator  # noqa: PLC0415 - on the first request
+    from pipeline_broker.broker import transaction_shard  # noqa: PLC0415 - on the first request
 
-    return coordinator
+    return transaction_shard
 
 
 def client_quotas() -> ModuleType:

@@ -105,8 +105,8 @@ SERVED: dict[int, Served] = {
             writes=True,
             refused_with=_UNAVAILABLE,
         ),
-        Served(ApiKey.ADD_OFFSETS_TO_TXN, writes=True, refused_with=_UNAVAILABLE),
-        Served(ApiKey.END_TXN, writes=True, refused_with=_UNAVAILABLE),
+        Served(ApiKey.ADD_OFFSETS_TO_TXN, writes=True, refused_with=_UNAVAILABLE, needs=TRANSACTIONS),
+        Served(ApiKey.END_TXN, writes=True, refused_with=_UNAVAILABLE, needs=TRANSACTIONS),
         Served(
             ApiKey.TXN_OFFSET_COMMIT,
             elements_max=DECIDED_AT_ONCE_MAX,

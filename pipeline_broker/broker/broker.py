@@ -129,18 +129,18 @@ class Broker:
         self._cluster_id, self.dynamic_settings = ClusterId(), DynamicSettings()
         self.layers = SettingsLayers(config, self.dynamic_settings)
         self.leadership = Leadership(config.node_id, ports.advertised, logs.leader_epoch)
-        self.topics = TopicCatalogue(config.num_partitions, config.node_id)
+        self.topics = topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
         self.log_starts = LogStarts()
         self.quotas = Quotas(config, ports.ip_rates_changed)
         self.failed_logins, self.denials = Refusals(ports.clock_ms), Refusals(ports.clock_ms)
         self.authorizer = self._authorizer()
         submit, wake_timer = ports.submit, ports.wake_timer
-        self.groups = Groups(config, logs, self.topics, self._configs_of_group, submit, wake_timer)
-        self.transactions = Transactions(config, logs, self.marker_durable, self._grant_id, submit, wake_timer)
+        self.groups = Groups(config, logs, topics, self._configs_of_group, submit, wake_timer)
+        self.transactions = Transactions(config, logs, topics, self.marker_durable, self._grant_id, submit, wake_timer)
         self.fetches = WaitingFetches(wake_timer, ports.fetch_parked)
         share_ports = SharePorts(self._configs_of_group, self.fetches, submit, wake_timer, self._delete_records)
-        self.share = Share(config, logs, share_ports)
+        self.share = Share(config, logs, topics, share_ports)
         self.coordinators = Coordinators(self.groups, self.transactions, self.share)
         self.fetch_sessions = fetch_sessions_of(config, self._randomness)
         self.loggers = BrokerLoggers()
@@ -237,8 +237,8 @@ class Broker:
         """Return the log of a partition, by topic id or name.
 
         Returns:
-            UNKNOWN_TOPIC_ID if no topic has the id; UNKNOWN_TOPIC_OR_PARTITION if the log is missing or is not for
-            clients.
+            UNKNOWN_TOPIC_ID if no topic has the id; UNKNOWN_TOPIC_OR_PARTITION if the partition does not exist or is
+            not for clients; NOT_LEADER_OR_FOLLOWER if another broker leads it.
         """
         if by_id:
             topic = self.topics.by_id(topic_id)
@@ -246,14 +246,16 @@ class Broker:
                 return ErrorCode.UNKNOWN_TOPIC_ID
             name = topic.name
         log = self.logs.find(name, partition)
+        if log is None:
+            is_elsewhere = 0 <= partition < self.partition_count(name)
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         # As in KRaft, `__cluster_metadata` is not a topic for clients.
-        if log is None or log is self._metadata.log:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return log
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if log is self._metadata.log else log
 
     def partition_count(self, name: str) -> int:
-        """Return the number of partitions of a topic that `find_log` finds; 0 for an unknown topic."""
-        return 0 if name == METADATA_TOPIC else len(self.logs.partitions(name))
+        """Return the number of partitions of a topic; 0 for an unknown topic."""
+        topic = self.topics.get(name)
+        return 0 if topic is None else topic.partitions
 
     def find_allowed_log(
         self, name: str, topic_id: bytes, partition: int, is_allowed: Callable[[str], bool], *, by_id: bool

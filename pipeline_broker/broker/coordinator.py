@@ -14,6 +14,7 @@ from pipeline_broker.records.batch import BatchBody, BatchHeader, NewRecord, bui
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.partition_for import partition_for
+from pipeline_broker.state.topics import TopicCatalogue
 
 __all__ = ["Coordinator", "InternalTopic", "append_records"]
 
@@ -81,38 +82,26 @@ class InternalTopic:
     partitions: int
     configs: Mapping[str, str]
     _logs: LogManager
+    _topics: TopicCatalogue
 
     @property
     def exists(self) -> bool:
         """True if the topic exists. The topic is created when a client looks for its coordinator."""
-        return self._logs.find(self.name, 0) is not None
+        return self._topics.get(self.name) is not None
 
     @property
     def logs(self) -> tuple[PartitionLog, ...]:
-        """The partitions by number; empty if the topic does not exist."""
+        """The partitions on this broker; empty if the topic does not exist."""
         return self._logs.partitions(self.name)
 
+    def partition_of(self, subject: str) -> int:
+        """Return the partition for the records of a group or transactional id, also before the topic exists."""
+        topic = self._topics.get(self.name)
+        return partition_for(subject, self.partitions if topic is None else topic.partitions)
+
     def log_of(self, subject: str) -> PartitionLog | None:
-        """Return the partition for the records of a group or transactional id; None if the topic does not exist."""
-        logs = self._logs.partitions(self.name)
-        return logs[partition_for(subject, len(logs))] if logs else None
-
-    def append(
-        self,
-        subject: str,
-        records: Sequence[StateRecord] | BatchBody,
-        now_ms: int,
-    ) -> JournalEntry | None:
-        """Append records to the partition of a subject; see `append_records`.
-
-        Args:
-            subject: group or transactional id.
-
-        Returns:
-            None if the topic does not exist.
-        """
-        log = self.log_of(subject)
-        return None if log is None else append_records(log, records, now_ms)
+        """Return the log for the records of a subject; None if the topic does not exist or another broker has it."""
+        return self._logs.find(self.name, self.partition_of(subject))
 
 
 def append_records(

@@ -14,7 +14,6 @@ from pipeline_broker.broker.latest_time import LatestTime
 from pipeline_broker.broker.ports import Submit
 from pipeline_broker.records.control_batch import read_marker
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC
-from pipeline_broker.state.partition_for import partition_for
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.group_shard import GroupShard
@@ -67,6 +66,7 @@ class Groups:
             config.offsets_topic_num_partitions,
             {"cleanup.policy": "compact", "compression.type": "producer"},
             logs,
+            topics,
         )
         self._logs = logs
         self._topics = topics
@@ -98,11 +98,6 @@ class Groups:
         log = self.topic.log_of(group_id)
         shard = None if log is None else self._shards.get(log.partition)
         return shard is not None and shard.is_joining_long(group_id)
-
-    def partition_of(self, group_id: str) -> int:
-        """Return the partition of `__consumer_offsets` for a group, also before the topic exists."""
-        log = self.topic.log_of(group_id)
-        return partition_for(group_id, self.topic.partitions) if log is None else log.partition
 
     def _shard(self, partition: int) -> GroupShard:
         shard = self._shards.get(partition)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pipeline_broker.state.metadata_records import Topic
     from pipeline_broker.state.share_coordinator.records import ShareRecord
     from pipeline_broker.state.share_partitions.share_sessions import ShareSessions
+    from pipeline_broker.state.topics import TopicCatalogue
 
 __all__ = ["SHARE_TOPIC", "Share"]
 
@@ -28,6 +29,7 @@ class Share:
     Args:
         config: configuration at startup.
         logs: logs with the partitions of `__share_group_state`.
+        topics: existing topics.
         ports: callbacks to the broker.
 
     Attributes:
@@ -35,7 +37,7 @@ class Share:
             them. The coordinator deletes records that no snapshot needs.
     """
 
-    def __init__(self, config: BrokerConfig, logs: LogManager, ports: SharePorts) -> None:
+    def __init__(self, config: BrokerConfig, logs: LogManager, topics: TopicCatalogue, ports: SharePorts) -> None:
         self._config = config
         self._ports = ports
         self.topic = InternalTopic(
@@ -43,6 +45,7 @@ class Share:
             config.share_coordinator_state_topic_num_partitions,
             {"cleanup.policy": "delete", "compression.type": "producer", "retention.bytes": "-1", "retention.ms": "-1"},
             logs,
+            topics,
         )
         self._manager: SharePartitionManager | None = None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 
 from pipeline_broker.broker.appended import Appended
-from pipeline_broker.broker.coordinator import InternalTopic
+from pipeline_broker.broker.coordinator import InternalTopic, append_records
 from pipeline_broker.broker.latest_time import LatestTime
 from pipeline_broker.broker.share_ports import SharePorts
 from pipeline_broker.config.broker_config import BrokerConfig
@@ -21,7 +21,6 @@ from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.epochs import EPOCH_MAX
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import Write
-from pipeline_broker.state.partition_for import partition_for
 from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.state.share_coordinator.share_states import (
     NO_EPOCH,
@@ -153,13 +152,13 @@ class SharePartitionManager:
             appended: receives the entries.
             now_ms: wall clock.
         """
-        logs, together = self._topic.logs, dict[int, list[Write]]()
-        for write in writes if logs else ():
-            together.setdefault(partition_for(write.subject, len(logs)), []).append(write)
-        for of_partition in together.values():
-            records = [record for write in of_partition for record in write.records]
-            entry = self._topic.append(of_partition[0].subject, records, now_ms)
-            assert entry is not None, "the topic has partitions"
+        together: dict[PartitionLog, list[Write]] = {}
+        for write in writes:
+            log = self._topic.log_of(write.subject)
+            if log is not None:
+                together.setdefault(log, []).append(write)
+        for log, of_partition in together.items():
+            entry = append_records(log, [record for write in of_partition for record in write.records], now_ms)
             for offset, write in enumerate(of_partition, entry.base_offset):
                 # The offset is needed to find the records that a snapshot makes redundant.
                 self.states.appended(write, offset)
@@ -301,7 +300,7 @@ class SharePartitionManager:
         keys_at: dict[int, list[ShareKey]] = {}
         logs = self._topic.logs
         for key in self.states.all():
-            keys_at.setdefault(partition_for(self.states.subject(key), len(logs)), []).append(key)
+            keys_at.setdefault(self._topic.partition_of(self.states.subject(key)), []).append(key)
         for log in logs:
             keys = keys_at.get(log.partition, ())
             redundant = self.states.redundant_before(keys, log.high_watermark)

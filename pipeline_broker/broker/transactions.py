@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.metadata_records import Topic
+    from pipeline_broker.state.topics import TopicCatalogue
     from pipeline_broker.state.transactions.coordinator import (
         Decision,
         Marker,
@@ -66,6 +67,7 @@ class Transactions:
     Args:
         config: configuration at startup.
         logs: logs of the partitions that transactions write to.
+        topics: existing topics.
         marker_durable: called for each durable marker, see `Coordinator.marker_durable`.
         grant_id: returns a new producer id, given the time.
         submit: commits entries that no request waits for.
@@ -81,6 +83,7 @@ class Transactions:
         self,
         config: BrokerConfig,
         logs: LogManager,
+        topics: TopicCatalogue,
         marker_durable: MarkerDurable,
         grant_id: Callable[[int], GrantedId],
         submit: Submit,
@@ -100,6 +103,7 @@ class Transactions:
                 "segment.bytes": str(config.transaction_state_log_segment_bytes),
             },
             logs,
+            topics,
         )
         self._submit = submit
         self._wide_ends = WideEnds(self._append_marker, submit)

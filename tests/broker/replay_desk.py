@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from pipeline_broker.apis.data.produce import ADMIN_CLIENT_ID
+from pipeline_broker.broker.coordinator import append_records
 from pipeline_broker.log.compaction.cleaning import clean
 from pipeline_broker.log.journal.clean_shutdown import remove_mark
 from pipeline_broker.log.partition.compaction_of_logs import next_round
@@ -139,9 +140,9 @@ def with_state() -> ReplayDesk:
         offset = offset_record(OffsetKey(name, TOPIC, 1), CommittedOffset(7, -1, "note", desk.now_ms))
         records.setdefault(name, []).append(offset)
     for name, written in records.items():
-        entry = groups.append(name, written, desk.now_ms)
-        assert entry is not None
-        desk.commit([entry])
+        log = groups.log_of(name)
+        assert log is not None
+        desk.commit([append_records(log, written, desk.now_ms)])
     joins = ConsumerGroupHeartbeatRequest("consumer", "m", 0, rebalance_timeout_ms=60_000, topic_partitions=[])
     joins.subscribed_topic_names = [TOPIC]
     assert desk.ask(joins, 1).error_code == 0

@@ -7,6 +7,7 @@ lost.
 
 import pytest
 
+from pipeline_broker.broker.coordinator import append_records
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.groups import forgetting
 from pipeline_broker.state.groups.offset_records import NO_TOPIC_ID, CommittedOffset, OffsetKey, offset_record
@@ -139,7 +140,7 @@ def test_offsets_without_a_topic_id_stay_while_a_topic_of_the_name_exists(desk):
     """Earlier releases stored offsets of transactions like this."""
     for topic in ("t", "gone"):
         record = offset_record(OffsetKey("g", topic, 0), CommittedOffset(7, topic_id=NO_TOPIC_ID))
-        desk.commit([desk.broker.groups.topic.append("g", [record], desk.now_ms)])
+        desk.commit([append_records(desk.broker.groups.topic.log_of("g"), [record], desk.now_ms)])
     again = killed(desk, 0)
     assert forget(again) == 1
     assert offsets(again) == {"t": 1}

@@ -31,7 +31,7 @@ def handle(call: Call, request: AddOffsetsToTxnRequest) -> Result:
     decision = transactions.coordinator.add_partitions(
         request.transactional_id,
         Producer(request.producer_id, request.producer_epoch),
-        [Partition(groups.topic.name, groups.partition_of(request.group_id))],
+        [Partition(groups.topic.name, groups.topic.partition_of(request.group_id))],
         VERSION_1,
         now_ms,
     )
