@@ -25,6 +25,16 @@ from pipeline_broker.state.features import _record as feature_record
 from pipeline_broker.state.groups.offset_records import OFFSET_TYPES
 from pipeline_broker.state.groups.records import RECORD_OWNERS
 from pipeline_broker.state.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
+from pipeline_broker.state.leadership.records import (
+    ListenerAddress,
+    NodeRecord,
+    OpenRecord,
+    PartitionKey,
+    PartitionRecord,
+    node_record,
+    open_record,
+    partition_record,
+)
 from pipeline_broker.state.log_starts import LogStarts
 from pipeline_broker.state.metadata_records import RecordType, Topic, producer_ids_record, topic_record
 from pipeline_broker.state.outcome import StateRecord
@@ -146,6 +156,9 @@ def sound_metadata():
         RecordType.LOG_START: LogStarts().raise_to(bytes(range(16)), 0, 3).records[0],
         RecordType.FEATURE: feature_record("share.version", 1, 1),
         RecordType.DELEGATION_TOKEN: token_record(FOREIGN_ID, token),
+        RecordType.NODE: node_record(NodeRecord(2, 1, listeners={"PLAINTEXT": ListenerAddress("localhost", 9092)})),
+        RecordType.PARTITION: partition_record(PartitionKey(bytes(range(16)), 0), PartitionRecord(2, 0, (2,))),
+        RecordType.OPEN: open_record(PartitionKey(bytes(range(16)), 0), OpenRecord(0)),
     }
     assert set(found) == set(RecordType) == set(METADATA_READERS)
     return found
@@ -177,6 +190,8 @@ def coded_metadata(draw):
     if fate == 1:
         return record.key, DEEP
     body = record.value[2:]
+    if body and body[:1] != b"{":
+        return record.key, b"\0\0" + draw(st.binary(max_size=40))
     if not body or fate == 2:
         return record.key, b"\0\0" + json.dumps(draw(TREES)).encode()
     tree = json.loads(body)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import functools
 import random
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.cluster_leadership import ClusterLeadership
+from pipeline_broker.broker.cluster_members import ClusterMembers
 from pipeline_broker.broker.coordinators import Coordinators
 from pipeline_broker.broker.groups import Groups
 from pipeline_broker.broker.leadership import Leadership
@@ -43,7 +45,7 @@ from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, RecordType
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.producer_ids import ProducerIds
 from pipeline_broker.state.set_aside import SetAside
-from pipeline_broker.state.topics import NewTopic, TopicCatalogue
+from pipeline_broker.state.topics import NewTopic, OneBroker, TopicCatalogue
 from pipeline_broker.state.waiting_line import WaitingLine
 from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
 from pipeline_broker.telemetry.timelines_topic import TIMELINES_TOPIC, timelines_configs
@@ -63,6 +65,8 @@ if TYPE_CHECKING:
     from pipeline_broker.security.scram_users import ScramUsers
     from pipeline_broker.state.client_metrics import ClientMetrics
     from pipeline_broker.state.features import Features
+    from pipeline_broker.state.leadership.records import PartitionKey
+    from pipeline_broker.state.topics import TopicChange
     from pipeline_broker.telemetry.client_metrics_file import ClientMetricsFile
     from pipeline_broker.telemetry.topic_metrics import TopicMetrics
 
@@ -128,9 +132,15 @@ class Broker:
         self.logs = logs
         self._cluster_id, self.dynamic_settings = ClusterId(), DynamicSettings()
         self.layers = SettingsLayers(config, self.dynamic_settings)
-        self.leadership = Leadership(config.node_id, ports.advertised, logs.leader_epoch)
-        self.topics = topics = TopicCatalogue(config.num_partitions, config.node_id)
-        self.producer_ids = ProducerIds()
+        self.members = None if ports.cluster is None else ClusterMembers(config.node_id, ports.cluster.controller_id)
+        placement = OneBroker(config.node_id) if self.members is None else self.members.placement
+        self.topics = topics = TopicCatalogue(config.num_partitions, placement)
+        self.leadership = (
+            Leadership(config.node_id, ports.advertised, logs.leader_epoch)
+            if self.members is None
+            else ClusterLeadership(self.members, ports.advertised, logs.leader_epoch, topics)
+        )
+        self.producer_ids = ProducerIds(0 if self.members is None else self.members.first_producer_id)
         self.log_starts = LogStarts()
         self.quotas = Quotas(config, ports.ip_rates_changed)
         self.failed_logins, self.denials = Refusals(ports.clock_ms), Refusals(ports.clock_ms)
@@ -167,13 +177,18 @@ class Broker:
 
     # Start
 
-    def recover(self, now_ms: int) -> None:
+    def recover(self, now_ms: int, metadata: Iterable[tuple[bytes, bytes | None]] = ()) -> None:
         """Replay the archived state records, then the journal.
+
+        Args:
+            metadata: records of the controller, which a member of a cluster needs before its own.
 
         Raises:
             JournalCorrupt: durable records of the journal cannot be read.
             DamagedSegment: archived state records cannot be read.
         """
+        for key, value in metadata:
+            self._apply_metadata(key, value)
         replay = StateReplay(self.coordinators, self._metadata.log, self._replay_metadata, self.set_aside)
         self.logs.recover(replay, now_ms, replay.is_state, lambda: not self.set_aside.has_any_of(METADATA_TOPIC))
         self.set_aside.end()
@@ -196,6 +211,11 @@ class Broker:
         The entries are the missing markers and records of decided transactions, and the id of a new cluster.
         """
         entries = self.transactions.start_entries(now_ms)
+        if self.members is not None:
+            write = self.members.open()
+            if write is not None:
+                self.partitions_open(write)  # early: the startup makes it durable, or fails, before clients connect
+                entries.append(self.append_metadata(write, now_ms))
         if self._cluster_id.value is None:
             write = self._cluster_id.create(uuid_text(self.new_id().bytes))
             self._cluster_id.durable(write)
@@ -203,12 +223,69 @@ class Broker:
         return entries
 
     def _replay_metadata(self, key: bytes, value: bytes | None) -> None:
+        if self.members is not None:
+            self.members.check_local(key)
+        self._apply_metadata(key, value)
+
+    def _apply_metadata(self, key: bytes, value: bytes | None) -> TopicChange | None:
         kind = record_type(key)
         if kind == RecordType.TOPIC:
             change = self.topics.replay(key, value)
             self._topic_changed(change.before, change.after)
-        elif kind in self._states:
+            return change
+        if kind in self._states:
             self._states[kind]().replay(key, value)
+        elif self.members is not None and kind in {RecordType.NODE, RecordType.PARTITION}:
+            self._leader_changed(key, value)
+        elif self.members is not None and kind == RecordType.OPEN:
+            opened = self.members.replay_open(key, value)
+            if opened is not None:
+                self._open_logs([opened])
+        return None
+
+    # A cluster
+
+    def apply_metadata(self, records: Iterable[tuple[bytes, bytes | None]], now_ms: int) -> None:
+        """Apply durable records that the controller wrote, and open the partitions that this broker leads now."""
+        assert self.members is not None, "only members of a cluster receive metadata"
+        kinds: set[int] = set()
+        for key, value in records:
+            kinds.add(record_type(key))
+            change = self._apply_metadata(key, value)
+            if change is not None and change.before is not None and change.after is None:
+                self.coordinators.topic_deleted(change.before)
+        self.topics_generation += 1
+        if RecordType.SETTINGS in kinds:
+            self._apply_settings()
+            self.ports.config_changed(self.config)
+        if RecordType.CLIENT_QUOTA in kinds:
+            self.quotas.replayed()
+        if RecordType.TOPIC in kinds:
+            self.groups.topic_changed()
+        write = self.members.open()
+        if write is not None:
+            self.ports.submit([self.append_metadata(write, now_ms)], lambda: self.partitions_open(write))
+
+    def partitions_open(self, write: Write) -> None:
+        """Serve partitions whose OPEN records are durable."""
+        assert self.members is not None, "only members of a cluster open partitions"
+        self._open_logs(self.members.opened(write))
+
+    def _open_logs(self, keys: Iterable[PartitionKey]) -> None:
+        numbers: dict[bytes, list[int]] = {}
+        for key in keys:
+            numbers.setdefault(key.topic_id, []).append(key.partition)
+        for topic_id, partitions in numbers.items():
+            topic = self.topics.by_id(topic_id)
+            if topic is not None:  # otherwise it was deleted since
+                rules, policies = self._rules_and_policies(topic)
+                self.logs.create(topic.name, topic_id, partitions, rules, policies)
+
+    def _leader_changed(self, key: bytes, value: bytes | None) -> None:
+        assert self.members is not None, "only members of a cluster know leaders"
+        opened = self.members.replay_leader(key, value)
+        if opened is not None:
+            self._open_logs([opened])
 
     def _authorizer(self) -> Authorizer | None:
         if not self.config.authorizer_class_name:
@@ -337,6 +414,8 @@ class Broker:
             write: the record.
             made: logs of the topic from `log_maker`; the missing ones are made now.
         """
+        for record in write.records[1:]:
+            self._leader_changed(record.key, record.value)
         change = self.topics.durable(write)
         self._topic_changed(change.before, change.after, made)
         self.groups.topic_changed()
@@ -357,7 +436,7 @@ class Broker:
             self.coordinators.unload(before.name)
         if after is not None:
             rules, policies = self._rules_and_policies(after)
-            self.logs.create(after.name, after.topic_id, after.partitions, rules, policies, made)
+            self.logs.create(after.name, after.topic_id, self.leadership.led(after), rules, policies, made)
             self.logs.set_rules(after.name, rules, policies)
 
     def _forget_logs(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.log.leader_epochs import NO_EPOCH
+
+if TYPE_CHECKING:
+    from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["NO_BROKER", "BrokerAddress", "Leader", "Leadership", "epoch_error"]
 
@@ -31,11 +34,15 @@ class Leader(NamedTuple):
 class Leadership:
     """The view of one broker on its cluster. This broker is the only member, and leads all partitions.
 
+    `cluster_leadership` has the view of a member among several.
+
     Args:
         broker_id: id of this broker.
         advertised: returns the host and port that clients of a listener connect to; None if it is not advertised.
         epoch_of: returns the leader epoch of a partition, given its topic and number.
     """
+
+    leads_all = True
 
     def __init__(
         self,
@@ -55,9 +62,14 @@ class Leadership:
     def controller_id(self) -> int:
         return self.broker_id
 
-    def coordinator(self, listener: str) -> BrokerAddress | None:
-        """Return the coordinator of all groups and transactions; None if it does not advertise the listener."""
-        return next(iter(self.brokers(listener)), None)
+    def coordinator(self, listener: str, topic: str, partition: int) -> BrokerAddress | None:
+        """Return the coordinator with the records of a partition; None if it does not advertise the listener."""
+        leader = self.leader_of(topic, partition)
+        return next((each for each in self.brokers(listener) if each.broker_id == leader.broker_id), None)
+
+    def led(self, topic: Topic) -> Collection[int]:
+        """Return the partitions of a topic that this broker leads."""
+        return range(topic.partitions)
 
     def leader_of(self, topic: str, partition: int) -> Leader:
         return Leader(self.broker_id, self._epoch_of(topic, partition))

@@ -15,6 +15,7 @@ from pipeline_broker.security.scram_users import read_credential
 from pipeline_broker.state.cluster_id import read_cluster_id
 from pipeline_broker.state.dynamic_settings import read_settings
 from pipeline_broker.state.features import read_feature
+from pipeline_broker.state.leadership.records import read_node, read_open, read_partition
 from pipeline_broker.state.log_starts import read_log_start
 from pipeline_broker.state.metadata_records import RecordType, read_producer_ids, read_topic_record, record_type
 
@@ -31,6 +32,9 @@ METADATA_READERS: Mapping[int, Callable[[bytes, bytes | None], Any]] = {
     RecordType.LOG_START: read_log_start,
     RecordType.FEATURE: read_feature,
     RecordType.DELEGATION_TOKEN: read_token,
+    RecordType.NODE: read_node,
+    RecordType.PARTITION: read_partition,
+    RecordType.OPEN: read_open,
 }
 
 

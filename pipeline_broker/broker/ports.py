@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 import attrs
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from pipeline_broker.faults.files import FaultyFiles
     from pipeline_broker.log.journal.entry import JournalEntry
     from pipeline_broker.objects.store_figures import StoreFigures
+    from stages.request import Request, Result
 
-__all__ = ["NO_PORTS", "GrantedId", "Load", "Ports", "Submit", "do_nothing", "wall_clock_ms"]
+__all__ = ["NO_PORTS", "ClusterPort", "GrantedId", "Load", "Ports", "Submit", "do_nothing", "wall_clock_ms"]
 
 Submit: TypeAlias = Callable[[Sequence["JournalEntry"], Callable[[], None]], None]
 """Commits entries, then calls the function."""
@@ -49,6 +50,25 @@ def _not_serving(entries: Sequence[JournalEntry], on_durable: Callable[[], None]
     raise AssertionError(f"{len(entries)} entries were submitted before the server runs, for {on_durable}")
 
 
+class ClusterPort(Protocol):
+    """The way of a broker to the controller of its cluster.
+
+    Attributes:
+        controller_id: id of the controller, which may be this broker.
+    """
+
+    controller_id: int
+
+    def forward(self, request: Request) -> Result:
+        """Send the request of a client to the controller, and return a result that waits for the response."""
+
+    def create_topic(self, name: str) -> None:
+        """Ask the controller to create a topic with the settings of its name; the caller's client retries."""
+
+    def metadata_durable(self) -> None:
+        """Send new records of metadata to the members; called by the controller's broker."""
+
+
 @attrs.frozen(kw_only=True)
 class Ports:
     """Callbacks and parts that a process passes to its broker. A broker without a server needs none.
@@ -69,6 +89,7 @@ class Ports:
         fault_store: object store to which fault rules apply.
         store_figures: counters of requests to the object store; None without a store.
         request_queues: number of request queues at startup. The topic of timelines gets as many partitions.
+        cluster: the way to the controller; None for a broker without a cluster.
     """
 
     clock_ms: Callable[[], int] = wall_clock_ms
@@ -87,6 +108,7 @@ class Ports:
     fault_store: FaultyStore | None = None
     store_figures: StoreFigures | None = None
     request_queues: int = 1
+    cluster: ClusterPort | None = None
 
 
 NO_PORTS: Final = Ports()

@@ -150,16 +150,16 @@ class LogManager:
             made: logs from `make`, used where their partitions are missing. Logs of another topic id are ignored.
         """
         known = self._topics.get(topic, {})
-        wanted = range(partitions) if isinstance(partitions, int) else partitions
-        missing = [partition for partition in wanted if partition not in known]
         assert not known or known is self._by_id.get(topic_id), "a topic keeps its id until it is deleted"
+        wanted = range(partitions) if isinstance(partitions, int) else partitions
+        missing = sorted(partition for partition in wanted if partition not in known)
         if missing:
+            # Added in place, because partitions may be opened one after the other.
+            is_in_order = missing[0] > next(reversed(known), -1)
             ready = {log.partition: log for log in made if log.topic_id == topic_id}
-            # A copy, because `totals` may be iterating over the known ones.
-            logs = dict(known)
             for partition in missing:
-                logs[partition] = ready.get(partition) or self.make(topic, topic_id, partition, rules, policies)
-            self._topics[topic] = self._by_id[topic_id] = dict(sorted(logs.items()))
+                known[partition] = ready.get(partition) or self.make(topic, topic_id, partition, rules, policies)
+            self._topics[topic] = self._by_id[topic_id] = known if is_in_order else dict(sorted(known.items()))
         return self.partitions(topic)
 
     def make(self, topic: str, topic_id: bytes, partition: int, rules: Rules, policies: LogPolicies) -> PartitionLog:
@@ -220,7 +220,7 @@ class LogManager:
             if key == left_out:
                 continue
             of_topic = totals[key] = LogTotals()
-            for log in logs.values():
+            for log in tuple(logs.values()):  # the topic may get more partitions between two steps
                 of_topic.add(log)
                 if next(looked) % LOGS_PER_STEP == 0:
                     yield

@@ -75,6 +75,9 @@ class RecordType(enum.IntEnum):
     LOG_START = 8
     FEATURE = 9
     DELEGATION_TOKEN = 10
+    NODE = 11
+    PARTITION = 12
+    OPEN = 15
 
 
 @attrs.frozen

@@ -23,13 +23,14 @@ class ProducerIds:
     """An allocator of producer ids in blocks.
 
     A record reserves a block, and its ids may be given to clients once the record is durable.
+
+    Args:
+        first: the lowest id to allocate.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
         # Ids below `_taken` are in reserved blocks; the records of those below `_durable` are durable.
-        self._next = 0
-        self._taken = 0
-        self._durable = 0
+        self._next = self._taken = self._durable = first
 
     def allocate(self) -> Allocation:
         """Allocate an id. If the write of an allocation fails, its id is lost, which is harmless."""

@@ -7,7 +7,8 @@ quorum.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, ValuesView
+from collections.abc import Collection, Iterable, Mapping, Sequence, ValuesView
+from typing import Protocol
 
 import attrs
 
@@ -22,7 +23,7 @@ from pipeline_broker.state.metadata_records import (
     topic_record,
     topic_tombstone,
 )
-from pipeline_broker.state.outcome import Write
+from pipeline_broker.state.outcome import StateRecord, Write
 from pipeline_broker.state.topic_rules import (
     UNSET,
     TopicError,
@@ -35,7 +36,7 @@ from pipeline_broker.state.topic_rules import (
     collision_key,
 )
 
-__all__ = ["NewTopic", "TopicCatalogue", "TopicChange", "duplicates"]
+__all__ = ["NewTopic", "OneBroker", "Placement", "TopicCatalogue", "TopicChange", "duplicates"]
 
 
 @attrs.frozen(kw_only=True)
@@ -59,6 +60,33 @@ class TopicChange:
     after: Topic | None
 
 
+class Placement(Protocol):
+    """A choice of the brokers of partitions."""
+
+    @property
+    def broker_ids(self) -> Collection[int]:
+        """The brokers that manual assignments may name."""
+
+    def records(
+        self, before: Topic | None, after: Topic | None, assignments: Sequence[Sequence[int]]
+    ) -> Sequence[StateRecord]:
+        """Return the records about the partitions that a change of a topic adds or deletes."""
+
+
+@attrs.frozen
+class OneBroker:
+    """The placement of a broker without a cluster, which has all partitions."""
+
+    broker_id: int
+
+    @property
+    def broker_ids(self) -> Collection[int]:
+        return (self.broker_id,)
+
+    def records(self, *_: object) -> Sequence[StateRecord]:
+        return ()
+
+
 class TopicCatalogue:
     """All topics, by name and by id.
 
@@ -68,16 +96,16 @@ class TopicCatalogue:
 
     Args:
         partitions_default: number of partitions of new topics that do not specify it.
-        broker_id: the only broker id that manual assignments may name.
+        placement: chooses the brokers of partitions.
 
     Attributes:
         partitions: partitions of all topics, with pending creations.
         not_created: topics that were not created because of the limit of partitions; callers count them.
     """
 
-    def __init__(self, partitions_default: int, broker_id: int) -> None:
+    def __init__(self, partitions_default: int, placement: Placement) -> None:
         self.partitions_default = partitions_default
-        self.broker_id = broker_id
+        self._placement = placement
         self.partitions = self.not_created = 0
         self._counted: dict[str, int] = {}  # each topic's contribution to `partitions`
         self._visible: dict[str, Topic] = {}
@@ -127,7 +155,7 @@ class TopicCatalogue:
         self.check_new_name(new.name)
         # A manual assignment determines the number of partitions.
         if new.assignments:
-            check_assignments(new.assignments, new.partitions, new.replication_factor, (self.broker_id,))
+            check_assignments(new.assignments, new.partitions, new.replication_factor, self._placement.broker_ids)
             partitions = len(new.assignments)
         else:
             check_replication_factor(new.replication_factor)
@@ -145,7 +173,8 @@ class TopicCatalogue:
             )
 
     def create(self, new: NewTopic) -> Write:
-        return self._change(new.name, self.check_create(new))
+        replicas = [replicas for _, replicas in sorted(new.assignments)]
+        return self._change(new.name, self.check_create(new), replicas)
 
     def delete(self, name: str) -> Write:
         self._existing(name)
@@ -176,11 +205,11 @@ class TopicCatalogue:
             )
         check_partitions(count)
         if assignments is not None:
-            check_added_assignments(assignments, count - topic.partitions, (self.broker_id,))
+            check_added_assignments(assignments, count - topic.partitions, self._placement.broker_ids)
         return attrs.evolve(topic, partitions=count)
 
     def add_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Write:
-        return self._change(name, self.check_add_partitions(name, count, assignments))
+        return self._change(name, self.check_add_partitions(name, count, assignments), assignments or ())
 
     def alter_configs(self, name: str, changes: Mapping[str, str | None]) -> Write:
         """Set configs of a topic; None resets a config to its default. The caller has validated the values.
@@ -231,13 +260,14 @@ class TopicCatalogue:
             raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic
 
-    def _change(self, name: str, after: Topic | None) -> Write:
+    def _change(self, name: str, after: Topic | None, assignments: Sequence[Sequence[int]] = ()) -> Write:
         change = TopicChange(name, self.latest(name), after)
+        placed = self._placement.records(change.before, after, assignments)
         # Counts at once: later requests build on it before it is durable.
         self._pending.add(name, after)
         self._refresh(name)
         record = topic_tombstone(name) if after is None else topic_record(after)
-        return Write(name, (record,), change)
+        return Write(name, (record, *placed), change)
 
     def _changed(self, write: Write) -> TopicChange:
         assert isinstance(write.change, TopicChange)

@@ -11,8 +11,8 @@ ALONE = Leadership(7, {"PLAINTEXT": ("broker.example", 9092)}.get, lambda topic,
 
 def test_a_listener_that_is_not_advertised_has_no_brokers_and_no_coordinator():
     here = BrokerAddress(7, "broker.example", 9092)
-    assert (ALONE.brokers("PLAINTEXT"), ALONE.coordinator("PLAINTEXT")) == ([here], here)
-    assert (ALONE.brokers("INTERNAL"), ALONE.coordinator("INTERNAL")) == ([], None)
+    assert (ALONE.brokers("PLAINTEXT"), ALONE.coordinator("PLAINTEXT", "t", 0)) == ([here], here)
+    assert (ALONE.brokers("INTERNAL"), ALONE.coordinator("INTERNAL", "t", 0)) == ([], None)
 
 
 def test_the_only_broker_leads_and_holds_every_partition_and_is_the_controller():

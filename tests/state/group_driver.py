@@ -20,7 +20,7 @@ from pipeline_broker.state.groups.classic.messages import (
 )
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
-from pipeline_broker.state.topics import TopicCatalogue
+from pipeline_broker.state.topics import OneBroker, TopicCatalogue
 from tests.state.replaying import replay_group
 
 START_MS = 1_700_000_000_000
@@ -40,7 +40,7 @@ class Driver:
     journal: list[StateRecord] = attrs.Factory(list)
     coordinator: GroupCoordinator = attrs.field(init=False)
     fresh: count = attrs.Factory(count)
-    topics: TopicCatalogue = attrs.Factory(lambda: TopicCatalogue(1, 0))
+    topics: TopicCatalogue = attrs.Factory(lambda: TopicCatalogue(1, OneBroker(0)))
 
     def __attrs_post_init__(self) -> None:
         self.restart()

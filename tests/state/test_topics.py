@@ -18,7 +18,7 @@ from pipeline_broker.state.metadata_records import (
     topic_record,
 )
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError
-from pipeline_broker.state.topics import NewTopic, TopicCatalogue, duplicates
+from pipeline_broker.state.topics import NewTopic, OneBroker, TopicCatalogue, duplicates
 
 ID = bytes(range(16))
 INVALID_NAME = ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -26,7 +26,7 @@ BAD_PLACE = ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def catalogue():
-    return TopicCatalogue(partitions_default=3, broker_id=1)
+    return TopicCatalogue(partitions_default=3, placement=OneBroker(1))
 
 
 def created(made, name, **more):

@@ -9,6 +9,8 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.coordinator_topic import answer_with_topic
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.broker import Broker
+from pipeline_broker.broker.coordinator import InternalTopic
 from pipeline_broker.broker.leadership import NO_BROKER, BrokerAddress
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -26,7 +28,6 @@ FORBIDDEN = {
     TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     SHARE: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
-TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state", SHARE: "__share_group_state"}
 MANY_FROM = 4
 NO_PORT = -1
 NOT_FOUND = BrokerAddress(NO_BROKER, "", NO_PORT)
@@ -34,22 +35,24 @@ NOT_FOUND = BrokerAddress(NO_BROKER, "", NO_PORT)
 
 def handle(call: Call, request: FindCoordinatorRequest) -> Result:
     broker = call.broker
-    known = {GROUP, TRANSACTION} if call.version < SHARE_FROM else TOPICS.keys()
+    known = {GROUP, TRANSACTION} if call.version < SHARE_FROM else FORBIDDEN.keys()
     if request.key_type not in known:
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
-    if broker.leadership.coordinator(call.session.listener) is None:
+    if not broker.leadership.brokers(call.session.listener):
         return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     answer = call.send(_response(request, call, ErrorCode.NONE))
-    coordinator = broker.coordinators.get(TOPICS[request.key_type])
-    if (
-        coordinator is None
-        or coordinator.topic.exists
-        # A request without an allowed key must not create the topic.
-        or all(_refusal(call, request, key) for key in _keys(request, call))
-    ):
+    topic = _topic(broker, request.key_type)
+    # A request without an allowed key must not create the topic.
+    if topic.exists or all(_refusal(call, request, key) for key in _keys(request, call)):
         return answer
     busy = call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    return answer_with_topic(call, coordinator.topic, answer, busy)
+    return answer_with_topic(call, topic, answer, busy)
+
+
+def _topic(broker: Broker, key_type: int) -> InternalTopic:
+    if key_type == GROUP:
+        return broker.groups.topic
+    return broker.transactions.topic if key_type == TRANSACTION else broker.share.topic
 
 
 def error_response(request: FindCoordinatorRequest, call: Call, code: ErrorCode) -> FindCoordinatorResponse:
@@ -100,7 +103,11 @@ def _coordinator(
 ) -> FindCoordinatorResponse.Coordinator:
     if code is ErrorCode.NONE:
         code = _refusal(call, request, key)
-    found = call.broker.leadership.coordinator(call.session.listener) if code is ErrorCode.NONE else None
+    found = None
+    if code is ErrorCode.NONE:
+        topic = _topic(call.broker, request.key_type)
+        found = call.broker.leadership.coordinator(call.session.listener, topic.name, topic.partition_of(key))
+        code = ErrorCode.NONE if found is not None else ErrorCode.COORDINATOR_NOT_AVAILABLE
     node_id, host, port = found or NOT_FOUND
     return FindCoordinatorResponse.Coordinator(
         key=key,

@@ -178,25 +178,39 @@ def _may_create(call: Call, name: str) -> bool:
 
 
 def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicResponse:
-    replicas = tuple(call.broker.leadership.replicas_of(topic.name, 0))
-    code, leader = leader_for(call, topic.name, 0, knows_listeners=call.version >= LISTENER_NOT_FOUND_FROM)
-    partitions = _partitions(code, leader, replicas, topic.partitions)
-    for log in call.broker.logs.partitions(topic.name):
-        if log.leader_epoch != leader.epoch and log.partition < len(partitions):
-            partitions[log.partition] = attrs.evolve(partitions[log.partition], leader_epoch=log.leader_epoch)
     response = TopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in call.broker.internal_topics,
-        partitions=partitions,
+        partitions=_partitions_of(call, topic),
     )
     if request.include_topic_authorized_operations:
         response.topic_authorized_operations = authorized_operations(call, ResourceType.TOPIC, topic.name)
     return response
 
 
-def _partitions(code: ErrorCode, leader: Leader, replicas: tuple[int, ...], count: int) -> list[PartitionResponse]:
-    """Return the first `count` partitions of any topic; all topics share them, so they must not be changed."""
+def _partitions_of(call: Call, topic: Topic) -> list[PartitionResponse]:
+    leadership, knows_listeners = call.broker.leadership, call.version >= LISTENER_NOT_FOUND_FROM
+    if not leadership.leads_all:
+        partitions = []
+        for index in range(topic.partitions):
+            replicas = tuple(leadership.replicas_of(topic.name, index))
+            code, leader = leader_for(call, topic.name, index, knows_listeners=knows_listeners)
+            partitions.append(_shared_partitions(code, leader, replicas, index + 1)[index])
+        return partitions
+    code, leader = leader_for(call, topic.name, 0, knows_listeners=knows_listeners)
+    replicas = tuple(leadership.replicas_of(topic.name, 0))
+    partitions = _shared_partitions(code, leader, replicas, topic.partitions)[: topic.partitions]
+    for log in call.broker.logs.partitions(topic.name):
+        if log.leader_epoch != leader.epoch and log.partition < len(partitions):
+            partitions[log.partition] = attrs.evolve(partitions[log.partition], leader_epoch=log.leader_epoch)
+    return partitions
+
+
+def _shared_partitions(
+    code: ErrorCode, leader: Leader, replicas: tuple[int, ...], count: int
+) -> list[PartitionResponse]:
+    """Return at least the first `count` partitions of any topic; all topics share them, so they must not be changed."""
     known = _known_partitions(code, leader, replicas)
     nodes = list(replicas)
     known.extend(
@@ -211,7 +225,7 @@ def _partitions(code: ErrorCode, leader: Leader, replicas: tuple[int, ...], coun
         )
         for index in range(len(known), count)
     )
-    return known[:count]
+    return known
 
 
 # The list grows to the partitions of the largest topic, at most PARTITIONS_MAX.

@@ -33,7 +33,7 @@ from pipeline_broker.state.groups.offsets import CommittedOffsets, OffsetChange
 from pipeline_broker.state.groups.records import GroupRecord
 from pipeline_broker.state.groups.registry import GroupRegistry
 from pipeline_broker.state.outcome import Outcome, Write
-from pipeline_broker.state.topics import TopicCatalogue
+from pipeline_broker.state.topics import OneBroker, TopicCatalogue
 
 if TYPE_CHECKING:
     from pipeline_broker.state.groups.classic.coordinator import ClassicGroups
@@ -83,7 +83,7 @@ class GroupCoordinator:
         memory: GroupMemory | None = None,
     ) -> None:
         self.config = config
-        self._topics = TopicCatalogue(1, 0) if topics is None else topics
+        self._topics = TopicCatalogue(1, OneBroker(0)) if topics is None else topics
         self._configs_of = configs_of
         self.memory = GroupMemory(config.pipeline_group_bytes) if memory is None else memory
         self.registry = GroupRegistry(self.memory)

@@ -13,7 +13,6 @@ occupy the event loop for 0.1 s.
 
 from __future__ import annotations
 
-import enum
 import json
 import struct
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ import attrs
 from pipeline_broker.state.leadership.nodes import NodeState
 from pipeline_broker.state.metadata_records import (
     INT64_MAX,
+    RecordType,
     body_of,
     integer_of,
     object_of,
@@ -36,7 +36,6 @@ from pipeline_broker.state.outcome import StateRecord
 
 __all__ = [
     "NO_NODE",
-    "LeadershipRecordType",
     "ListenerAddress",
     "NodeRecord",
     "OpenRecord",
@@ -49,14 +48,6 @@ __all__ = [
     "read_open",
     "read_partition",
 ]
-
-
-class LeadershipRecordType(enum.IntEnum):
-    """Types of records beside those of `metadata_records.RecordType`."""
-
-    NODE = 11
-    PARTITION = 12
-    OPEN = 15
 
 
 NO_NODE = -1
@@ -129,7 +120,7 @@ def node_record(node: NodeRecord) -> StateRecord:
         "state": node.state.value,
         "listeners": {name: list(endpoint) for name, endpoint in sorted(node.listeners.items())},
     }
-    return StateRecord(record_key(LeadershipRecordType.NODE) + _NODE.pack(node.node_id), record_value(json.dumps(body)))
+    return StateRecord(record_key(RecordType.NODE) + _NODE.pack(node.node_id), record_value(json.dumps(body)))
 
 
 def read_node(key: bytes, value: bytes | None) -> NodeRecord:
@@ -146,7 +137,10 @@ def read_node(key: bytes, value: bytes | None) -> NodeRecord:
         return NodeRecord(integer_of(node_id, 0, INT32_MAX), generation, NodeState(body["state"]), listeners)
 
 
-def partition_record(key: PartitionKey, partition: PartitionRecord) -> StateRecord:
+def partition_record(key: PartitionKey, partition: PartitionRecord | None) -> StateRecord:
+    """Return the record of a partition, or its tombstone after the topic was deleted if `partition` is None."""
+    if partition is None:
+        return StateRecord(record_key(RecordType.PARTITION) + _PARTITION.pack(*key), None)
     candidates = partition.candidates
     body = b"".join(
         (
@@ -155,7 +149,7 @@ def partition_record(key: PartitionKey, partition: PartitionRecord) -> StateReco
             partition.handed.encode(),
         )
     )
-    return StateRecord(record_key(LeadershipRecordType.PARTITION) + _PARTITION.pack(*key), record_value() + body)
+    return StateRecord(record_key(RecordType.PARTITION) + _PARTITION.pack(*key), record_value() + body)
 
 
 def read_partition(key: bytes, value: bytes | None) -> tuple[PartitionKey, PartitionRecord | None]:
@@ -181,7 +175,7 @@ def read_partition(key: bytes, value: bytes | None) -> tuple[PartitionKey, Parti
 def open_record(key: PartitionKey, opened: OpenRecord | None) -> StateRecord:
     """Return the record that opens a partition, or closes it if `opened` is None."""
     value = None if opened is None else record_value() + _EPOCH.pack(opened.epoch) + opened.handed.encode()
-    return StateRecord(record_key(LeadershipRecordType.OPEN) + _PARTITION.pack(*key), value)
+    return StateRecord(record_key(RecordType.OPEN) + _PARTITION.pack(*key), value)
 
 
 def read_open(key: bytes, value: bytes | None) -> tuple[PartitionKey, OpenRecord | None]:

@@ -1,0 +1,71 @@
+"""The view of one broker on a cluster of several: members and leaders as of the metadata that it has applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from pipeline_broker.broker.leadership import NO_BROKER, BrokerAddress, Leader, Leadership
+from pipeline_broker.log.leader_epochs import FIRST_EPOCH
+from pipeline_broker.state.leadership.nodes import NodeState
+from pipeline_broker.state.leadership.records import PartitionKey, PartitionRecord
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker.cluster_members import ClusterMembers
+    from pipeline_broker.state.metadata_records import Topic
+    from pipeline_broker.state.topics import TopicCatalogue
+
+__all__ = ["ClusterLeadership"]
+
+
+class ClusterLeadership(Leadership):
+    """Members and leaders of a cluster.
+
+    Args:
+        members: members and leaders as of the applied metadata.
+        advertised, epoch_of: see `Leadership`.
+        topics: existing topics.
+    """
+
+    leads_all = False
+
+    def __init__(
+        self,
+        members: ClusterMembers,
+        advertised: Callable[[str], tuple[str, int] | None],
+        epoch_of: Callable[[str, int], int],
+        topics: TopicCatalogue,
+    ) -> None:
+        super().__init__(members.broker_id, advertised, epoch_of)
+        self._members = members
+        self._topics = topics
+
+    def brokers(self, listener: str) -> list[BrokerAddress]:
+        found = []
+        for node_id, node in sorted(self._members.image.nodes.items()):
+            address = self._advertised(listener) if node_id == self.broker_id else node.listeners.get(listener)
+            if node.state is NodeState.JOINED and address is not None:
+                found.append(BrokerAddress(node_id, *address))
+        return found
+
+    def controller_id(self) -> int:
+        return self._members.controller_id
+
+    def leader_of(self, topic: str, partition: int) -> Leader:
+        record = self._record(topic, partition)
+        if record is None:
+            return Leader(NO_BROKER, FIRST_EPOCH.latest)
+        node = self._members.image.nodes.get(record.leader)
+        is_there = node is not None and node.state is NodeState.JOINED
+        return Leader(record.leader if is_there else NO_BROKER, record.epoch)
+
+    def replicas_of(self, topic: str, partition: int) -> list[int]:
+        record = self._record(topic, partition)
+        return [] if record is None else list(record.candidates)
+
+    def led(self, topic: Topic) -> Collection[int]:
+        return self._members.led(topic.topic_id)
+
+    def _record(self, topic: str, partition: int) -> PartitionRecord | None:
+        known = self._topics.get(topic)
+        return None if known is None else self._members.image.partition(PartitionKey(known.topic_id, partition))

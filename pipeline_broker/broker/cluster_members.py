@@ -1,0 +1,113 @@
+"""The part of a broker in a cluster: members, leaders, and the partitions that it has opened."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pipeline_broker.state.errors import MisplacedRecordError
+from pipeline_broker.state.leadership.cluster_image import ClusterImage
+from pipeline_broker.state.leadership.placement import Placement
+from pipeline_broker.state.leadership.records import OpenRecord, PartitionKey, open_record, read_open, read_partition
+from pipeline_broker.state.metadata_records import RecordType, record_type
+from pipeline_broker.state.outcome import Write
+
+__all__ = ["ClusterMembers"]
+
+LOCAL_TYPES = frozenset({RecordType.PRODUCER_IDS, RecordType.LOG_START, RecordType.OPEN})
+"""Records that each broker keeps in its own journal. All others come from the controller."""
+PRODUCER_IDS_BITS = 40
+"""A broker allocates producer ids above its id times two to this power, so that no two brokers allocate the same."""
+
+
+class ClusterMembers:
+    """Members and leaders as this broker has applied them, and the partitions whose OPEN records it has written.
+
+    Attributes:
+        follows: whether another broker is the controller.
+    """
+
+    def __init__(self, broker_id: int, controller_id: int) -> None:
+        self.broker_id = broker_id
+        self.controller_id = controller_id
+        self.image = ClusterImage()
+        self.placement = Placement(self.image)
+        self.follows = broker_id != controller_id
+        self._opened: dict[PartitionKey, int] = {}  # epochs of the OPEN records in the journal
+        self._to_open: dict[PartitionKey, int] = {}  # epochs of partitions whose OPEN records are not appended yet
+
+    @property
+    def first_producer_id(self) -> int:
+        return self.broker_id << PRODUCER_IDS_BITS if self.follows else 0
+
+    def check_local(self, key: bytes) -> None:
+        """Check a record of the broker's own journal.
+
+        Raises:
+            MisplacedRecordError: only the controller writes such a record.
+        """
+        if self.follows and record_type(key) not in LOCAL_TYPES:
+            raise MisplacedRecordError("only the controller of the cluster writes such a record")
+
+    def replay_leader(self, key: bytes, value: bytes | None) -> PartitionKey | None:
+        """Apply a NODE or PARTITION record; return the partition if this broker serves it from now on.
+
+        Raises:
+            CorruptStateRecordError: the record cannot be decoded.
+        """
+        if record_type(key) == RecordType.NODE:
+            self.image.replay_node(key, value)
+            return None
+        partition, record = read_partition(key, value)
+        self.image.apply(partition, record)
+        if record is None or record.leader != self.broker_id:
+            self._to_open.pop(partition, None)
+            return None
+        # The controller opens its partitions by this record, which is in its own journal.
+        if not self.follows or self._opened.get(partition) == record.epoch:
+            return partition
+        self._to_open[partition] = record.epoch
+        return None
+
+    def replay_open(self, key: bytes, value: bytes | None) -> PartitionKey | None:
+        """Apply an OPEN record; return the partition if this broker leads it at the record's epoch (C2, C6).
+
+        Raises:
+            CorruptStateRecordError: the record cannot be decoded.
+        """
+        partition, opened = read_open(key, value)
+        if opened is None:
+            self._opened.pop(partition, None)
+            return None
+        return partition if self._note_opened(partition, opened.epoch) else None
+
+    def _note_opened(self, key: PartitionKey, epoch: int) -> bool:
+        self._opened[key] = epoch
+        record = self.image.partition(key)
+        if record is None or record.leader != self.broker_id or record.epoch != epoch:
+            return False
+        self._to_open.pop(key, None)
+        return True
+
+    def led(self, topic_id: bytes) -> Collection[int]:
+        """Return the partitions of a topic that this broker serves: the controller at once, others once opened."""
+        return [
+            number
+            for number, record in self.image.partitions(topic_id).items()
+            if record.leader == self.broker_id
+            and (not self.follows or self._opened.get(PartitionKey(topic_id, number)) == record.epoch)
+        ]
+
+    def open(self) -> Write | None:
+        """Return the OPEN records of all partitions that this broker leads and has not opened; None without any.
+
+        `opened` follows once they are durable.
+        """
+        if not self._to_open:
+            return None
+        change, self._to_open = self._to_open, {}
+        return Write("", tuple(open_record(key, OpenRecord(epoch)) for key, epoch in change.items()), change)
+
+    def opened(self, write: Write) -> list[PartitionKey]:
+        """Note that OPEN records are durable; return the partitions that this broker still leads at these epochs."""
+        assert isinstance(write.change, dict)
+        return [key for key, epoch in write.change.items() if self._note_opened(key, epoch)]

@@ -1,0 +1,73 @@
+"""The members of a cluster and the leaders of its partitions, as of the applied records.
+
+Counterpart in Kafka: `ClusterImage`, `TopicsImage`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from pipeline_broker.state.leadership.nodes import NodeState
+from pipeline_broker.state.leadership.records import (
+    NodeRecord,
+    PartitionKey,
+    PartitionRecord,
+    read_node,
+)
+
+__all__ = ["ClusterImage"]
+
+NO_PARTITIONS: Mapping[int, PartitionRecord] = {}
+
+
+class ClusterImage:
+    """Members and leaders. The caller applies the records in the order of the log of metadata.
+
+    Attributes:
+        nodes: the latest record of each member, by its id.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, NodeRecord] = {}
+        self._topics: dict[bytes, dict[int, PartitionRecord]] = {}
+        self._led: Counter[int] = Counter()
+        # Partitions with the same leader share one record, because a cluster may have very many.
+        self._known: dict[PartitionRecord, PartitionRecord] = {}
+
+    def replay_node(self, key: bytes, value: bytes | None) -> None:
+        """Apply a NODE record.
+
+        Raises:
+            CorruptStateRecordError: the record cannot be decoded.
+        """
+        node = read_node(key, value)
+        self.nodes[node.node_id] = node
+
+    def apply(self, key: PartitionKey, record: PartitionRecord | None) -> None:
+        """Apply the record of a partition; None after its topic was deleted."""
+        partitions = self._topics.setdefault(key.topic_id, {})
+        before = partitions.pop(key.partition, None)
+        if before is not None:
+            self._led[before.leader] -= 1
+        if record is not None:
+            partitions[key.partition] = self._known.setdefault(record, record)
+            self._led[record.leader] += 1
+        if not partitions:
+            del self._topics[key.topic_id]
+
+    def partitions(self, topic_id: bytes) -> Mapping[int, PartitionRecord]:
+        """Return the records of a topic's partitions, by their numbers."""
+        return self._topics.get(topic_id, NO_PARTITIONS)
+
+    def partition(self, key: PartitionKey) -> PartitionRecord | None:
+        return self.partitions(key.topic_id).get(key.partition)
+
+    def led(self) -> dict[int, int]:
+        """Return the number of partitions that each joined member leads."""
+        return {node: self._led[node] for node in self.joined}
+
+    @property
+    def joined(self) -> list[int]:
+        """The ids of the members that serve, in ascending order."""
+        return sorted(node for node, record in self.nodes.items() if record.state is NodeState.JOINED)
