@@ -29,7 +29,7 @@ def answer_with_topic(call: Call, topic: InternalTopic, answer: Send, busy: Send
 
 def refuse_member(call: Call, answer: Send, error: ErrorCode) -> Result:
     """Send a refusal to a member that wants to join. If `__consumer_offsets` is missing, create it for the retry."""
-    if error is not ErrorCode.NOT_COORDINATOR:
+    if error is not ErrorCode.NOT_COORDINATOR or call.broker.groups.topic.exists or call.broker.controller is not None:
         return answer
     return answer_with_topic(call, call.broker.groups.topic, answer, busy=answer)
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.loading import Handler, load, response_with_error
-from pipeline_broker.apis.registry import SERVED, Served
+from pipeline_broker.apis.registry import SERVED, Place, Served
 from pipeline_broker.apis.steps import Stepwise, paced
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import Broker
@@ -125,7 +125,10 @@ class Dispatcher:
         # Only loaded handlers are kept, so that a failed import is tried again.
         if isinstance(loaded, Close):
             return loaded
-        if served.writes:
+        elsewhere = self._handle_elsewhere(served)
+        if elsewhere is not None:
+            loaded = loaded._replace(handle=elsewhere)
+        elif served.writes:
             loaded = loaded._replace(handle=self._while_writable(loaded.handle, served.refused_with))
         self._handlers[served.key, call.version] = loaded
         return self._handle_body(call, loaded, call.request.frame, position)
@@ -202,6 +205,14 @@ class Dispatcher:
             return handle(call, message)
 
         return handle_or_refuse
+
+    def _handle_elsewhere(self, served: Served) -> Callable[[Call, Any], Result] | None:
+        controller = self._broker.controller
+        if served.place is Place.ALONE and self._broker.members is not None:
+            return lambda call, message: self._answer_with(ErrorCode.COORDINATOR_NOT_AVAILABLE, call, message)
+        if served.place is Place.CONTROLLER and controller is not None:
+            return lambda call, _: controller.forward(call.request)
+        return None
 
     @staticmethod
     def _refuse(call: Call, key: int, version: int) -> Result:
@@ -308,6 +319,8 @@ class Dispatcher:
         assert isinstance(session, Session)
         self._broker.fetches.connection_closed(session)
         self._broker.share.connection_closed(session)
+        if self._broker.ports.cluster is not None:
+            self._broker.ports.cluster.connection_closed(session)
         if session.produce_templates is not None:
             session.produce_templates.forget()
 

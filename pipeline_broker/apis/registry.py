@@ -9,6 +9,8 @@ Counterpart in Kafka: `ApiVersionManager`, `ApiKeys`.
 
 from __future__ import annotations
 
+import enum
+
 import attrs
 
 from pipeline_broker.apis import needed
@@ -16,7 +18,19 @@ from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 
-__all__ = ["SERVED", "Served"]
+__all__ = ["SERVED", "Place", "Served"]
+
+
+class Place(enum.Enum):
+    """The brokers of a cluster that handle the requests of an API.
+
+    ANY: the broker that receives the request. CONTROLLER: the controller, to which other brokers forward it. ALONE:
+    only a broker without a cluster.
+    """
+
+    ANY = enum.auto()
+    CONTROLLER = enum.auto()
+    ALONE = enum.auto()
 
 
 @attrs.frozen
@@ -32,6 +46,7 @@ class Served:
         elements_max: limit of array elements in a request, lower for an API that decides about all of them in one turn.
             Above a lower limit the answer is POLICY_VIOLATION; above ELEMENTS_MAX the connection is closed.
         needs: modules that are loaded with the handler, because its first request creates their objects.
+        place: the brokers of a cluster that handle the request.
     """
 
     key: ApiKey
@@ -41,6 +56,7 @@ class Served:
     refused_with: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR
     elements_max: int = ELEMENTS_MAX
     needs: tuple[needed.Need, ...] = ()
+    place: Place = Place.ANY
 
     @property
     def name(self) -> str:
@@ -126,37 +142,72 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.LIST_GROUPS, needs=GROUPS),
         Served(ApiKey.DESCRIBE_GROUPS, needs=CLASSIC_GROUPS),
         Served(ApiKey.DELETE_GROUPS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=GROUPS),
-        Served(ApiKey.SHARE_GROUP_HEARTBEAT, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=SHARE_GROUPS),
-        Served(ApiKey.SHARE_GROUP_DESCRIBE, needs=SHARE_GROUPS),
-        Served(ApiKey.SHARE_FETCH, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=SHARE_GROUPS),
-        Served(ApiKey.SHARE_ACKNOWLEDGE, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=SHARE_GROUPS),
+        Served(
+            ApiKey.SHARE_GROUP_HEARTBEAT,
+            elements_max=DECIDED_AT_ONCE_MAX,
+            writes=True,
+            needs=SHARE_GROUPS,
+            place=Place.ALONE,
+        ),
+        Served(ApiKey.SHARE_GROUP_DESCRIBE, needs=SHARE_GROUPS, place=Place.ALONE),
+        Served(
+            ApiKey.SHARE_FETCH, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=SHARE_GROUPS, place=Place.ALONE
+        ),
+        Served(
+            ApiKey.SHARE_ACKNOWLEDGE,
+            elements_max=DECIDED_AT_ONCE_MAX,
+            writes=True,
+            needs=SHARE_GROUPS,
+            place=Place.ALONE,
+        ),
         Served(
             ApiKey.INITIALIZE_SHARE_GROUP_STATE,
             elements_max=SHARE_STATES_MAX,
             writes=True,
+            place=Place.ALONE,
         ),
-        Served(ApiKey.READ_SHARE_GROUP_STATE, elements_max=SHARE_STATES_MAX, writes=True),
-        Served(ApiKey.WRITE_SHARE_GROUP_STATE, elements_max=SHARE_STATES_MAX, writes=True),
-        Served(ApiKey.DELETE_SHARE_GROUP_STATE, elements_max=SHARE_STATES_MAX, writes=True),
-        Served(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, elements_max=SHARE_STATES_MAX),
-        Served(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, elements_max=DECIDED_AT_ONCE_MAX, needs=SHARE_GROUPS),
-        Served(ApiKey.ALTER_SHARE_GROUP_OFFSETS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=SHARE_GROUPS),
-        Served(ApiKey.DELETE_SHARE_GROUP_OFFSETS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=SHARE_GROUPS),
+        Served(ApiKey.READ_SHARE_GROUP_STATE, elements_max=SHARE_STATES_MAX, writes=True, place=Place.ALONE),
+        Served(ApiKey.WRITE_SHARE_GROUP_STATE, elements_max=SHARE_STATES_MAX, writes=True, place=Place.ALONE),
+        Served(ApiKey.DELETE_SHARE_GROUP_STATE, elements_max=SHARE_STATES_MAX, writes=True, place=Place.ALONE),
+        Served(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, elements_max=SHARE_STATES_MAX, place=Place.ALONE),
+        Served(
+            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, elements_max=DECIDED_AT_ONCE_MAX, needs=SHARE_GROUPS, place=Place.ALONE
+        ),
+        Served(
+            ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+            elements_max=DECIDED_AT_ONCE_MAX,
+            writes=True,
+            needs=SHARE_GROUPS,
+            place=Place.ALONE,
+        ),
+        Served(
+            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+            elements_max=DECIDED_AT_ONCE_MAX,
+            writes=True,
+            needs=SHARE_GROUPS,
+            place=Place.ALONE,
+        ),
         Served(ApiKey.OFFSET_DELETE, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=GROUPS),
         Served(ApiKey.CONSUMER_GROUP_HEARTBEAT, elements_max=DECIDED_AT_ONCE_MAX, needs=CONSUMER_GROUPS),
         Served(ApiKey.CONSUMER_GROUP_DESCRIBE, needs=CONSUMER_GROUPS),
-        Served(ApiKey.CREATE_TOPICS, writes=True),
-        Served(ApiKey.DELETE_TOPICS, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
-        Served(ApiKey.CREATE_PARTITIONS, writes=True),
+        Served(ApiKey.CREATE_TOPICS, writes=True, place=Place.CONTROLLER),
+        Served(ApiKey.DELETE_TOPICS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, place=Place.CONTROLLER),
+        Served(ApiKey.CREATE_PARTITIONS, writes=True, place=Place.CONTROLLER),
         Served(ApiKey.DESCRIBE_ACLS),
-        Served(ApiKey.CREATE_ACLS, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
-        Served(ApiKey.DELETE_ACLS, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
+        Served(ApiKey.CREATE_ACLS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, place=Place.CONTROLLER),
+        Served(ApiKey.DELETE_ACLS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, place=Place.CONTROLLER),
         Served(ApiKey.DESCRIBE_CONFIGS),
-        Served(ApiKey.INCREMENTAL_ALTER_CONFIGS, writes=True, needs=SETTINGS),
-        Served(ApiKey.ALTER_CONFIGS, writes=True, needs=SETTINGS),
+        Served(ApiKey.INCREMENTAL_ALTER_CONFIGS, writes=True, needs=SETTINGS, place=Place.CONTROLLER),
+        Served(ApiKey.ALTER_CONFIGS, writes=True, needs=SETTINGS, place=Place.CONTROLLER),
         Served(ApiKey.LIST_CONFIG_RESOURCES),
         Served(ApiKey.DESCRIBE_CLIENT_QUOTAS, needs=QUOTAS),
-        Served(ApiKey.ALTER_CLIENT_QUOTAS, elements_max=DECIDED_AT_ONCE_MAX, writes=True, needs=QUOTAS),
+        Served(
+            ApiKey.ALTER_CLIENT_QUOTAS,
+            elements_max=DECIDED_AT_ONCE_MAX,
+            writes=True,
+            needs=QUOTAS,
+            place=Place.CONTROLLER,
+        ),
         Served(ApiKey.DESCRIBE_CLUSTER),
         Served(ApiKey.DESCRIBE_LOG_DIRS),
         Served(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
@@ -165,21 +216,27 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.SASL_HANDSHAKE),
         Served(ApiKey.SASL_AUTHENTICATE),
         Served(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, needs=PASSWORDS),
-        Served(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, elements_max=SCRAM_USERS_MAX, writes=True, needs=PASSWORDS),
-        Served(ApiKey.UPDATE_FEATURES, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
+        Served(
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+            elements_max=SCRAM_USERS_MAX,
+            writes=True,
+            needs=PASSWORDS,
+            place=Place.CONTROLLER,
+        ),
+        Served(ApiKey.UPDATE_FEATURES, elements_max=DECIDED_AT_ONCE_MAX, writes=True, place=Place.CONTROLLER),
         Served(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS),
         Served(ApiKey.PUSH_TELEMETRY),
-        Served(ApiKey.CREATE_DELEGATION_TOKEN, elements_max=DECIDED_AT_ONCE_MAX, writes=True),
-        Served(ApiKey.RENEW_DELEGATION_TOKEN, writes=True),
-        Served(ApiKey.EXPIRE_DELEGATION_TOKEN, writes=True),
+        Served(ApiKey.CREATE_DELEGATION_TOKEN, elements_max=DECIDED_AT_ONCE_MAX, writes=True, place=Place.CONTROLLER),
+        Served(ApiKey.RENEW_DELEGATION_TOKEN, writes=True, place=Place.CONTROLLER),
+        Served(ApiKey.EXPIRE_DELEGATION_TOKEN, writes=True, place=Place.CONTROLLER),
         Served(ApiKey.DESCRIBE_DELEGATION_TOKEN, elements_max=DECIDED_AT_ONCE_MAX),
         Served(ApiKey.ALTER_REPLICA_LOG_DIRS, elements_max=DECIDED_AT_ONCE_MAX),
-        Served(ApiKey.ELECT_LEADERS),
-        Served(ApiKey.ALTER_PARTITION_REASSIGNMENTS),
-        Served(ApiKey.LIST_PARTITION_REASSIGNMENTS),
-        Served(ApiKey.DESCRIBE_QUORUM, elements_max=DECIDED_AT_ONCE_MAX),
-        Served(ApiKey.UNREGISTER_BROKER),
-        Served(ApiKey.ADD_RAFT_VOTER),
-        Served(ApiKey.REMOVE_RAFT_VOTER),
+        Served(ApiKey.ELECT_LEADERS, place=Place.CONTROLLER),
+        Served(ApiKey.ALTER_PARTITION_REASSIGNMENTS, place=Place.CONTROLLER),
+        Served(ApiKey.LIST_PARTITION_REASSIGNMENTS, place=Place.CONTROLLER),
+        Served(ApiKey.DESCRIBE_QUORUM, elements_max=DECIDED_AT_ONCE_MAX, place=Place.CONTROLLER),
+        Served(ApiKey.UNREGISTER_BROKER, place=Place.CONTROLLER),
+        Served(ApiKey.ADD_RAFT_VOTER, place=Place.CONTROLLER),
+        Served(ApiKey.REMOVE_RAFT_VOTER, place=Place.CONTROLLER),
     )
 }

@@ -22,7 +22,7 @@ from pipeline_broker.broker.coordinators import Coordinators
 from pipeline_broker.broker.groups import Groups
 from pipeline_broker.broker.leadership import Leadership
 from pipeline_broker.broker.metadata_log import METADATA_TOPIC, Change, MetadataLog
-from pipeline_broker.broker.ports import NO_PORTS, GrantedId, Load, Ports
+from pipeline_broker.broker.ports import NO_PORTS, ClusterPort, GrantedId, Load, Ports
 from pipeline_broker.broker.replay import StateReplay
 from pipeline_broker.broker.settings_layers import SettingsLayers
 from pipeline_broker.broker.share import Share
@@ -193,7 +193,7 @@ class Broker:
         self.logs.recover(replay, now_ms, replay.is_state, lambda: not self.set_aside.has_any_of(METADATA_TOPIC))
         self.set_aside.end()
         self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
-        if self.config.delegation_token_secret_key:
+        if self.config.delegation_token_secret_key and self.controller is None:
             self._sweep_tokens_ms = now_ms + self.config.delegation_token_expiry_check_interval_ms
         # After the replay, because topics were created with the settings of the startup.
         if self.layers.is_changed:
@@ -265,6 +265,21 @@ class Broker:
         write = self.members.open()
         if write is not None:
             self.ports.submit([self.append_metadata(write, now_ms)], lambda: self.partitions_open(write))
+
+    @property
+    def controller(self) -> ClusterPort | None:
+        """The way to the broker that writes the metadata; None if this broker does."""
+        return self.ports.cluster if self.members is not None and self.members.follows else None
+
+    @property
+    def metadata_log(self) -> PartitionLog:
+        return self._metadata.log
+
+    def node_durable(self, write: Write) -> None:
+        """Apply the durable record of a member of the cluster."""
+        for record in write.records:
+            self._leader_changed(record.key, record.value)
+        self.topics_generation += 1
 
     def partitions_open(self, write: Write) -> None:
         """Serve partitions whose OPEN records are durable."""
@@ -370,11 +385,28 @@ class Broker:
 
     def append_metadata(self, write: Write, now_ms: int) -> JournalEntry:
         """Append a change of metadata. The caller commits the entry, then passes the write to its state machine."""
+        if self.members is not None:
+            for record in write.records:
+                self.members.check_local(record.key)
         return self._metadata.append(write, now_ms)
 
     def commit_metadata(self, changes: Sequence[Change], now_ms: int, answer: Final) -> Pending | Final:
-        """Commit changes, apply them, then answer; see `MetadataLog.commit`."""
-        return self._metadata.commit(changes, now_ms, answer)
+        """Commit changes, apply them, then answer.
+
+        Args:
+            changes: writes with the functions that apply them.
+            now_ms: timestamp of the records.
+            answer: answer to the request; returned at once without changes.
+        """
+        changes = tuple(changes)
+        if not changes:
+            return answer
+
+        def apply() -> None:
+            for write, durable in changes:
+                durable(write)
+
+        return Pending([self.append_metadata(write, now_ms) for write, _ in changes], answer, apply)
 
     def _grant_id(self, now_ms: int) -> GrantedId:
         allocation = self.producer_ids.allocate()
@@ -414,7 +446,7 @@ class Broker:
             write: the record.
             made: logs of the topic from `log_maker`; the missing ones are made now.
         """
-        for record in write.records[1:]:
+        for record in write.records[:-1]:
             self._leader_changed(record.key, record.value)
         change = self.topics.durable(write)
         self._topic_changed(change.before, change.after, made)
@@ -580,6 +612,8 @@ class Broker:
         """Make the entries of a completed commit visible, and answer the fetches that waited for them."""
         self.logs.on_durable(entries)
         self.fetches.notify(entries)
+        if self.ports.cluster is not None and any(entry.log is self._metadata.log for entry in entries):
+            self.ports.cluster.metadata_durable()
 
     def next_deadline_ms(self) -> int:
         deadlines = (

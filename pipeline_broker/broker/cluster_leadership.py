@@ -53,19 +53,20 @@ class ClusterLeadership(Leadership):
 
     def leader_of(self, topic: str, partition: int) -> Leader:
         record = self._record(topic, partition)
-        if record is None:
-            return Leader(NO_BROKER, FIRST_EPOCH.latest)
         node = self._members.image.nodes.get(record.leader)
         is_there = node is not None and node.state is NodeState.JOINED
         return Leader(record.leader if is_there else NO_BROKER, record.epoch)
 
     def replicas_of(self, topic: str, partition: int) -> list[int]:
-        record = self._record(topic, partition)
-        return [] if record is None else list(record.candidates)
+        return list(self._record(topic, partition).candidates)
 
     def led(self, topic: Topic) -> Collection[int]:
-        return self._members.led(topic.topic_id)
+        return self._members.led(topic)
 
-    def _record(self, topic: str, partition: int) -> PartitionRecord | None:
+    def _record(self, topic: str, partition: int) -> PartitionRecord:
         known = self._topics.get(topic)
-        return None if known is None else self._members.image.partition(PartitionKey(known.topic_id, partition))
+        record = None if known is None else self._members.image.partition(PartitionKey(known.topic_id, partition))
+        if record is None:  # from the time before the cluster, or of an unknown topic
+            controller = self._members.controller_id
+            return PartitionRecord(controller, FIRST_EPOCH.latest, (controller,))
+        return record

@@ -8,7 +8,7 @@ from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.leadership.cluster_image import ClusterImage
 from pipeline_broker.state.leadership.placement import Placement
 from pipeline_broker.state.leadership.records import OpenRecord, PartitionKey, open_record, read_open, read_partition
-from pipeline_broker.state.metadata_records import RecordType, record_type
+from pipeline_broker.state.metadata_records import RecordType, Topic, record_type
 from pipeline_broker.state.outcome import Write
 
 __all__ = ["ClusterMembers"]
@@ -88,13 +88,18 @@ class ClusterMembers:
         self._to_open.pop(key, None)
         return True
 
-    def led(self, topic_id: bytes) -> Collection[int]:
+    def led(self, topic: Topic) -> Collection[int]:
         """Return the partitions of a topic that this broker serves: the controller at once, others once opened."""
+        known = self.image.partitions(topic.topic_id)
+        if not self.follows:
+            # The controller leads the partitions from the time before the cluster, which have no record.
+            elsewhere = {number for number, record in known.items() if record.leader != self.broker_id}
+            return [number for number in range(topic.partitions) if number not in elsewhere]
         return [
             number
-            for number, record in self.image.partitions(topic_id).items()
+            for number, record in known.items()
             if record.leader == self.broker_id
-            and (not self.follows or self._opened.get(PartitionKey(topic_id, number)) == record.epoch)
+            and self._opened.get(PartitionKey(topic.topic_id, number)) == record.epoch
         ]
 
     def open(self) -> Write | None:

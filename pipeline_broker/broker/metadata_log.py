@@ -5,7 +5,7 @@ Counterpart in Kafka: `MetadataImage`, `QuorumController` of KRaft.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 from pipeline_broker.log.journal.entry import JournalEntry
@@ -18,7 +18,6 @@ from pipeline_broker.records.check import Rules
 from pipeline_broker.state.internal_topics import METADATA_TOPIC
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID
 from pipeline_broker.state.outcome import Write
-from stages.request import Final, Pending
 
 __all__ = ["METADATA_TOPIC", "Change", "MetadataLog"]
 
@@ -40,21 +39,3 @@ class MetadataLog:
         entry = self.log.append(read_header(batch), batch, now_ms).entry
         assert entry is not None, "no producer, so no duplicate"
         return entry
-
-    def commit(self, changes: Sequence[Change], now_ms: int, answer: Final) -> Pending | Final:
-        """Append changes, apply them once they are durable, then answer.
-
-        Args:
-            changes: writes with the functions that apply them.
-            now_ms: timestamp of the records.
-            answer: answer to the request; returned at once without changes.
-        """
-        if not changes:
-            return answer
-        changes = tuple(changes)
-
-        def apply() -> None:
-            for write, durable in changes:
-                durable(write)
-
-        return Pending([self.append(write, now_ms) for write, _ in changes], answer, apply)

@@ -62,11 +62,11 @@ class ClusterPort(Protocol):
     def forward(self, request: Request) -> Result:
         """Send the request of a client to the controller, and return a result that waits for the response."""
 
-    def create_topic(self, name: str) -> None:
-        """Ask the controller to create a topic with the settings of its name; the caller's client retries."""
+    def connection_closed(self, session: object) -> None:
+        """End the forwarding of requests of a client whose connection was closed."""
 
     def metadata_durable(self) -> None:
-        """Send new records of metadata to the members; called by the controller's broker."""
+        """Learn that records of the broker's own metadata log became durable."""
 
 
 @attrs.frozen(kw_only=True)

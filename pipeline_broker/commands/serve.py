@@ -7,8 +7,10 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
+from click.core import ParameterSource
 
 from pipeline_broker._stages_check import ShadowedStagesError, ensure_stages
 from pipeline_broker.base.unavailable import UnavailableError
@@ -186,6 +188,13 @@ class EndSignals:
     default=None,
     help="Start with the fault rules of this TOML file.",
 )
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, 64),
+    default=None,
+    help="Run this many broker processes on this machine as a cluster, on --port and the ports after it.",
+)
+@click.option("--cluster", type=click.Path(path_type=Path, file_okay=False), default=None, hidden=True)
 @settings_options
 def serve(**options: object) -> None:
     """Run a broker until SIGTERM or Ctrl-C. It then answers the requests in flight and exits with code 0.
@@ -213,6 +222,8 @@ def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
     logging.basicConfig(
         level=logging.WARNING, handlers=[BoundedHandler(sys.stderr)], format="%(levelname)s %(name)s: %(message)s"
     )
+    if options["brokers"] is not None and options["brokers"] != 1:
+        _supervise(options, end_signals)
     files, settings = options.pop("config_files"), options.pop("settings")
     assert isinstance(files, tuple)
     assert isinstance(settings, tuple)
@@ -229,3 +240,48 @@ def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
     except UnavailableError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
+
+
+def _supervise(options: dict[str, object], end_signals: EndSignals) -> NoReturn:
+    from pipeline_broker.node.supervisor import supervise  # noqa: PLC0415 - only for a cluster
+
+    files, settings, brokers = options["config_files"], options["settings"], options["brokers"]
+    data, port = options["data"], options["port"]
+    assert isinstance(files, tuple)
+    assert isinstance(settings, tuple)
+    assert isinstance(brokers, int)
+    assert isinstance(data, Path | None)
+    config = load_config(files, settings)
+    given = click.get_current_context()
+    arguments = _given_arguments(given, without={"brokers", "data", "port", "cluster"})
+    data = config.directory(data)
+    first_port = port if isinstance(port, int) else config.listener_configs[0].port
+
+    def command(node_id: int, port: int) -> list[str]:
+        own = ["--data", str(data / str(node_id)), "--port", str(port), "--cluster", str(data)]
+        return [sys.executable, "-m", "pipeline_broker", "serve", *arguments, *own, "--set", f"node.id={node_id}"]
+
+    try:
+        code = supervise(command, data, brokers, first_port, end_signals.print_ready)
+    except UnavailableError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    sys.exit(code)
+
+
+def _given_arguments(context: click.Context, without: set[str]) -> list[str]:
+    """Return the options of the command line that were given, as arguments for another process."""
+    arguments: list[str] = []
+    for option in context.command.params:
+        assert option.name is not None, "all parameters are options"
+        is_given = context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+        if option.name in without or not is_given:
+            continue
+        value = context.params[option.name]
+        if isinstance(option, click.Option) and option.is_flag:
+            arguments.append(option.opts[0])
+            continue
+        for each in value if option.multiple else (value,):
+            text = f"{each}s" if isinstance(option.type, Duration) else str(each)
+            arguments += [option.opts[0], text]
+    return arguments

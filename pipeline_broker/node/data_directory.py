@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,7 @@ def open_broker(
     ports: Ports = NO_PORTS,
     randomness: random.Random | None = None,
     store: ArchiveStore | None = None,
+    metadata: Iterable[tuple[bytes, bytes | None]] = (),
 ) -> tuple[JournalPort, Broker]:
     """Lock a data directory, which is created if it is missing, and recover its broker.
 
@@ -65,6 +67,7 @@ def open_broker(
         ports: callbacks of the broker.
         randomness: source of ids.
         store: object store of the archive; None for an archive in the directory.
+        metadata: records of the controller, for a member of a cluster.
 
     Returns:
         the journal, which holds the lock of the directory, and the recovered broker.
@@ -85,7 +88,7 @@ def open_broker(
         taken.lock.release()
         raise _refusal(data, error) from None
     try:
-        broker = _recovered(journal, archive, config, ports, randomness)
+        broker = _recovered(journal, archive, config, ports, randomness, metadata)
     except Exception as error:  # noqa: BLE001 - as above
         refusal = _refusal(data, error)
         if store is not None and isinstance(error, JournalCorrupt) and store.is_overtaken(archive.lsn):
@@ -97,11 +100,16 @@ def open_broker(
 
 
 def _recovered(
-    journal: JournalPort, archive: Archive, config: BrokerConfig, ports: Ports, randomness: random.Random | None
+    journal: JournalPort,
+    archive: Archive,
+    config: BrokerConfig,
+    ports: Ports,
+    randomness: random.Random | None,
+    metadata: Iterable[tuple[bytes, bytes | None]],
 ) -> Broker:
     broker = Broker(config, LogManager(journal, archive=archive, randomness=randomness), randomness, ports)
     now_ms = ports.clock_ms()
-    broker.recover(now_ms)
+    broker.recover(now_ms, metadata)
     # The journal may continue at the end of the archive because it lost its own entries. Then new entries depend on the
     # archive, which must be durable before them.
     if journal.next_lsn == archive.lsn:

@@ -62,6 +62,7 @@ class ServeOptions:
         wal: location of the journal: "disk" for the data directory, "objects" for the store.
         store_delay_seconds: injected delay of each request to the store.
         standby: True to take over the journal only once its owner stops or fails.
+        cluster: directory of the cluster that the broker is a member of; None without one.
     """
 
     mode: Mode
@@ -81,6 +82,7 @@ class ServeOptions:
     wal: Wal = "disk"
     store_delay_seconds: float = 0.0
     standby: bool = False
+    cluster: Path | None = None
 
     @classmethod
     def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
@@ -111,6 +113,7 @@ class ServeOptions:
             wal=_wal(options["store"], options["wal"]),
             store_delay_seconds=_store_delay(options["store"], options["store_delay_seconds"]),
             standby=_standby(options["wal"], wanted=options["standby"]),
+            cluster=options["cluster"],
             config=config,
         )
 

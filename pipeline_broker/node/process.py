@@ -29,6 +29,7 @@ from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
+from pipeline_broker.node.cluster_role import ClusterRole, role_of
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
 from pipeline_broker.node.errors import MaintenanceFailedError, StartError, TakenOverError
 from pipeline_broker.node.freed_memory import return_regularly
@@ -163,7 +164,10 @@ async def _start(
         stack.callback(observers.close)
         if store is not None and observers.store_request_ended is not None:
             store = store.observed(observers.store_request_ended)
-        wiring = BrokerWiring(options.mode, listeners, fault_files=files, store=store)
+        cluster = role_of(options.cluster, options.config.node_id)
+        wiring = BrokerWiring(options.mode, listeners, fault_files=files, store=store, cluster=cluster)
+        advertised = {name: it for name, it in listeners.advertised(options.config).items() if it is not None}
+        metadata = () if cluster is None else await cluster.join(advertised)
         journal, broker = open_broker(
             options.data,
             options.config,
@@ -171,6 +175,7 @@ async def _start(
             files=files,
             ports=wiring.ports,
             store=store,
+            metadata=metadata,
         )
         _warn_of_durability(options, broker)
         data = options.data
@@ -183,7 +188,7 @@ async def _start(
         stack.callback(broker.logs.close)
         for rule in rules:
             broker.faults.add(*rule, "file")
-        await _serve(options, listeners, journal, broker, wiring, observers, on_ready, task_status)
+        await _serve(options, listeners, journal, broker, wiring, observers, cluster, on_ready, task_status)
 
 
 def _warn_of_durability(options: ServeOptions, broker: Broker) -> None:
@@ -203,6 +208,7 @@ async def _serve(
     broker: Broker,
     wiring: BrokerWiring,
     observers: Observers,
+    cluster: ClusterRole | None,
     on_ready: Callable[[str], None],
     task_status: trio.TaskStatus[SocketServer],
 ) -> None:
@@ -221,6 +227,9 @@ async def _serve(
                 timelines.switch_on()
             # Timelines are on before the server accepts a connection, so that no request is missing.
             await assembled.start(nursery)
+            if cluster is not None:
+                await nursery.start(cluster.run, assembled)
+                nursery.start_soon(_end_with_supervisor)
             nursery.start_soon(return_regularly, broker.edges)
             await _start_maintenance(nursery, options, broker, wiring.segment_sealed, timelines)
             # A signal arrived during the startup.
@@ -255,6 +264,13 @@ async def _start_maintenance(
     commands = maintenance.commands() | fault_commands(broker) | timelines.commands()
     serving = functools.partial(serve_admin, fatal=(MaintenanceFailedError,))
     await nursery.start(serving, options.data, commands)
+
+
+async def _end_with_supervisor() -> None:
+    # The supervisor holds the other end of the pipe and never writes to it.
+    await trio.lowlevel.wait_readable(sys.stdin)
+    logger.warning("the supervisor has ended")
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker, timelines: Timelines) -> None:

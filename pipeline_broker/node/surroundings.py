@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from pipeline_broker.broker.ports import Ports, wall_clock_ms
+from pipeline_broker.broker.ports import ClusterPort, Ports, wall_clock_ms
 from pipeline_broker.node.live_changes import LiveChanges
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from stages.committer import Submission
@@ -36,6 +36,7 @@ class BrokerWiring:
         listeners: listeners of the server; None if a test connects its clients itself.
         clock_ms, fetch_parked, fault_files: see `Ports`.
         store: object store of the archive; None without one.
+        cluster: the way to the controller; None without a cluster.
 
     Attributes:
         timer: wakes the broker's timer.
@@ -54,6 +55,7 @@ class BrokerWiring:
         fetch_parked: Callable[[], None] = lambda: None,
         fault_files: FaultyFiles | None = None,
         store: ArchiveStore | None = None,
+        cluster: ClusterPort | None = None,
     ) -> None:
         self.timer = trio.lowlevel.ParkingLot()
         self.changes = LiveChanges(mode, listeners)
@@ -80,6 +82,7 @@ class BrokerWiring:
             store_figures=None if store is None else store.figures,
             # A queue shared by all handlers is 0 in the mode.
             request_queues=max(1, mode.queues),
+            cluster=cluster,
         )
 
     def connect(self, broker: Broker, server: SocketServer, switch: FaultSwitch | None = None) -> None:

@@ -267,7 +267,8 @@ class TopicCatalogue:
         self._pending.add(name, after)
         self._refresh(name)
         record = topic_tombstone(name) if after is None else topic_record(after)
-        return Write(name, (record, *placed), change)
+        # The leaders first: a broker that applies the topic's record then knows the partitions that it leads.
+        return Write(name, (*placed, record), change)
 
     def _changed(self, write: Write) -> TopicChange:
         assert isinstance(write.change, TopicChange)

@@ -45,6 +45,8 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Result:
     # A request without an allowed key must not create the topic.
     if topic.exists or all(_refusal(call, request, key) for key in _keys(request, call)):
         return answer
+    if broker.controller is not None:
+        return broker.controller.forward(call.request)
     busy = call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     return answer_with_topic(call, topic, answer, busy)
 

@@ -67,6 +67,8 @@ def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
     if ids:
         topics = yield from in_steps(call, ids, lambda topic_id: _find_by_id(call, topic_id, request), TOPIC_COST)
         return (yield from call.send_in_steps(_response(call, request, topics)))
+    if call.broker.controller is not None and _may_create_any(call, request):
+        return call.broker.controller.forward(call.request)
     topics = []
     # One request creates at most PARTITIONS_MAX partitions.
     left = PARTITIONS_MAX // call.broker.config.num_partitions
@@ -169,6 +171,13 @@ def _check_room(broker: Broker, name: str, partitions: int) -> None:
                 "cannot create a topic on request, because of pipeline.auto.create.partitions: %s", error.message
             )
         raise
+
+
+def _may_create_any(call: Call, request: MetadataRequest) -> bool:
+    if not (call.broker.config.auto_create_topics_enable and request.allow_auto_topic_creation):
+        return False
+    names = [wanted.name for wanted in request.topics or () if wanted.name is not None]
+    return any(call.broker.topics.get(name) is None for name in names)
 
 
 def _may_create(call: Call, name: str) -> bool:

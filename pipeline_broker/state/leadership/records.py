@@ -81,7 +81,7 @@ class NodeRecord:
     node_id: int
     generation: int
     state: NodeState = NodeState.JOINED
-    listeners: Mapping[str, ListenerAddress] = attrs.field(factory=dict, converter=dict, hash=False)
+    listeners: Mapping[str, ListenerAddress] = attrs.field(factory=dict, hash=False)
 
 
 class PartitionKey(NamedTuple):

@@ -1,0 +1,98 @@
+"""The directory of a cluster: one data directory for each broker, named after its id.
+
+    DIR/.lock               held by the supervisor, and by a broker without a cluster
+    DIR/controller.socket   see `peer_socket`
+    DIR/1, DIR/2, ...       data directories
+
+The directory of a single broker becomes DIR/1 at the first start as a cluster, and DIR/1 becomes the directory of a
+single broker again if no other broker has data. Each step is a rename, so that a crash loses nothing and the next start
+continues.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME, LOCK_NAME
+from pipeline_broker.node.errors import StartError
+from pipeline_broker.node.peer_socket import SOCKET_NAME
+
+__all__ = ["become_cluster", "become_single", "brokers_in"]
+
+MOVING_NAME = ".moving"
+"""The data directory of broker 1 while its files are moved into it or out of it."""
+STAYING = frozenset({LOCK_NAME, SOCKET_NAME, MOVING_NAME})
+FIRST = "1"
+
+
+def brokers_in(directory: Path) -> list[int]:
+    """Return the ids of the brokers that have data in the directory of a cluster."""
+    if not directory.is_dir():
+        return []
+    return sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal() and entry.is_dir())
+
+
+def become_cluster(directory: Path, brokers: int) -> bool:
+    """Make the directory of a single broker that of a cluster. The caller holds its lock.
+
+    Returns:
+        whether a single broker's data was moved.
+
+    Raises:
+        StartError: more brokers have data than are to be started.
+        OSError: a file cannot be moved.
+    """
+    known = brokers_in(directory)
+    if known and known[-1] > brokers:
+        raise StartError(
+            f"{directory} holds the data of {known[-1]} brokers, and {brokers} would leave some of it out. Start with"
+            f" --brokers {known[-1]} or more"
+        )
+    moving = directory / MOVING_NAME
+    if not moving.is_dir() and not (directory / JOURNAL_NAME).is_dir():
+        return False
+    moving.mkdir(mode=0o700, exist_ok=True)
+    # The journal last: until it is moved, the directory still counts as that of a single broker.
+    entries = [it for it in directory.iterdir() if it.name not in STAYING and not it.name.isdecimal()]
+    for entry in sorted(entries, key=lambda it: it.name == JOURNAL_NAME):
+        entry.rename(moving / entry.name)
+    _sync(moving)
+    _sync(directory)
+    moving.rename(directory / FIRST)
+    _sync(directory)
+    return True
+
+
+def become_single(directory: Path) -> None:
+    """Make the directory of a cluster whose only broker is broker 1 that of a single broker.
+
+    Raises:
+        StartError: other brokers have data, too.
+        OSError: a file cannot be moved.
+    """
+    known = brokers_in(directory)
+    if not known and not (directory / MOVING_NAME).is_dir():
+        return
+    if known and known != [1]:
+        raise StartError(f"{directory} holds the data of {known[-1]} brokers. Start with --brokers {known[-1]}")
+    moving = directory / MOVING_NAME
+    if known:
+        (directory / FIRST).rename(moving)
+        _sync(directory)
+    # The journal last, as above: a start in between finds `.moving` without it and continues.
+    for entry in sorted(moving.iterdir(), key=lambda it: it.name == JOURNAL_NAME):
+        if entry.name != LOCK_NAME:
+            entry.rename(directory / entry.name)
+    _sync(directory)
+    (moving / LOCK_NAME).unlink(missing_ok=True)
+    moving.rmdir()
+    _sync(directory)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

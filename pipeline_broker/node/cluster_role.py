@@ -1,0 +1,49 @@
+"""The role of a process in a cluster: the controller, or a member that follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import trio
+
+from pipeline_broker.broker.ports import ClusterPort
+from pipeline_broker.node.assembly import AssembledBroker
+
+__all__ = ["CONTROLLER_ID", "ClusterRole", "role_of"]
+
+CONTROLLER_ID = 1
+"""The broker of a machine that is the controller of its cluster."""
+
+
+class ClusterRole(ClusterPort, Protocol):
+    """The connections of a process to the other brokers of its machine."""
+
+    async def join(self, listeners: Mapping[str, tuple[str, int]]) -> Iterable[tuple[bytes, bytes | None]]:
+        """Join the cluster, and return the records that the broker needs before its own (C1).
+
+        Args:
+            listeners: advertised addresses of this broker, by the names of listeners.
+
+        Raises:
+            StartError: the controller is not reachable.
+        """
+
+    async def run(
+        self, assembled: AssembledBroker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Serve the connections until cancelled. The broker must be recovered, and its server must run."""
+
+
+def role_of(directory: Path | None, node_id: int) -> ClusterRole | None:
+    """Return the role of a broker in the cluster of a directory; None without a cluster."""
+    if directory is None:
+        return None
+    if node_id == CONTROLLER_ID:
+        from pipeline_broker.node.controller import Controller  # noqa: PLC0415 - only in a cluster
+
+        return Controller(directory, node_id)
+    from pipeline_broker.node.member import Member  # noqa: PLC0415 - as above
+
+    return Member(directory, node_id, CONTROLLER_ID)

@@ -1,0 +1,252 @@
+"""The controller of a cluster: registers the brokers of a machine, and sends them the metadata.
+
+Counterpart in Kafka: `QuorumController`, `ControllerServer`, without a quorum: one broker of the machine is the
+controller, and its journal holds the metadata.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import socket
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from pipeline_broker.apis.call import Session
+from pipeline_broker.broker.broker import Broker
+from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.node.assembly import AssembledBroker
+from pipeline_broker.node.peer_socket import (
+    PeerError,
+    is_same_user,
+    open_peer_listener,
+    read_hello,
+    send_hello,
+)
+from pipeline_broker.security.principal import KafkaPrincipal
+from pipeline_broker.state.leadership.cluster_image import ClusterImage
+from pipeline_broker.state.leadership.nodes import NodeState
+from pipeline_broker.state.leadership.records import ListenerAddress, NodeRecord, node_record
+from pipeline_broker.state.outcome import Write
+from stages.request import ConnectionHandle, Request, Result
+from stages.socket_server import SocketServer
+from stages.transport_layer import PlaintextTransportLayer, TransportLayer
+
+__all__ = ["BATCHES_HEADER", "Controller"]
+
+logger = logging.getLogger(__name__)
+
+READ_BYTES_MAX = 1 << 20
+CONNECTIONS_MAX = 4_096
+REJOIN_SECONDS = 5.0
+"""Time for the members to join again after the controller's start; the others are fenced then."""
+BATCHES_HEADER = struct.Struct(">Iq")
+"""Size of the record batches that follow, and the offset after them."""
+OFFSET = struct.Struct(">q")
+
+
+class Controller:
+    """The controller's end of all connections of its peers.
+
+    Args:
+        directory: directory of the cluster.
+        controller_id: id of this broker.
+    """
+
+    def __init__(self, directory: Path, controller_id: int) -> None:
+        self.controller_id = controller_id
+        self._directory = directory
+        self._of_broker: Broker | None = None
+        self._listeners: Mapping[str, ListenerAddress] = {}
+        self._metadata_grew = trio.lowlevel.ParkingLot()
+        self._members: dict[int, int] = {}  # generations of the connected members
+        self._applied: dict[int, int] = {}  # by member: the end of the metadata that it has applied
+        self._has_applied = trio.lowlevel.ParkingLot()
+
+    def metadata_durable(self) -> None:
+        """Send new metadata to the members."""
+        self._metadata_grew.unpark_all()
+
+    def forward(self, request: Request) -> Result:  # noqa: ARG002 - for the protocol
+        raise AssertionError("the controller handles all requests itself")
+
+    def connection_closed(self, session: object) -> None: ...
+
+    @property
+    def _broker(self) -> Broker:
+        assert self._of_broker is not None, "`run` sets the broker"
+        return self._of_broker
+
+    @property
+    def _image(self) -> ClusterImage:
+        members = self._broker.members
+        assert members is not None, "the broker is in a cluster"
+        return members.image
+
+    async def join(self, listeners: Mapping[str, tuple[str, int]]) -> Iterable[tuple[bytes, bytes | None]]:
+        """Return no records, because the journal of this broker has them."""
+        self._listeners = {name: ListenerAddress(*address) for name, address in listeners.items()}
+        return ()
+
+    async def run(
+        self, assembled: AssembledBroker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Serve the peers until cancelled."""
+        self._of_broker = assembled.broker
+        known = self._image.nodes.get(self.controller_id)
+        generation = 1 if known is None else known.generation + 1
+        await self.commit_node(NodeRecord(self.controller_id, generation, NodeState.JOINED, self._listeners))
+        listener = open_peer_listener(self._directory)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._fence_absent)
+                task_status.started()
+                while True:
+                    await trio.lowlevel.wait_readable(listener)
+                    try:
+                        sock, _ = listener.accept()
+                    except BlockingIOError:
+                        continue
+                    if len(nursery.child_tasks) > CONNECTIONS_MAX or not is_same_user(sock):
+                        sock.close()
+                        continue
+                    sock.setblocking(False)
+                    nursery.start_soon(self._serve, sock, assembled.server)
+        finally:
+            trio.lowlevel.notify_closing(listener)
+            listener.close()
+
+    async def _serve(self, sock: socket.socket, server: SocketServer) -> None:
+        try:
+            hello = await read_hello(sock)
+            if "client" in hello:
+                open_session = functools.partial(_open_session, _session_of(hello["client"]))
+                client = hello["client"]
+                await server.connect(
+                    PlaintextTransportLayer(sock), peer=client["host"], listener="", open_session=open_session
+                )
+                return
+            member = hello["member"]
+            node_id = int(member["node_id"])
+            listeners = {name: ListenerAddress(*address) for name, address in member["listeners"].items()}
+            position = int(member["position"])
+        except (PeerError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+            logger.warning("a peer was rejected: %s", error)
+            sock.close()
+            return
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+        try:
+            await self._serve_member(stream, node_id, listeners, position)
+        except* (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        finally:
+            await trio.aclose_forcefully(stream)
+
+    async def _serve_member(
+        self, stream: trio.SocketStream, node_id: int, listeners: dict[str, ListenerAddress], position: int
+    ) -> None:
+        known = self._image.nodes.get(node_id)
+        generation = 1 if known is None else known.generation + 1
+        self._members[node_id] = generation
+        try:
+            await self.commit_node(NodeRecord(node_id, generation, NodeState.JOINED, listeners))
+            await send_hello(stream, {"generation": generation, "end": self._log.high_watermark})
+            logger.info("broker %d joined the cluster", node_id)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read_applied, stream, node_id, nursery.cancel_scope)
+                await self._send_metadata(stream, position)
+        finally:
+            if self._members.get(node_id) == generation:
+                del self._members[node_id]
+                self._applied.pop(node_id, None)
+                self._has_applied.unpark_all()
+                self._fence(node_id, generation)
+
+    @property
+    def _log(self) -> PartitionLog:
+        return self._broker.metadata_log
+
+    async def _send_metadata(self, stream: trio.SocketStream, position: int) -> None:
+        while True:
+            while position >= self._log.high_watermark:
+                await self._metadata_grew.park()
+            result = self._log.read(max(position, self._log.log_start_offset), READ_BYTES_MAX, at_least_one=True)
+            parts = result.parts if result.cold is None else await trio.to_thread.run_sync(result.cold)
+            batches = b"".join(parts)
+            end = _end_of(batches) if batches else self._log.high_watermark
+            await stream.send_all(BATCHES_HEADER.pack(len(batches), end) + batches)
+            position = end
+
+    async def _read_applied(self, stream: trio.SocketStream, node_id: int, scope: trio.CancelScope) -> None:
+        received = b""
+        async for chunk in stream:
+            received += chunk
+            whole = len(received) // OFFSET.size * OFFSET.size
+            if whole:
+                (self._applied[node_id],) = OFFSET.unpack_from(received, whole - OFFSET.size)
+                received = received[whole:]
+                self._has_applied.unpark_all()
+        scope.cancel()
+
+    async def wait_applied(self, offset: int, seconds: float) -> None:
+        """Wait until all connected members have applied the metadata below an offset, or until the time is over."""
+        with trio.move_on_after(seconds):
+            while any(self._applied.get(node, 0) < offset for node in self._members):
+                await self._has_applied.park()
+
+    async def commit_node(self, record: NodeRecord) -> None:
+        """Write the record of a member, and return once it is durable and applied."""
+        done = trio.Event()
+        self._submit_node(record, done.set)
+        await done.wait()
+
+    def _submit_node(self, record: NodeRecord, then: Any = None) -> None:
+        broker = self._broker
+        write = Write("", (node_record(record),))
+
+        def apply() -> None:
+            broker.node_durable(write)
+            if then is not None:
+                then()
+
+        broker.ports.submit([broker.append_metadata(write, broker.ports.clock_ms())], apply)
+
+    def _fence(self, node_id: int, generation: int) -> None:
+        known = self._image.nodes.get(node_id)
+        if known is not None and known.generation == generation and known.state is NodeState.JOINED:
+            logger.warning("broker %d left the cluster", node_id)
+            self._submit_node(NodeRecord(node_id, generation, NodeState.FENCED, dict(known.listeners)))
+
+    async def _fence_absent(self) -> None:
+        await trio.sleep(REJOIN_SECONDS)
+        for node_id, node in list(self._image.nodes.items()):
+            if node_id not in self._members and node_id != self._broker.config.node_id:
+                self._fence(node_id, node.generation)
+
+
+def _end_of(batches: bytes) -> int:
+    from pipeline_broker.records.batch import iterate_batches  # noqa: PLC0415 - wip
+
+    end = 0
+    for header, _ in iterate_batches(batches):
+        end = header.last_offset + 1
+    return end
+
+
+def _session_of(client: Mapping[str, Any]) -> Session:
+    return Session(
+        host=str(client["host"]),
+        listener=str(client["listener"]),
+        security_protocol=str(client["security_protocol"]),
+        principal=KafkaPrincipal(*map(str, client["principal"])),
+        is_by_token=bool(client["is_by_token"]),
+        is_privileged=bool(client["is_privileged"]),
+    )
+
+
+def _open_session(session: Session, connection: ConnectionHandle, transport: TransportLayer) -> None:  # noqa: ARG001 - for the protocol
+    connection.session = session

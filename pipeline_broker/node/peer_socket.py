@@ -1,0 +1,124 @@
+"""The Unix socket of the controller, through which the brokers of a machine talk to it.
+
+A connection begins with a line of JSON that says what it is for:
+
+    {"member": {...}}   a broker joins and follows the metadata, see `metadata_stream`
+    {"client": {...}}   a broker forwards the requests of one of its clients, see `forwarding`
+
+Only processes of the same user can connect: the directory has mode 0700, and the system tells the user of the other end
+(SO_PEERCRED). The brokers answer such requests nowhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import trio
+
+__all__ = ["PeerError", "connect_peer", "is_same_user", "open_peer_listener", "read_hello", "send_hello"]
+
+SOCKET_NAME = "controller.socket"
+HELLO_BYTES_MAX = 64 * 1024
+HELLO_SECONDS = 5.0
+BACKLOG = 128
+PATH_BYTES_MAX = 100
+_CREDENTIALS = struct.Struct("3i")
+
+
+class PeerError(Exception):
+    """The other end broke the protocol, or closed the connection."""
+
+
+@contextlib.contextmanager
+def _short_path(directory: Path) -> Iterator[str]:
+    # The address of a Unix socket has at most 108 bytes; the directory's descriptor makes a longer path short.
+    path = str(directory / SOCKET_NAME)
+    if len(os.fsencode(path)) <= PATH_BYTES_MAX:
+        yield path
+        return
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{SOCKET_NAME}"
+    finally:
+        os.close(descriptor)
+
+
+def open_peer_listener(directory: Path) -> socket.socket:
+    """Listen in the directory of the cluster. Raises OSError if that is not possible."""
+    directory.chmod(0o700)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _short_path(directory) as path:
+            with contextlib.suppress(FileNotFoundError):
+                (directory / SOCKET_NAME).unlink()
+            listener.bind(path)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def is_same_user(sock: socket.socket) -> bool:
+    """Return whether the process at the other end runs as the same user, or as root."""
+    _, user, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return user in {0, os.geteuid()}
+
+
+async def connect_peer(directory: Path, hello: Mapping[str, Any]) -> trio.SocketStream:
+    """Connect to the controller and say what the connection is for.
+
+    Raises:
+        OSError: the controller does not listen.
+        trio.BrokenResourceError: it closed the connection.
+    """
+    sock = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
+    try:
+        with _short_path(directory) as path:
+            await sock.connect(path)
+        stream = trio.SocketStream(sock)
+    except BaseException:
+        sock.close()
+        raise
+    try:
+        await send_hello(stream, hello)
+    except BaseException:
+        await trio.aclose_forcefully(stream)
+        raise
+    return stream
+
+
+async def send_hello(stream: trio.SocketStream, hello: Mapping[str, Any]) -> None:
+    await stream.send_all(json.dumps(hello).encode() + b"\n")
+
+
+async def read_hello(sock: socket.socket) -> Mapping[str, Any]:
+    """Read the first line of a connection and no byte after it.
+
+    Raises:
+        PeerError: the line is missing, too long or not a JSON object.
+    """
+    line = b""
+    with trio.move_on_after(HELLO_SECONDS):
+        while not line.endswith(b"\n") and len(line) < HELLO_BYTES_MAX:
+            await trio.lowlevel.wait_readable(sock)
+            seen = sock.recv(HELLO_BYTES_MAX, socket.MSG_PEEK)
+            if not seen:
+                break
+            end = seen.find(b"\n") + 1
+            line += sock.recv(end or len(seen))
+    try:
+        hello = json.loads(line) if line.endswith(b"\n") else None
+    except (ValueError, RecursionError):
+        hello = None
+    if not isinstance(hello, dict):
+        raise PeerError("the first line of a connection to the controller is not a JSON object")
+    return hello

@@ -1,0 +1,230 @@
+"""The supervisor of a cluster: runs one broker process for each core of a machine, and starts those again that end."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import attrs
+import trio
+
+from pipeline_broker.files.errors import DirectoryLocked
+from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.log.journal.taken_directory import LOCK_NAME
+from pipeline_broker.node.cluster_directory import become_cluster
+from pipeline_broker.node.cluster_role import CONTROLLER_ID
+from pipeline_broker.node.errors import StartBlockedError, StartError
+
+__all__ = ["DEATHS_MAX", "DEATHS_SECONDS", "BrokerCommand", "supervise"]
+
+logger = logging.getLogger(__name__)
+
+DEATHS_MAX = 5
+DEATHS_SECONDS = 60.0
+"""A broker that ends this often within this time stays down."""
+RESTART_SECONDS = 0.05
+LINE_BYTES_MAX = 64 * 1024
+READY_LINE = re.compile(r"listening on (?P<host>.*):(?P<port>\d+) mode=(?P<mode>\S+) data=.*")
+
+BrokerCommand = Callable[[int, int], Sequence[str]]
+"""Returns the command line of a broker, given its id and the port of its first listener; 0 is any free port."""
+
+
+@attrs.define(eq=False)
+class _BrokerProcess:
+    """One broker of the machine.
+
+    Attributes:
+        port: the port of its first listener, which it keeps over restarts.
+        is_ready: True while it serves.
+        is_down: True once it stays down.
+        deaths: times of its latest ends.
+    """
+
+    node_id: int
+    port: int
+    process: trio.Process | None = None
+    ready_line: str = ""
+    is_down: bool = False
+    last_error: str = ""
+    deaths: deque[float] = attrs.Factory(lambda: deque(maxlen=DEATHS_MAX))
+
+
+class _Supervisor:
+    def __init__(self, command: BrokerCommand, brokers: int, port: int) -> None:
+        self._command = command
+        self.brokers = [_BrokerProcess(number, port + number - 1 if port else 0) for number in range(1, brokers + 1)]
+        self.is_stopping = False
+        self._is_serving = False
+        self._changed = trio.lowlevel.ParkingLot()  # woken when a broker ends
+
+    async def run(self, on_ready: Callable[[str], None], data: Path) -> int:
+        """Run the brokers until a signal, or until all of them stay down; return the exit code.
+
+        Raises:
+            StartError: a broker cannot start.
+        """
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._stop_on_signal, signals)
+                # The others join the controller, so it is the first.
+                await nursery.start(self._keep, self.brokers[0])
+                async with trio.open_nursery() as others:
+                    for broker in self.brokers[1:]:
+                        others.start_soon(nursery.start, functools.partial(self._keep, broker))
+                if not self.is_stopping:
+                    self._is_serving = True
+                    on_ready(self._ready_line(data))
+                await self._wait_ended(self.brokers)
+                nursery.cancel_scope.cancel()
+        return 0 if self.is_stopping else 1
+
+    def _ready_line(self, data: Path) -> str:
+        match = READY_LINE.fullmatch(self.brokers[0].ready_line)
+        assert match is not None, "the broker was ready"
+        host, port, mode = match["host"], match["port"], match["mode"]
+        return f"listening on {host}:{port} mode={mode} data={data} brokers={len(self.brokers)}"
+
+    async def _wait_ended(self, brokers: Sequence[_BrokerProcess]) -> None:
+        while not all(broker.is_down or (self.is_stopping and broker.process is None) for broker in brokers):
+            await self._changed.park()
+
+    async def _stop_on_signal(self, signals: AsyncIterator[int]) -> None:
+        async for _ in signals:
+            self.is_stopping = True
+            # The controller last: the others may need it for their last requests.
+            for broker in self.brokers[1:]:
+                self._terminate(broker)
+            await self._wait_ended(self.brokers[1:])
+            self._terminate(self.brokers[0])
+
+    @staticmethod
+    def _terminate(broker: _BrokerProcess) -> None:
+        if broker.process is not None:
+            broker.process.send_signal(signal.SIGTERM)
+
+    async def _keep(
+        self, broker: _BrokerProcess, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Run a broker and start it again whenever it ends, until it stays down."""
+        was_ready = False
+
+        def ready() -> None:
+            nonlocal was_ready
+            if not was_ready:
+                was_ready = True
+                task_status.started()
+
+        while not self.is_stopping:
+            code = await self._run_once(broker, ready)
+            broker.process = None
+            self._changed.unpark_all()
+            if self.is_stopping:
+                break
+            if not was_ready and not self._is_serving:
+                raise StartError(broker.last_error or f"broker {broker.node_id} ended with exit code {code}")
+            now = trio.current_time()
+            broker.deaths.append(now)
+            if len(broker.deaths) == DEATHS_MAX and now - broker.deaths[0] < DEATHS_SECONDS:
+                broker.is_down = True
+                self._changed.unpark_all()
+                logger.error(
+                    "broker %d ended %d times in %.0f s and stays down", broker.node_id, DEATHS_MAX, DEATHS_SECONDS
+                )
+                return
+            logger.warning("broker %d ended with exit code %d and is started again", broker.node_id, code)
+            await trio.sleep(RESTART_SECONDS)
+        ready()
+
+    async def _run_once(self, broker: _BrokerProcess, ready: Callable[[], None]) -> int:
+        process = broker.process = await trio.lowlevel.open_process(
+            self._command(broker.node_id, broker.port),
+            stdin=subprocess.PIPE,  # its end tells the broker that the supervisor has ended
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._read_output, broker, process, ready)
+                nursery.start_soon(self._read_errors, broker, process)
+                return await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+
+    async def _read_output(self, broker: _BrokerProcess, process: trio.Process, ready: Callable[[], None]) -> None:
+        assert process.stdout is not None, "a pipe"
+        async for line in _lines(process.stdout):
+            match = READY_LINE.fullmatch(line)
+            if match is not None:
+                broker.port, broker.ready_line = int(match["port"]), line
+                ready()
+
+    async def _read_errors(self, broker: _BrokerProcess, process: trio.Process) -> None:
+        assert process.stderr is not None, "a pipe"
+        async for line in _lines(process.stderr):
+            if line.startswith("Error: "):
+                broker.last_error = line.removeprefix("Error: ")
+            if self._is_serving or not line.startswith("Error: "):
+                sys.stderr.write(f"[{broker.node_id}] {line}\n")
+                sys.stderr.flush()
+
+
+async def _lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[str]:
+    left = b""
+    async for chunk in stream:
+        *whole, left = (left + chunk).split(b"\n")
+        for line in whole:
+            yield line.decode(errors="replace")
+        if len(left) > LINE_BYTES_MAX:
+            yield left.decode(errors="replace")
+            left = b""
+    if left:
+        yield left.decode(errors="replace")
+
+
+def supervise(command: BrokerCommand, data: Path, brokers: int, port: int, on_ready: Callable[[str], None]) -> int:
+    """Run a cluster of brokers on this machine, and return its exit code.
+
+    Args:
+        data: directory of the cluster.
+        port: port of broker 1; the others get the ports after it. 0 lets the system choose.
+        on_ready: called with the ready line, once all brokers serve.
+
+    Raises:
+        StartError: a broker cannot start, or the directory is not usable.
+    """
+    files = SystemFileSystem()
+    try:
+        files.make_directory(data)
+        data.chmod(0o700)
+        lock = files.lock(data / LOCK_NAME)
+    except DirectoryLocked as error:
+        raise StartBlockedError(f"{error}. Stop that broker, or choose another data directory") from None
+    except OSError as error:
+        raise StartError(f"cannot use the data directory {data}: {error.strerror}") from None
+    try:
+        if become_cluster(data, brokers):
+            sys.stderr.write(
+                f"the data of the single broker is now that of broker {CONTROLLER_ID}; new topics and partitions are"
+                " spread over all brokers\n"
+            )
+        return trio.run(_Supervisor(command, brokers, port).run, on_ready, data)
+    except* StartError as errors:
+        raise StartError(str(_first(errors))) from None
+    finally:
+        lock.release()
+
+
+def _first(errors: BaseExceptionGroup[StartError]) -> BaseException:
+    first: BaseException = errors
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first
