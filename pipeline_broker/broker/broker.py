@@ -54,6 +54,7 @@ from stages.request import Final, Pending
 
 if TYPE_CHECKING:
     from pipeline_broker.base.steps import Steps
+    from pipeline_broker.broker.remote_markers import RemoteMarkers
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.config.resolution import BrokerSettings
     from pipeline_broker.faults.faults import Faults
@@ -147,7 +148,9 @@ class Broker:
         self.authorizer = self._authorizer()
         submit, wake_timer = ports.submit, ports.wake_timer
         self.groups = Groups(config, logs, topics, self._configs_of_group, submit, wake_timer)
-        self.transactions = Transactions(config, logs, topics, self.marker_durable, self._grant_id, submit, wake_timer)
+        self.transactions = Transactions(
+            config, logs, topics, self.marker_durable, self._grant_id, submit, wake_timer, self._remote_markers()
+        )
         self.fetches = WaitingFetches(wake_timer, ports.fetch_parked)
         share_ports = SharePorts(self._configs_of_group, self.fetches, submit, wake_timer, self._delete_records)
         self.share = Share(config, logs, topics, share_ports)
@@ -301,6 +304,13 @@ class Broker:
         opened = self.members.replay_leader(key, value)
         if opened is not None:
             self._open_logs([opened])
+
+    def _remote_markers(self) -> RemoteMarkers | None:
+        if self.members is None or self.ports.cluster is None:
+            return None
+        from pipeline_broker.broker.remote_markers import RemoteMarkers  # noqa: PLC0415 - only in a cluster
+
+        return RemoteMarkers(self.members, self.leadership, self.topics, self.ports.cluster, self.ports.wake_timer)
 
     def _authorizer(self) -> Authorizer | None:
         if not self.config.authorizer_class_name:

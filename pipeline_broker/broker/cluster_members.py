@@ -39,6 +39,12 @@ class ClusterMembers:
     def first_producer_id(self) -> int:
         return self.broker_id << PRODUCER_IDS_BITS if self.follows else 0
 
+    @property
+    def generation(self) -> int:
+        """The number of this process, which its markers carry as the coordinator's epoch; 0 before it has joined."""
+        node = self.image.nodes.get(self.broker_id)
+        return 0 if node is None else node.generation
+
     def check_local(self, key: bytes) -> None:
         """Check a record of the broker's own journal.
 

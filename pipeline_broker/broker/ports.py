@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_PORTS", "ClusterPort", "GrantedId", "Load", "Ports", "Submit", "do_nothing", "wall_clock_ms"]
 
+Response = TypeVar("Response")
 Submit: TypeAlias = Callable[[Sequence["JournalEntry"], Callable[[], None]], None]
 """Commits entries, then calls the function."""
 Load: TypeAlias = Callable[[], Callable[[], None]]
@@ -61,6 +62,15 @@ class ClusterPort(Protocol):
 
     def forward(self, request: Request) -> Result:
         """Send the request of a client to the controller, and return a result that waits for the response."""
+
+    def ask(
+        self, node_id: int, request: Any, response_type: type[Response], done: Callable[[Response | None], None]
+    ) -> None:
+        """Send a request of this broker to another one.
+
+        Args:
+            done: called once with the response, or with None if the connection broke before it.
+        """
 
     def connection_closed(self, session: object) -> None:
         """End the forwarding of requests of a client whose connection was closed."""

@@ -57,6 +57,7 @@ class TransactionShard:
         time: clock of all transactions.
         submit: commits entries that no request waits for.
         announce: called after each change.
+        is_here: returns whether this broker leads a partition.
 
     Attributes:
         is_unloaded: True once the topic was deleted.
@@ -74,8 +75,9 @@ class TransactionShard:
         time: LatestTime,
         submit: Submit,
         announce: Callable[[], None],
+        is_here: Callable[[Partition], bool],
     ) -> None:
-        self.coordinator = TransactionCoordinator(settings, usage, self._new_producer_id)
+        self.coordinator = TransactionCoordinator(settings, usage, self._new_producer_id, is_here)
         self._log = log
         self._grant_id = grant_id
         self._append_marker = append_marker

@@ -23,6 +23,7 @@ from pipeline_broker.state.outcome import StateRecord
 from stages.request import Final, Pending
 
 if TYPE_CHECKING:
+    from pipeline_broker.broker.remote_markers import RemoteMarkers
     from pipeline_broker.broker.transaction_shard import TransactionShard
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.log.journal.entry import IndexedLog, JournalEntry
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
         TransactionCoordinator,
         TransactionUsage,
     )
-    from pipeline_broker.state.transactions.transaction import Transaction
+    from pipeline_broker.state.transactions.transaction import Partition, Transaction
 
 __all__ = ["TRANSACTIONS_TOPIC", "Transactions"]
 
 logger = logging.getLogger(__name__)
 
-# Leadership never changes with one broker, and so neither does the epoch.
+# Without a cluster the coordinator never changes, and so neither does the epoch.
 COORDINATOR_EPOCH = 0
 PAUSE_MS = 100
 """Pause between batches of timed-out or expired ids. Other requests run in between."""
@@ -72,6 +73,7 @@ class Transactions:
         grant_id: returns a new producer id, given the time.
         submit: commits entries that no request waits for.
         wake_timer: called when `next_deadline_ms` has become earlier.
+        remote: sends markers of partitions that other brokers lead; None without a cluster.
 
     Attributes:
         topic: `__transaction_state`.
@@ -88,6 +90,7 @@ class Transactions:
         grant_id: Callable[[int], GrantedId],
         submit: Submit,
         wake_timer: Callable[[], None],
+        remote: RemoteMarkers | None = None,
     ) -> None:
         self._config = config
         self._logs = logs
@@ -106,7 +109,8 @@ class Transactions:
             topics,
         )
         self._submit = submit
-        self._wide_ends = WideEnds(self._append_marker, submit)
+        self._remote = remote
+        self._wide_ends = WideEnds(self._append_marker, submit, remote)
         self.usage: TransactionUsage | None = None
         self._shards: dict[int, TransactionShard] = {}  # by partition, made for the first record or request
         self.time = LatestTime()
@@ -169,11 +173,19 @@ class Transactions:
                 self.time,
                 self._submit,
                 self._announce,
+                self._is_here,
             )
             self._shards[log.partition] = shard
         return shard
 
     # Markers
+
+    def _is_here(self, partition: Partition) -> bool:
+        return self._remote is None or self._remote.is_here(partition)
+
+    @property
+    def _epoch(self) -> int:
+        return COORDINATOR_EPOCH if self._remote is None else self._remote.epoch
 
     def _decide_end(self, end: WideEnd) -> Callable[[], None]:
         self._wide_ends.decide(end)
@@ -196,7 +208,7 @@ class Transactions:
                 producer_id,
                 marker.producer.epoch,
                 committed=is_commit,
-                coordinator_epoch=COORDINATOR_EPOCH,
+                coordinator_epoch=self._epoch,
                 now_ms=now_ms,
                 version=marker.version,
             )
@@ -264,6 +276,9 @@ class Transactions:
 
     def _due_ms(self) -> int | None:
         due = [self._marking_ms] if self._wide_ends else []
+        retry_ms = None if self._remote is None else self._remote.next_deadline_ms()
+        if retry_ms is not None:
+            due.append(retry_ms)
         # No timer without ids: an idle broker sleeps.
         if self.usage is not None and self.usage.ids:
             due.append(self._expiry_ms)
@@ -277,6 +292,8 @@ class Transactions:
         While the disk is full, nothing is done until a later call.
         """
         now_ms = self.time(now_ms)
+        if self._remote is not None:
+            self._remote.advance(now_ms)
         is_blocked = self._logs.journal.room.obstacle is not None
         if self._wide_ends and now_ms >= self._marking_ms:
             self._marking_ms = now_ms + (PAUSE_MS if is_blocked else MARKING_PAUSE_MS)

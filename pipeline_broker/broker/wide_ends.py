@@ -12,6 +12,7 @@ import attrs
 from pipeline_broker.broker.ports import Submit
 
 if TYPE_CHECKING:
+    from pipeline_broker.broker.remote_markers import RemoteMarkers
     from pipeline_broker.log.journal.entry import JournalEntry
     from pipeline_broker.state.transactions.coordinator import Marker
 
@@ -30,7 +31,7 @@ class WideEnd:
         markers: markers that are not appended yet.
         marked: called once all markers are durable.
         deleted_topics: topics deleted since the decision. A new topic of the same name gets no marker.
-        commits: commits with markers that are not durable yet.
+        commits: commits and markers for other brokers that are not durable yet.
         is_marked: True once all markers are appended.
     """
 
@@ -60,11 +61,13 @@ class WideEnds:
 
     Args:
         submit: commits entries that no request waits for.
+        remote: sends markers of partitions that other brokers lead; None without a cluster.
     """
 
-    def __init__(self, append_marker: AppendMarker, submit: Submit) -> None:
+    def __init__(self, append_marker: AppendMarker, submit: Submit, remote: RemoteMarkers | None) -> None:
         self._append_marker = append_marker
         self._submit = submit
+        self._remote = remote
         self._ends: deque[WideEnd] = deque()
         self._decided: set[WideEnd] = set()
 
@@ -97,25 +100,41 @@ class WideEnds:
         entries: list[JournalEntry] = []
         applies: list[Callable[[], None]] = []
         markers = list(islice(end.markers, MARKERS_AT_ONCE))
-        for marker in markers:
-            # A topic created again under the same name has no open transaction of this producer to end.
-            if marker.partition.topic not in end.deleted_topics:
-                self._append_marker(marker, now_ms, entries, applies)
+        # A topic created again under the same name has no open transaction of this producer to end.
+        wanted = [marker for marker in markers if marker.partition.topic not in end.deleted_topics]
+        here, elsewhere = self._by_leader(wanted)
+        for marker in here:
+            self._append_marker(marker, now_ms, entries, applies)
         # If exactly MARKERS_AT_ONCE were left, the next turn finds none and ends it.
         end.is_marked = len(markers) < MARKERS_AT_ONCE
         if not end.is_marked:
             self._ends.append(end)
-        end.commits += 1
+        end.commits += 1 + len(elsewhere)
 
-        def apply() -> None:
-            for each in applies:
-                each()
+        def durable() -> None:
             end.commits -= 1
             if end.is_marked and not end.commits:
                 end.marked(end.transactional_id)
 
+        def apply() -> None:
+            for each in applies:
+                each()
+            durable()
+
+        if self._remote is not None and elsewhere:
+            self._remote.send([(marker, durable) for marker in elsewhere], now_ms)
         if entries:
             # Further turns append while this commit is written; `commits` counts those in progress.
             self._submit(entries, apply)
         else:
             apply()
+
+    def _by_leader(self, markers: list[Marker]) -> tuple[list[Marker], list[Marker]]:
+        """Return the markers of partitions that this broker leads, and those for other brokers."""
+        if self._remote is None:
+            return markers, []
+        here: list[Marker] = []
+        elsewhere: list[Marker] = []
+        for marker in markers:
+            (here if self._remote.is_here(marker.partition) else elsewhere).append(marker)
+        return here, elsewhere

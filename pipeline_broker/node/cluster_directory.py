@@ -1,8 +1,8 @@
 """The directory of a cluster: one data directory for each broker, named after its id.
 
     DIR/.lock               held by the supervisor, and by a broker without a cluster
-    DIR/controller.socket   see `peer_socket`
     DIR/1, DIR/2, ...       data directories
+    DIR/1.socket, ...       see `peer_socket`
 
 The directory of a single broker becomes DIR/1 at the first start as a cluster, and DIR/1 becomes the directory of a
 single broker again if no other broker has data. Each step is a rename, so that a crash loses nothing and the next start
@@ -16,13 +16,12 @@ from pathlib import Path
 
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME, LOCK_NAME
 from pipeline_broker.node.errors import StartError
-from pipeline_broker.node.peer_socket import SOCKET_NAME
 
 __all__ = ["become_cluster", "become_single", "brokers_in"]
 
 MOVING_NAME = ".moving"
 """The data directory of broker 1 while its files are moved into it or out of it."""
-STAYING = frozenset({LOCK_NAME, SOCKET_NAME, MOVING_NAME})
+STAYING = frozenset({LOCK_NAME, MOVING_NAME})
 FIRST = "1"
 
 
@@ -54,7 +53,7 @@ def become_cluster(directory: Path, brokers: int) -> bool:
         return False
     moving.mkdir(mode=0o700, exist_ok=True)
     # The journal last: until it is moved, the directory still counts as that of a single broker.
-    entries = [it for it in directory.iterdir() if it.name not in STAYING and not it.name.isdecimal()]
+    entries = [it for it in directory.iterdir() if it.name not in STAYING and not it.stem.isdecimal()]
     for entry in sorted(entries, key=lambda it: it.name == JOURNAL_NAME):
         entry.rename(moving / entry.name)
     _sync(moving)

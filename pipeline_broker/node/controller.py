@@ -8,40 +8,30 @@ from __future__ import annotations
 
 import functools
 import logging
-import socket
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import trio
 
-from pipeline_broker.apis.call import Session
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.node.assembly import AssembledBroker
-from pipeline_broker.node.peer_socket import (
-    PeerError,
-    is_same_user,
-    open_peer_listener,
-    read_hello,
-    send_hello,
-)
-from pipeline_broker.security.principal import KafkaPrincipal
+from pipeline_broker.node.peer_server import serve_peers
+from pipeline_broker.node.peer_socket import send_hello
+from pipeline_broker.node.peers import Peers, Response
 from pipeline_broker.state.leadership.cluster_image import ClusterImage
 from pipeline_broker.state.leadership.nodes import NodeState
 from pipeline_broker.state.leadership.records import ListenerAddress, NodeRecord, node_record
 from pipeline_broker.state.outcome import Write
-from stages.request import ConnectionHandle, Request, Result
-from stages.socket_server import SocketServer
-from stages.transport_layer import PlaintextTransportLayer, TransportLayer
+from stages.request import Request, Result
 
 __all__ = ["BATCHES_HEADER", "Controller"]
 
 logger = logging.getLogger(__name__)
 
 READ_BYTES_MAX = 1 << 20
-CONNECTIONS_MAX = 4_096
 REJOIN_SECONDS = 5.0
 """Time for the members to join again after the controller's start; the others are fenced then."""
 BATCHES_HEADER = struct.Struct(">Iq")
@@ -62,6 +52,7 @@ class Controller:
         self._directory = directory
         self._of_broker: Broker | None = None
         self._listeners: Mapping[str, ListenerAddress] = {}
+        self._peers = Peers(directory)
         self._metadata_grew = trio.lowlevel.ParkingLot()
         self._members: dict[int, int] = {}  # generations of the connected members
         self._applied: dict[int, int] = {}  # by member: the end of the metadata that it has applied
@@ -71,10 +62,17 @@ class Controller:
         """Send new metadata to the members."""
         self._metadata_grew.unpark_all()
 
-    def forward(self, request: Request) -> Result:  # noqa: ARG002 - for the protocol
-        raise AssertionError("the controller handles all requests itself")
+    def forward(self, request: Request) -> Result:
+        raise AssertionError(f"the controller handles {request} itself")
 
-    def connection_closed(self, session: object) -> None: ...
+    def ask(
+        self, node_id: int, request: Any, response_type: type[Response], done: Callable[[Response | None], None]
+    ) -> None:
+        """Send a request of this broker to another one; see `Peers.ask`."""
+        self._peers.ask(node_id, request, response_type, done)
+
+    def connection_closed(self, session: object) -> None:
+        """Do nothing: the controller forwards no requests."""
 
     @property
     def _broker(self) -> Broker:
@@ -100,55 +98,18 @@ class Controller:
         known = self._image.nodes.get(self.controller_id)
         generation = 1 if known is None else known.generation + 1
         await self.commit_node(NodeRecord(self.controller_id, generation, NodeState.JOINED, self._listeners))
-        listener = open_peer_listener(self._directory)
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._fence_absent)
-                task_status.started()
-                while True:
-                    await trio.lowlevel.wait_readable(listener)
-                    try:
-                        sock, _ = listener.accept()
-                    except BlockingIOError:
-                        continue
-                    if len(nursery.child_tasks) > CONNECTIONS_MAX or not is_same_user(sock):
-                        sock.close()
-                        continue
-                    sock.setblocking(False)
-                    nursery.start_soon(self._serve, sock, assembled.server)
-        finally:
-            trio.lowlevel.notify_closing(listener)
-            listener.close()
+        serve = functools.partial(
+            serve_peers, self._directory, self.controller_id, assembled.server, self._serve_member
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._fence_absent)
+            await nursery.start(self._peers.run)
+            await nursery.start(serve)
+            task_status.started()
 
-    async def _serve(self, sock: socket.socket, server: SocketServer) -> None:
-        try:
-            hello = await read_hello(sock)
-            if "client" in hello:
-                open_session = functools.partial(_open_session, _session_of(hello["client"]))
-                client = hello["client"]
-                await server.connect(
-                    PlaintextTransportLayer(sock), peer=client["host"], listener="", open_session=open_session
-                )
-                return
-            member = hello["member"]
-            node_id = int(member["node_id"])
-            listeners = {name: ListenerAddress(*address) for name, address in member["listeners"].items()}
-            position = int(member["position"])
-        except (PeerError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-            logger.warning("a peer was rejected: %s", error)
-            sock.close()
-            return
-        stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
-        try:
-            await self._serve_member(stream, node_id, listeners, position)
-        except* (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
-        finally:
-            await trio.aclose_forcefully(stream)
-
-    async def _serve_member(
-        self, stream: trio.SocketStream, node_id: int, listeners: dict[str, ListenerAddress], position: int
-    ) -> None:
+    async def _serve_member(self, stream: trio.SocketStream, member: Mapping[str, Any]) -> None:
+        node_id, position = int(member["node_id"]), int(member["position"])
+        listeners = {name: ListenerAddress(*address) for name, address in member["listeners"].items()}
         known = self._image.nodes.get(node_id)
         generation = 1 if known is None else known.generation + 1
         self._members[node_id] = generation
@@ -235,18 +196,3 @@ def _end_of(batches: bytes) -> int:
     for header, _ in iterate_batches(batches):
         end = header.last_offset + 1
     return end
-
-
-def _session_of(client: Mapping[str, Any]) -> Session:
-    return Session(
-        host=str(client["host"]),
-        listener=str(client["listener"]),
-        security_protocol=str(client["security_protocol"]),
-        principal=KafkaPrincipal(*map(str, client["principal"])),
-        is_by_token=bool(client["is_by_token"]),
-        is_privileged=bool(client["is_privileged"]),
-    )
-
-
-def _open_session(session: Session, connection: ConnectionHandle, transport: TransportLayer) -> None:  # noqa: ARG001 - for the protocol
-    connection.session = session

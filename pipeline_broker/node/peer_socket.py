@@ -1,9 +1,9 @@
-"""The Unix socket of the controller, through which the brokers of a machine talk to it.
+"""The Unix sockets through which the brokers of a machine talk to each other.
 
 A connection begins with a line of JSON that says what it is for:
 
-    {"member": {...}}   a broker joins and follows the metadata, see `metadata_stream`
-    {"client": {...}}   a broker forwards the requests of one of its clients, see `forwarding`
+    {"client": {...}}   requests under this identity: a broker's own, or those of a client that it forwards; see `peers`
+    {"member": {...}}   a broker joins the controller and follows the metadata; see `member`
 
 Only processes of the same user can connect: the directory has mode 0700, and the system tells the user of the other end
 (SO_PEERCRED). The brokers answer such requests nowhere else.
@@ -24,7 +24,7 @@ import trio
 
 __all__ = ["PeerError", "connect_peer", "is_same_user", "open_peer_listener", "read_hello", "send_hello"]
 
-SOCKET_NAME = "controller.socket"
+SOCKET_SUFFIX = ".socket"
 HELLO_BYTES_MAX = 64 * 1024
 HELLO_SECONDS = 5.0
 BACKLOG = 128
@@ -37,27 +37,28 @@ class PeerError(Exception):
 
 
 @contextlib.contextmanager
-def _short_path(directory: Path) -> Iterator[str]:
+def _short_path(directory: Path, name: str) -> Iterator[str]:
     # The address of a Unix socket has at most 108 bytes; the directory's descriptor makes a longer path short.
-    path = str(directory / SOCKET_NAME)
+    path = str(directory / name)
     if len(os.fsencode(path)) <= PATH_BYTES_MAX:
         yield path
         return
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield f"/proc/self/fd/{descriptor}/{SOCKET_NAME}"
+        yield f"/proc/self/fd/{descriptor}/{name}"
     finally:
         os.close(descriptor)
 
 
-def open_peer_listener(directory: Path) -> socket.socket:
+def open_peer_listener(directory: Path, node_id: int) -> socket.socket:
     """Listen in the directory of the cluster. Raises OSError if that is not possible."""
+    name = f"{node_id}{SOCKET_SUFFIX}"
     directory.chmod(0o700)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _short_path(directory) as path:
+        with _short_path(directory, name) as path:
             with contextlib.suppress(FileNotFoundError):
-                (directory / SOCKET_NAME).unlink()
+                (directory / name).unlink()
             listener.bind(path)
         listener.listen(BACKLOG)
         listener.setblocking(False)
@@ -73,16 +74,16 @@ def is_same_user(sock: socket.socket) -> bool:
     return user in {0, os.geteuid()}
 
 
-async def connect_peer(directory: Path, hello: Mapping[str, Any]) -> trio.SocketStream:
-    """Connect to the controller and say what the connection is for.
+async def connect_peer(directory: Path, node_id: int, hello: Mapping[str, Any]) -> trio.SocketStream:
+    """Connect to another broker and say what the connection is for.
 
     Raises:
-        OSError: the controller does not listen.
+        OSError: the broker does not listen.
         trio.BrokenResourceError: it closed the connection.
     """
     sock = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
     try:
-        with _short_path(directory) as path:
+        with _short_path(directory, f"{node_id}{SOCKET_SUFFIX}") as path:
             await sock.connect(path)
         stream = trio.SocketStream(sock)
     except BaseException:
@@ -120,5 +121,5 @@ async def read_hello(sock: socket.socket) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         hello = None
     if not isinstance(hello, dict):
-        raise PeerError("the first line of a connection to the controller is not a JSON object")
+        raise PeerError("the first line is not a JSON object")
     return hello

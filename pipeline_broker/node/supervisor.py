@@ -61,7 +61,7 @@ class _Supervisor:
     def __init__(self, command: BrokerCommand, brokers: int, port: int) -> None:
         self._command = command
         self.brokers = [_BrokerProcess(number, port + number - 1 if port else 0) for number in range(1, brokers + 1)]
-        self.is_stopping = False
+        self._stopping = trio.Event()
         self._is_serving = False
         self._changed = trio.lowlevel.ParkingLot()  # woken when a broker ends
 
@@ -79,12 +79,12 @@ class _Supervisor:
                 async with trio.open_nursery() as others:
                     for broker in self.brokers[1:]:
                         others.start_soon(nursery.start, functools.partial(self._keep, broker))
-                if not self.is_stopping:
+                if not self._stopping.is_set():
                     self._is_serving = True
                     on_ready(self._ready_line(data))
                 await self._wait_ended(self.brokers)
                 nursery.cancel_scope.cancel()
-        return 0 if self.is_stopping else 1
+        return 0 if self._stopping.is_set() else 1
 
     def _ready_line(self, data: Path) -> str:
         match = READY_LINE.fullmatch(self.brokers[0].ready_line)
@@ -93,12 +93,12 @@ class _Supervisor:
         return f"listening on {host}:{port} mode={mode} data={data} brokers={len(self.brokers)}"
 
     async def _wait_ended(self, brokers: Sequence[_BrokerProcess]) -> None:
-        while not all(broker.is_down or (self.is_stopping and broker.process is None) for broker in brokers):
+        while not all(broker.is_down or (self._stopping.is_set() and broker.process is None) for broker in brokers):
             await self._changed.park()
 
     async def _stop_on_signal(self, signals: AsyncIterator[int]) -> None:
         async for _ in signals:
-            self.is_stopping = True
+            self._stopping.set()
             # The controller last: the others may need it for their last requests.
             for broker in self.brokers[1:]:
                 self._terminate(broker)
@@ -122,11 +122,11 @@ class _Supervisor:
                 was_ready = True
                 task_status.started()
 
-        while not self.is_stopping:
+        while not self._stopping.is_set():
             code = await self._run_once(broker, ready)
             broker.process = None
             self._changed.unpark_all()
-            if self.is_stopping:
+            if self._stopping.is_set():
                 break
             if not was_ready and not self._is_serving:
                 raise StartError(broker.last_error or f"broker {broker.node_id} ended with exit code {code}")

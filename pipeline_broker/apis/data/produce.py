@@ -87,10 +87,11 @@ def handle(call: Call, request: ProduceRequest) -> Stepwise[Result]:
         return _refuse(call, request, refused)
     if len(batches) > ADMITTED_AT_ONCE_MAX:
         yield from transactional_produce.join_in_steps(call, request, headers)
+    elsewhere = yield from transactional_produce.ask_elsewhere(call, request, headers)
 
     def admit(some: Sequence[_Batch]) -> Admission:
         found = [(it.log, headers[it.log]) for it in some if it.log in headers]
-        return transactional_produce.admit(call, request, found)
+        return transactional_produce.admit(call, request, found, elsewhere)
 
     return (yield from _append_all(call, request, batches, generation, admit))
 

@@ -15,6 +15,7 @@ import attrs
 
 from pipeline_broker.apis.authorization import authorize
 from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.apis.transactions.remote_coordinator import RemoteAnswer, ask_coordinator, coordinator_elsewhere
 from pipeline_broker.apis.transactions.transaction_errors import Joining, joining_of_produce, produce_error
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.transaction_shard import NOTHING_APPENDED, Appending
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.wire.messages.data.produce import ProduceRequest
 
-__all__ = ["Admission", "admit", "headers", "join_in_steps", "refusal"]
+__all__ = ["Admission", "admit", "ask_elsewhere", "headers", "join_in_steps", "refusal"]
 
 # Cost of checking whether a partition is part of the transaction, about microseconds.
 LOOK_COST = 1
@@ -120,19 +121,54 @@ def join_in_steps(call: Call, request: ProduceRequest, by_log: Mapping[Partition
     yield Pending(appending.entries, NO_OP, appending.apply)
 
 
-def admit(call: Call, request: ProduceRequest, batches: Sequence[tuple[PartitionLog, BatchHeader]]) -> Admission:
+def ask_elsewhere(
+    call: Call, request: ProduceRequest, by_log: Mapping[PartitionLog, BatchHeader]
+) -> Stepwise[Mapping[PartitionLog, RemoteAnswer] | None]:
+    """Ask the coordinator about partitions that the producer has not written to, if it is another broker.
+
+    Returns:
+        None if this broker is the coordinator, or if nothing must be asked.
+    """
+    transactional_id = request.transactional_id or ""
+    coordinator = coordinator_elsewhere(call, transactional_id)
+    joining = joining_of_produce(call.version)
+    if coordinator is None or not _is_asked(call, joining):
+        return None
+    unknown = {
+        log: header
+        for log, header in by_log.items()
+        if not log.producers.is_in_transaction(header.producer_id, header.producer_epoch)
+    }
+    if not unknown:
+        return {}
+    header = next(iter(unknown.values()))
+    producer = Producer(header.producer_id, header.producer_epoch)
+    return (yield from ask_coordinator(call, coordinator, transactional_id, producer, list(unknown), joining))
+
+
+def _is_asked(call: Call, joining: Joining) -> bool:
+    return joining is Joining.ADDED or call.broker.config.transaction_partition_verification_enable
+
+
+def admit(
+    call: Call,
+    request: ProduceRequest,
+    batches: Sequence[tuple[PartitionLog, BatchHeader]],
+    elsewhere: Mapping[PartitionLog, RemoteAnswer] | None,
+) -> Admission:
     """Decide about transactional batches, and append the record that adds their partitions to the transaction.
 
     The batches must be appended in the same turn. The request must not be refused as a whole (`refusal`).
 
     Args:
         batches: the batches of existing partitions that the client may write to.
+        elsewhere: answers of the coordinator, if it is another broker; see `ask_elsewhere`.
     """
     transactional_id = request.transactional_id
     assert transactional_id is not None, "`refusal` refuses requests without it"
     joining = joining_of_produce(call.version)
     is_added = joining is Joining.ADDED
-    if not is_added and not call.broker.config.transaction_partition_verification_enable:
+    if not _is_asked(call, joining):
         return Admission({}, NOTHING_APPENDED, starts_at_zero=False)
     unknown = {
         log: header
@@ -141,6 +177,14 @@ def admit(call: Call, request: ProduceRequest, batches: Sequence[tuple[Partition
     }
     if not unknown:
         return Admission({}, NOTHING_APPENDED, starts_at_zero=is_added)
+    if elsewhere is not None:
+        refusals = {}
+        for log, header in unknown.items():
+            answer = elsewhere.get(log)  # None if the transaction has ended since
+            code = ErrorCode.CONCURRENT_TRANSACTIONS if answer is None else answer.code_now(log, header.producer_id)
+            if code is not ErrorCode.NONE:
+                refusals[log] = produce_error(code, joining)
+        return Admission(refusals, NOTHING_APPENDED, starts_at_zero=is_added)
     transactions = call.broker.transactions.writing_coordinator_of(transactional_id)
     if isinstance(transactions, ErrorCode):
         code = produce_error(transactions, joining)

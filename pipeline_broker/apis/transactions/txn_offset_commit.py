@@ -20,6 +20,7 @@ from pipeline_broker.apis.offsets_to_commit import (
     partitions_of,
 )
 from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.apis.transactions.remote_coordinator import RemoteAnswer, ask_coordinator, coordinator_elsewhere
 from pipeline_broker.apis.transactions.transaction_errors import Joining, joining_of_txn_offset_commit, writer_error
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.transaction_shard import NOTHING_APPENDED, Appending
@@ -56,7 +57,8 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[Result]:
     refused = _refused(call, request)  # checked again: it may have changed between turns
     if refused is not None:
         return call.send(error_response(request, call, refused))
-    errors, stored = _commit(call, request, offsets)
+    elsewhere = yield from _ask_elsewhere(call, request)
+    errors, stored = _commit(call, request, offsets, elsewhere)
     codes = offsets.codes(errors)
     if len(offsets.refusals) <= ANSWERED_IN_A_TURN:
         return _answered(call, request, stored, call.send(_response(request, codes)))
@@ -86,8 +88,20 @@ def _topics(call: Call, request: TxnOffsetCommitRequest) -> list[Topic | ErrorCo
     return found
 
 
+def _ask_elsewhere(call: Call, request: TxnOffsetCommitRequest) -> Stepwise[RemoteAnswer | None]:
+    """Ask the transaction coordinator to add or verify the group's partition, if it is another broker."""
+    groups = call.broker.groups.coordinator_of(request.group_id)
+    coordinator = coordinator_elsewhere(call, request.transactional_id)
+    if isinstance(groups, ErrorCode) or coordinator is None:
+        return None
+    producer = Producer(request.producer_id, request.producer_epoch)
+    joining = joining_of_txn_offset_commit(call.version)
+    answers = yield from ask_coordinator(call, coordinator, request.transactional_id, producer, [groups.log], joining)
+    return answers[groups.log]
+
+
 def _commit(
-    call: Call, request: TxnOffsetCommitRequest, offsets: OffsetsToCommit
+    call: Call, request: TxnOffsetCommitRequest, offsets: OffsetsToCommit, elsewhere: RemoteAnswer | None
 ) -> tuple[Sequence[ErrorCode], Appending | None]:
     """Return the error for each partition that is not refused, and the appended entries.
 
@@ -104,7 +118,7 @@ def _commit(
         transactions = call.broker.transactions.writing_coordinator_of(request.transactional_id)
         is_refused = bool(request.transactional_id) and isinstance(transactions, ErrorCode)
         return [ErrorCode.COORDINATOR_NOT_AVAILABLE if is_refused else groups] * count, None
-    joined = _join(call, request, groups.log)
+    joined = _join(call, request, groups.log, elsewhere)
     if isinstance(joined, ErrorCode):
         return [joined] * count, NOTHING_APPENDED
     commit = CommitRequest(
@@ -143,7 +157,9 @@ def _answered(call: Call, request: TxnOffsetCommitRequest, stored: Appending | N
     return Pending(stored.entries, answer, stored.apply)
 
 
-def _join(call: Call, request: TxnOffsetCommitRequest, log: PartitionLog) -> Appending | ErrorCode:
+def _join(
+    call: Call, request: TxnOffsetCommitRequest, log: PartitionLog, elsewhere: RemoteAnswer | None
+) -> Appending | ErrorCode:
     """Add or verify the group's partition in the transaction; return the appended entries or an error."""
     joining = joining_of_txn_offset_commit(call.version)
     producer = Producer(request.producer_id, request.producer_epoch)
@@ -151,6 +167,9 @@ def _join(call: Call, request: TxnOffsetCommitRequest, log: PartitionLog) -> App
         joining is not Joining.ADDED and not call.broker.config.transaction_partition_verification_enable
     ):
         return NOTHING_APPENDED
+    if elsewhere is not None:
+        code = elsewhere.code_now(log, producer.producer_id)
+        return NOTHING_APPENDED if code is ErrorCode.NONE else writer_error(code, joining)
     transactions = call.broker.transactions.writing_coordinator_of(request.transactional_id)
     if isinstance(transactions, ErrorCode):
         return transactions

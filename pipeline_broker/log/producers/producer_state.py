@@ -210,6 +210,11 @@ class ProducerStates:
         found = self.open_transaction(producer_id)
         return found is not None and found.producer_epoch == epoch
 
+    def last_marker_offset(self, producer_id: int) -> int:
+        """Return the offset of a producer's last marker; -1 without one."""
+        producer = self._producers.get(producer_id)
+        return NOTHING if producer is None else producer.marker_offset
+
     def check(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> ProducedBatch | None:
         """Return the original batch of a duplicate; None if the batch may be appended.
 

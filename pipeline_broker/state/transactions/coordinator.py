@@ -146,11 +146,17 @@ class TransactionCoordinator:
         settings: limits and timeouts.
         usage: counts of all coordinators; this one adds its own ids and partitions.
         new_producer_id: allocates a producer id. Clients may get it once its allocation is durable.
+        is_here: returns whether this broker leads a partition. Other brokers get their markers after the decision.
     """
 
     def __init__(
-        self, settings: TransactionSettings, usage: TransactionUsage, new_producer_id: Callable[[], int]
+        self,
+        settings: TransactionSettings,
+        usage: TransactionUsage,
+        new_producer_id: Callable[[], int],
+        is_here: Callable[[Partition], bool] = lambda _: True,
     ) -> None:
+        self._is_here = is_here
         self.settings = settings
         self.usage = usage
         self._new_producer_id = new_producer_id
@@ -309,6 +315,8 @@ class TransactionCoordinator:
         prepared = [known for known in self._transactions.values() if known.state in PREPARED]
         return [
             Decision(ErrorCode.NONE, known.transactional_id, (*_markers(known), self._step(known.completed(now_ms))))
+            if all(map(self._is_here, known.partitions))
+            else Decision(ErrorCode.NONE, known.transactional_id, later=_markers(known))
             for known in prepared
         ]
 
@@ -348,7 +356,8 @@ class TransactionCoordinator:
         completed = prepared.completed(now_ms)
         producer = Producer(completed.producer_id, completed.producer_epoch)
         steps: list[Step] = [self._step(prepared)]
-        if len(prepared.partitions) > self.settings.markers_at_once:
+        is_wide = len(prepared.partitions) > self.settings.markers_at_once
+        if is_wide or not all(map(self._is_here, prepared.partitions)):
             return Decision(error, prepared.transactional_id, tuple(steps), producer, later=_markers(prepared))
         # One commit holds both records and the markers between them.
         steps += [*_markers(prepared), self._step(completed)]
