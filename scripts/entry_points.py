@@ -40,5 +40,6 @@ def entry_points() -> dict[str, list[str]]:
         "dashboard, changes": list(routes.CHANGES),
         "schema registry": ["/" + "/".join(parts) for parts in TABLE],
         "`admin.socket`": _commands(),
+        "`N.socket`": ["requests of brokers, and of clients that they forward", "members that join"],
     }
     return {name: sorted(set(requests)) for name, requests in found.items()}

@@ -37,7 +37,7 @@ from pipeline_broker.wire.header import read_request_header
 from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from pipeline_broker.wire.text import REPLACEMENT
-from stages.request import Close, Parked, Request, Result, Send, go_on
+from stages.request import NO_OP, Close, Parked, Pending, Request, Result, Send, Waiting, go_on
 
 __all__ = ["Dispatcher", "refusal_by_api"]
 
@@ -125,11 +125,11 @@ class Dispatcher:
         # Only loaded handlers are kept, so that a failed import is tried again.
         if isinstance(loaded, Close):
             return loaded
-        elsewhere = self._handle_elsewhere(served)
-        if elsewhere is not None:
-            loaded = loaded._replace(handle=elsewhere)
-        elif served.writes:
+        if served.writes:
             loaded = loaded._replace(handle=self._while_writable(loaded.handle, served.refused_with))
+        in_cluster = self._in_cluster(served, loaded.handle)
+        if in_cluster is not None:
+            loaded = loaded._replace(handle=in_cluster)
         self._handlers[served.key, call.version] = loaded
         return self._handle_body(call, loaded, call.request.frame, position)
 
@@ -206,13 +206,34 @@ class Dispatcher:
 
         return handle_or_refuse
 
-    def _handle_elsewhere(self, served: Served) -> Callable[[Call, Any], Result] | None:
+    def _in_cluster(
+        self, served: Served, handle: Callable[[Call, Any], Result | Stepwise[Result]]
+    ) -> Callable[[Call, Any], Result | Stepwise[Result]] | None:
         controller = self._broker.controller
         if served.place is Place.ALONE and self._broker.members is not None:
             return lambda call, message: self._answer_with(ErrorCode.COORDINATOR_NOT_AVAILABLE, call, message)
-        if served.place is Place.CONTROLLER and controller is not None:
-            return lambda call, _: controller.forward(call.request)
-        return None
+        if served.place is not Place.CONTROLLER or self._broker.members is None:
+            return None
+        if controller is not None:
+            from pipeline_broker.apis.configs.local_resources import (  # noqa: PLC0415 - only in a cluster
+                is_of_this_broker,
+            )
+
+            return lambda call, message: (
+                handle(call, message) if is_of_this_broker(message) else controller.forward(call.request)
+            )
+        return lambda call, message: self._when_applied(handle(call, message))
+
+    def _when_applied(self, result: Result | Stepwise[Result]) -> Stepwise[Result]:
+        """Answer once all members of the cluster have applied a change, so that any of them shows it."""
+        cluster = self._broker.ports.cluster
+        assert cluster is not None, "the broker is the controller of a cluster"
+        answer = (yield from result) if isinstance(result, Generator) else result
+        if isinstance(answer, Pending):
+            yield Pending(answer.entries, NO_OP, answer.on_durable)
+            answer = answer.result
+        yield Waiting(cluster.when_applied)
+        return answer
 
     @staticmethod
     def _refuse(call: Call, key: int, version: int) -> Result:

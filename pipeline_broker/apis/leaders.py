@@ -12,7 +12,8 @@ __all__ = ["leader_for"]
 def leader_for(call: Call, topic: str, partition: int, *, knows_listeners: bool = True) -> tuple[ErrorCode, Leader]:
     """Return NONE and the leader of a partition, if the leader advertises the client's listener.
 
-    Otherwise return LISTENER_NOT_FOUND, or LEADER_NOT_AVAILABLE for older versions, and a leader with the id NO_BROKER.
+    Otherwise return LISTENER_NOT_FOUND and a leader with the id NO_BROKER. The error is LEADER_NOT_AVAILABLE for older
+    versions, and while the partition has no leader.
 
     Args:
         knows_listeners: whether the version of the request knows LISTENER_NOT_FOUND.
@@ -21,5 +22,6 @@ def leader_for(call: Call, topic: str, partition: int, *, knows_listeners: bool 
     leader = leadership.leader_of(topic, partition)
     if any(each.broker_id == leader.broker_id for each in leadership.brokers(call.session.listener)):
         return ErrorCode.NONE, leader
-    code = ErrorCode.LISTENER_NOT_FOUND if knows_listeners else ErrorCode.LEADER_NOT_AVAILABLE
+    is_there = leader.broker_id != NO_BROKER
+    code = ErrorCode.LISTENER_NOT_FOUND if knows_listeners and is_there else ErrorCode.LEADER_NOT_AVAILABLE
     return code, leader._replace(broker_id=NO_BROKER)

@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.broker.cluster_leadership import ClusterLeadership
-from pipeline_broker.broker.cluster_members import ClusterMembers
+from pipeline_broker.broker.cluster_parts import ClusterParts
 from pipeline_broker.broker.coordinators import Coordinators
 from pipeline_broker.broker.groups import Groups
-from pipeline_broker.broker.leadership import Leadership
 from pipeline_broker.broker.metadata_log import METADATA_TOPIC, Change, MetadataLog
 from pipeline_broker.broker.ports import NO_PORTS, ClusterPort, GrantedId, Load, Ports
 from pipeline_broker.broker.replay import StateReplay
@@ -43,9 +41,8 @@ from pipeline_broker.state.fetch_sessions import fetch_sessions_of
 from pipeline_broker.state.log_starts import LogStarts
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, RecordType, Topic, record_type
 from pipeline_broker.state.outcome import Write
-from pipeline_broker.state.producer_ids import ProducerIds
 from pipeline_broker.state.set_aside import SetAside
-from pipeline_broker.state.topics import NewTopic, OneBroker, TopicCatalogue
+from pipeline_broker.state.topics import NewTopic
 from pipeline_broker.state.waiting_line import WaitingLine
 from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
 from pipeline_broker.telemetry.timelines_topic import TIMELINES_TOPIC, timelines_configs
@@ -54,7 +51,6 @@ from stages.request import Final, Pending
 
 if TYPE_CHECKING:
     from pipeline_broker.base.steps import Steps
-    from pipeline_broker.broker.remote_markers import RemoteMarkers
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.config.resolution import BrokerSettings
     from pipeline_broker.faults.faults import Faults
@@ -133,24 +129,16 @@ class Broker:
         self.logs = logs
         self._cluster_id, self.dynamic_settings = ClusterId(), DynamicSettings()
         self.layers = SettingsLayers(config, self.dynamic_settings)
-        self.members = None if ports.cluster is None else ClusterMembers(config.node_id, ports.cluster.controller_id)
-        placement = OneBroker(config.node_id) if self.members is None else self.members.placement
-        self.topics = topics = TopicCatalogue(config.num_partitions, placement)
-        self.leadership = (
-            Leadership(config.node_id, ports.advertised, logs.leader_epoch)
-            if self.members is None
-            else ClusterLeadership(self.members, ports.advertised, logs.leader_epoch, topics)
-        )
-        self.producer_ids = ProducerIds(0 if self.members is None else self.members.first_producer_id)
+        topics, self.leadership, self.producer_ids, self.members, markers = ClusterParts.of(config, logs, ports)
+        self.topics = topics
         self.log_starts = LogStarts()
         self.quotas = Quotas(config, ports.ip_rates_changed)
         self.failed_logins, self.denials = Refusals(ports.clock_ms), Refusals(ports.clock_ms)
         self.authorizer = self._authorizer()
         submit, wake_timer = ports.submit, ports.wake_timer
         self.groups = Groups(config, logs, topics, self._configs_of_group, submit, wake_timer)
-        self.transactions = Transactions(
-            config, logs, topics, self.marker_durable, self._grant_id, submit, wake_timer, self._remote_markers()
-        )
+        grant_id, marked = self._grant_id, self.marker_durable
+        self.transactions = Transactions(config, logs, topics, marked, grant_id, submit, wake_timer, markers)
         self.fetches = WaitingFetches(wake_timer, ports.fetch_parked)
         share_ports = SharePorts(self._configs_of_group, self.fetches, submit, wake_timer, self._delete_records)
         self.share = Share(config, logs, topics, share_ports)
@@ -162,8 +150,8 @@ class Broker:
         self._check_producers_ms = 0
         self._sweep_tokens_ms: int | None = None
         self._metadata = MetadataLog(logs)
-        self.altering, self.large_requests = WaitingLine(1), WaitingLine(LARGE_REQUESTS_MAX)
-        self.long_batches = WaitingLine(LONG_BATCHES_MAX)
+        self.altering, self.long_batches = WaitingLine(1), WaitingLine(LONG_BATCHES_MAX)
+        self.large_requests = WaitingLine(LARGE_REQUESTS_MAX)
         self._faults: Faults | None = None
         self._states: Mapping[int, Callable[[], Replayed]] = {
             RecordType.PRODUCER_IDS: lambda: self.producer_ids,
@@ -248,8 +236,14 @@ class Broker:
 
     # A cluster
 
-    def apply_metadata(self, records: Iterable[tuple[bytes, bytes | None]], now_ms: int) -> None:
-        """Apply durable records that the controller wrote, and open the partitions that this broker leads now."""
+    def apply_metadata(
+        self, records: Iterable[tuple[bytes, bytes | None]], now_ms: int, then: Callable[[], None]
+    ) -> None:
+        """Apply durable records that the controller wrote, and open the partitions that this broker leads now.
+
+        Args:
+            then: called once the partitions are open.
+        """
         assert self.members is not None, "only members of a cluster receive metadata"
         kinds: set[int] = set()
         for key, value in records:
@@ -266,8 +260,15 @@ class Broker:
         if RecordType.TOPIC in kinds:
             self.groups.topic_changed()
         write = self.members.open()
-        if write is not None:
-            self.ports.submit([self.append_metadata(write, now_ms)], lambda: self.partitions_open(write))
+        if write is None:
+            then()
+            return
+
+        def opened() -> None:
+            self.partitions_open(write)
+            then()
+
+        self.ports.submit([self.append_metadata(write, now_ms)], opened)
 
     @property
     def controller(self) -> ClusterPort | None:
@@ -277,6 +278,12 @@ class Broker:
     @property
     def metadata_log(self) -> PartitionLog:
         return self._metadata.log
+
+    def controller_reached(self, *, is_reached: bool) -> None:
+        """Learn that the controller is out of reach, or in reach again."""
+        assert self.members is not None, "only members of a cluster have a controller"
+        self.members.is_controller_down = not is_reached
+        self.topics_generation += 1
 
     def node_durable(self, write: Write) -> None:
         """Apply the durable record of a member of the cluster."""
@@ -304,13 +311,6 @@ class Broker:
         opened = self.members.replay_leader(key, value)
         if opened is not None:
             self._open_logs([opened])
-
-    def _remote_markers(self) -> RemoteMarkers | None:
-        if self.members is None or self.ports.cluster is None:
-            return None
-        from pipeline_broker.broker.remote_markers import RemoteMarkers  # noqa: PLC0415 - only in a cluster
-
-        return RemoteMarkers(self.members, self.leadership, self.topics, self.ports.cluster, self.ports.wake_timer)
 
     def _authorizer(self) -> Authorizer | None:
         if not self.config.authorizer_class_name:

@@ -44,18 +44,27 @@ class ClusterLeadership(Leadership):
         found = []
         for node_id, node in sorted(self._members.image.nodes.items()):
             address = self._advertised(listener) if node_id == self.broker_id else node.listeners.get(listener)
-            if node.state is NodeState.JOINED and address is not None:
+            if self._is_there(node_id) and address is not None:
                 found.append(BrokerAddress(node_id, *address))
         return found
 
+    @property
+    def members(self) -> Collection[int]:
+        return self._members.image.nodes.keys()
+
     def controller_id(self) -> int:
-        return self._members.controller_id
+        controller = self._members.controller_id
+        return controller if self._is_there(controller) else NO_BROKER
 
     def leader_of(self, topic: str, partition: int) -> Leader:
         record = self._record(topic, partition)
-        node = self._members.image.nodes.get(record.leader)
-        is_there = node is not None and node.state is NodeState.JOINED
-        return Leader(record.leader if is_there else NO_BROKER, record.epoch)
+        return Leader(record.leader if self._is_there(record.leader) else NO_BROKER, record.epoch)
+
+    def _is_there(self, node_id: int) -> bool:
+        node = self._members.image.nodes.get(node_id)
+        is_joined = node is not None and node.state is NodeState.JOINED
+        # Nobody fences the controller, so each broker learns by itself that it is down.
+        return is_joined and not (node_id == self._members.controller_id and self._members.is_controller_down)
 
     def replicas_of(self, topic: str, partition: int) -> list[int]:
         return list(self._record(topic, partition).candidates)

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.leadership.cluster_image import ClusterImage
-from pipeline_broker.state.leadership.placement import Placement
 from pipeline_broker.state.leadership.records import OpenRecord, PartitionKey, open_record, read_open, read_partition
+from pipeline_broker.state.leadership.topic_placement import TopicPlacement
 from pipeline_broker.state.metadata_records import RecordType, Topic, record_type
 from pipeline_broker.state.outcome import Write
 
@@ -24,14 +24,16 @@ class ClusterMembers:
 
     Attributes:
         follows: whether another broker is the controller.
+        is_controller_down: whether the controller has been out of reach for some time.
     """
 
     def __init__(self, broker_id: int, controller_id: int) -> None:
         self.broker_id = broker_id
         self.controller_id = controller_id
         self.image = ClusterImage()
-        self.placement = Placement(self.image)
+        self.placement = TopicPlacement(self.image)
         self.follows = broker_id != controller_id
+        self.is_controller_down = False
         self._opened: dict[PartitionKey, int] = {}  # epochs of the OPEN records in the journal
         self._to_open: dict[PartitionKey, int] = {}  # epochs of partitions whose OPEN records are not appended yet
 

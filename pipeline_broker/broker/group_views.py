@@ -141,7 +141,6 @@ def count_groups(broker: Broker) -> int:
 
 
 def first_groups(broker: Broker, count_max: int) -> Steps[list[GroupView]]:
-    """Return the first `count_max` groups by name, in steps."""
     found = yield from first_few(_shown(broker), count_max, _name)
     return list(map(_view, found))
 

@@ -161,7 +161,6 @@ class Groups:
             shard.coordinator.topic_changed()
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Delete the offsets that groups have committed for a topic."""
         for shard in self:
             shard.carry_out(shard.coordinator.forgetting.forget_topic(topic.name), self.time.now_ms)
 

@@ -55,9 +55,13 @@ class Leadership:
         self._epoch_of = epoch_of
 
     def brokers(self, listener: str) -> list[BrokerAddress]:
-        """Return the brokers that advertise a listener."""
         address = self._advertised(listener)
         return [] if address is None else [BrokerAddress(self.broker_id, *address)]
+
+    @property
+    def members(self) -> Collection[int]:
+        """The ids of all brokers of the cluster, also of those that are down."""
+        return (self.broker_id,)
 
     def controller_id(self) -> int:
         return self.broker_id

@@ -72,6 +72,9 @@ class ClusterPort(Protocol):
             done: called once with the response, or with None if the connection broke before it.
         """
 
+    def when_applied(self, go_on: Callable[[], None]) -> None:
+        """Call `go_on` once all members have applied the controller's metadata, or after a short time."""
+
     def connection_closed(self, session: object) -> None:
         """End the forwarding of requests of a client whose connection was closed."""
 

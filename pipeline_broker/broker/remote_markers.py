@@ -73,7 +73,6 @@ class RemoteMarkers:
 
     @property
     def epoch(self) -> int:
-        """The coordinator epoch of all markers of this process."""
         return self._members.generation
 
     def is_here(self, partition: Partition) -> bool:

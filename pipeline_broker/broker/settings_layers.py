@@ -17,7 +17,7 @@ from pipeline_broker.config.resolution import BrokerSettings, Source, topic_entr
 from pipeline_broker.config.settings import config_with
 from pipeline_broker.state.dynamic_settings import DynamicSettings
 
-__all__ = ["SettingsLayers"]
+__all__ = ["BROKER_RESOURCE", "SettingsLayers"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,6 @@ class SettingsLayers:
         return self._settings
 
     def settings_with(self, key: tuple[str, str], settings: Mapping[str, str]) -> BrokerSettings:
-        """Return all settings as they would be with `settings` under a key."""
         if key == self.key(for_all=True):
             return attrs.evolve(self.settings, dynamic_default=settings)
         return attrs.evolve(self.settings, dynamic=settings)

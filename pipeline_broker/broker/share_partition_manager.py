@@ -97,7 +97,6 @@ class SharePartitionManager:
     # Share partitions
 
     def find(self, key: ShareKey) -> ActivePartition | None:
-        """Return a share partition; None if it is not loaded."""
         return self._active.get(key)
 
     def start_offset(self, key: ShareKey) -> int | None:
@@ -122,7 +121,6 @@ class SharePartitionManager:
         return active
 
     def refresh_settings(self, active: ActivePartition) -> ShareGroupSettings:
-        """Apply the current settings of the group to a share partition."""
         active.partition.settings = self.settings(active.key.group_id)
         return active.partition.settings
 
@@ -230,7 +228,6 @@ class SharePartitionManager:
         self.append(self.states.delete(keys), appended, now_ms)
 
     def forget_group(self, group_id: str, appended: Appended, now_ms: int) -> None:
-        """Append the deletion of all state of a group."""
         self.delete(self.states.keys_of_group(group_id), appended, now_ms)
 
     # Sessions
@@ -247,7 +244,6 @@ class SharePartitionManager:
             self.drop([key for key in self._active if key.group_id == session.group_id], appended)
 
     def release(self, key: ShareKey, member_id: str, appended: Appended, now_ms: int) -> None:
-        """Release the records of a share partition that a member has acquired."""
         active = self._active.get(key)
         if active is not None:
             self.append_change(active, active.partition.release(member_id), appended, now_ms)

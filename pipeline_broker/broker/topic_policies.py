@@ -27,7 +27,6 @@ GZIP_LEVEL_UNSET = -1
 
 
 def rules_of(settings: TopicSettings) -> Rules:
-    """Return the rules that batches of a topic must follow."""
     return Rules(
         size_max=settings.max_message_bytes,
         decompressed_size_max=max(DECOMPRESSED_SIZE_MAX, settings.max_message_bytes),
@@ -84,6 +83,5 @@ def policies_of(settings: TopicSettings, producer_expiration_ms: int) -> LogPoli
 
 
 def flush_rules_of(own: Settings, settings: BrokerSettings) -> FlushRules:
-    """Return the flush rules for a topic with these settings of its own."""
     found = TopicSettings.of(own, settings)
     return FlushRules(messages=found.flush_messages, ms=found.flush_ms)

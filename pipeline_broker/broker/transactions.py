@@ -53,8 +53,7 @@ MARKING_PAUSE_MS = 10
 
 
 class MarkerDurable(Protocol):
-    def __call__(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
-        """Apply a marker that became durable in a log."""
+    def __call__(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None: ...
 
 
 class Transactions:

@@ -67,7 +67,6 @@ class WaitingFetches:
 
     @property
     def expired(self) -> int:
-        """Number of fetches that waited until their deadline."""
         return self._parked.expired
 
     def park(self, waiting: Waiting, partitions: Mapping[Any, Readable], bytes_min: int, deadline_ms: int) -> bool:

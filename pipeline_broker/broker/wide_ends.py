@@ -87,7 +87,6 @@ class WideEnds:
         self._ends.append(end)
 
     def forget_topic(self, topic: str) -> None:
-        """Skip the markers of a deleted topic."""
         for end in (*self._decided, *self._ends):
             end.deleted_topics.add(topic)
 

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -28,6 +28,24 @@ from pipeline_broker.telemetry.bounded_log import BoundedHandler
 __all__ = ["serve"]
 
 EXIT_USAGE = 2
+OF_MACHINE: Final = frozenset(
+    {
+        "brokers",
+        "cluster",
+        "dashboard",
+        "dashboard_beside",
+        "dashboard_principal",
+        "dashboard_read_only",
+        "data",
+        "metrics",
+        "metrics_hosts",
+        "port",
+        "request_log",
+        "schema_registry",
+        "trace",
+    }
+)
+"""Options that do not apply to each broker of a machine as they are."""
 
 
 class EndSignals:
@@ -242,8 +260,8 @@ def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
         sys.exit(EXIT_USAGE)
 
 
-def _supervise(options: dict[str, object], end_signals: EndSignals) -> NoReturn:
-    from pipeline_broker.node.supervisor import supervise  # noqa: PLC0415 - only for a cluster
+def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
+    from pipeline_broker.node.supervisor import MetricsAddress, supervise  # noqa: PLC0415 - only for a cluster
 
     files, settings, brokers = options["config_files"], options["settings"], options["brokers"]
     data, port = options["data"], options["port"]
@@ -252,24 +270,51 @@ def _supervise(options: dict[str, object], end_signals: EndSignals) -> NoReturn:
     assert isinstance(brokers, int)
     assert isinstance(data, Path | None)
     config = load_config(files, settings)
-    given = click.get_current_context()
-    arguments = _given_arguments(given, without={"brokers", "data", "port", "cluster"})
+    if options["store"] is not None:
+        click.echo("Error: --store needs a broker without --brokers: all brokers of a machine use its disk", err=True)
+        sys.exit(EXIT_USAGE)
+    arguments = _given_arguments(click.get_current_context(), without=OF_MACHINE)
     data = config.directory(data)
     first_port = port if isinstance(port, int) else config.listener_configs[0].port
+    budgets = [f"{name}={value}" for name, value in config.memory_of_each(brokers).items()]
 
     def command(node_id: int, port: int) -> list[str]:
         own = ["--data", str(data / str(node_id)), "--port", str(port), "--cluster", str(data)]
-        return [sys.executable, "-m", "pipeline_broker", "serve", *arguments, *own, "--set", f"node.id={node_id}"]
+        own += _of_broker(options, node_id)
+        for setting in (*budgets, *config.listeners_of_broker(node_id), f"node.id={node_id}"):
+            own += ["--set", setting]
+        return [sys.executable, "-m", "pipeline_broker", "serve", *arguments, *own]
 
+    metrics = None
+    if options["metrics"] is not None:
+        host = str(options["host"] or config.listener_configs[0].host)
+        metrics = MetricsAddress(host, options["metrics"], options["metrics_hosts"])
     try:
-        code = supervise(command, data, brokers, first_port, end_signals.print_ready)
+        code = supervise(command, data, brokers, first_port, end_signals.print_ready, metrics)
     except UnavailableError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
     sys.exit(code)
 
 
-def _given_arguments(context: click.Context, without: set[str]) -> list[str]:
+def _of_broker(options: dict[str, Any], node_id: int) -> list[str]:
+    """Return the arguments of one broker for options that concern the machine."""
+    arguments = [] if options["metrics"] is None else ["--metrics", "0"]
+    if options["trace"] is not None:
+        arguments += ["--trace", str(options["trace"] / str(node_id))]
+    if options["request_log"] is not None:
+        path = options["request_log"]
+        arguments += ["--request-log", str(path.with_name(f"{path.stem}-{node_id}{path.suffix}"))]
+    if node_id == 1:
+        for option in ("dashboard", "dashboard_beside", "dashboard_principal", "schema_registry"):
+            if options[option] is not None:
+                arguments += [f"--{option.replace('_', '-')}", str(options[option])]
+        if options["dashboard_read_only"]:
+            arguments.append("--dashboard-read-only")
+    return arguments
+
+
+def _given_arguments(context: click.Context, without: frozenset[str]) -> list[str]:
     """Return the options of the command line that were given, as arguments for another process."""
     arguments: list[str] = []
     for option in context.command.params:

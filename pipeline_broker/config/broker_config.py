@@ -213,6 +213,17 @@ class BrokerConfig:
         found = self.with_addresses({endpoint.name: (endpoint.host, endpoint.port) for endpoint in endpoints} | moved)
         return attrs.evolve(found, listener_of_options=first.name)
 
+    def listeners_of_broker(self, number: int) -> list[str]:
+        """Return the settings with the listeners of the `number`-th broker of a machine, from 1.
+
+        With one listener there are none, because the port of the first one is an option.
+        """
+        if len(self.listeners) == 1:
+            return []
+        added = (number - 1) * len(self.listeners)
+        found = {"listeners": self.listeners, "advertised.listeners": self.advertised_listeners or ()}
+        return [f"{name}={','.join(_moved(name, endpoints, added))}" for name, endpoints in found.items() if endpoints]
+
     def with_addresses(self, addresses: Mapping[str, tuple[str, int]]) -> BrokerConfig:
         """Return the configuration with the named listeners at other addresses (host, port), also in `properties`."""
         listeners = tuple(
@@ -232,6 +243,18 @@ class BrokerConfig:
         if flush != "always" or FLUSH_MESSAGES in self.properties:
             return self
         return attrs.evolve(self, properties={**self.properties, FLUSH_MESSAGES: "1"})
+
+    def memory_of_each(self, brokers: int) -> dict[str, int]:
+        """Return the memory for clients of each broker of a machine, by property: all together use that of one.
+
+        Unanswered requests are not divided, because each broker must have room for the largest one.
+        """
+        return {
+            "pipeline.edge.bytes": max(1 << 20, self.pipeline_edge_bytes // brokers),
+            "pipeline.group.bytes": max(1, self.pipeline_group_bytes // brokers),
+            "pipeline.partial.request.bytes": max(1, self.pipeline_partial_request_bytes // brokers),
+            "pipeline.unsent.response.bytes": max(1, self.pipeline_unsent_response_bytes // brokers),
+        }
 
     def directory(self, given: Path | None) -> Path:
         """Return the data directory: `given`, else the first of `log.dirs`, else the default."""
@@ -258,6 +281,12 @@ class BrokerConfig:
                 )
             limits[host] = number
         return limits
+
+
+def _moved(name: str, endpoints: Sequence[str], added: int) -> list[str]:
+    return [
+        str(attrs.evolve(each, port=each.port + added if each.port else 0)) for each in read_endpoints(name, endpoints)
+    ]
 
 
 def _advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:

@@ -81,7 +81,6 @@ class ResourceKind:
         return altered
 
     def entries(self, own: Settings, settings: BrokerSettings) -> list[Entry]:
-        """Return the entries of all settings, for DescribeConfigs."""
         return [self._entry(definition, own, settings) for definition in self.properties.values()]
 
     def _entry(self, definition: Property, own: Settings, settings: BrokerSettings) -> Entry:
@@ -98,7 +97,6 @@ class ResourceKind:
         return settings.synonyms(definition.broker_property)
 
     def value_of(self, name: str, own: Settings, settings: BrokerSettings) -> Value:
-        """Return the effective value of a setting, parsed."""
         definition = self.properties[name]
         text = own[name] if name in own else self._inherited(definition, settings)[0].value
         assert text is not None, name

@@ -179,7 +179,6 @@ def _without_comment(name: str, text: str) -> str:
 
 
 def _checked(name: str, text: str, fields: dict[str, Any]) -> str:
-    """Return the canonical text of a known property, and set its field in `fields`."""
     definition = broker_properties().get(name)
     if definition is None:
         canonical = _foreign_text(name, text)

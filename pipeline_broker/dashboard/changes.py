@@ -39,8 +39,7 @@ class Asker(Protocol):
             ConnectionError: the request would have closed a client's connection.
         """
 
-    def may_of_cluster(self, operation: AclOperation) -> bool:
-        """Return whether the principal may perform an operation on the cluster."""
+    def may_of_cluster(self, operation: AclOperation) -> bool: ...
 
 
 class Changes:

@@ -98,7 +98,6 @@ class PipelineView:
         self._samples: deque[dict[int, list[_ApiSamples]]] = deque(maxlen=WINDOW_INTERVALS)
 
     def add(self, interval: Interval) -> Steps[dict[str, Any]]:
-        """Add an interval and return the content of the `pipeline` event, in steps."""
         samples = yield from _samples_of(interval)
         counted = [attrs.evolve(api, rows=()) for api in interval.apis]  # frees the names of requests
         self._intervals.append(attrs.evolve(interval, apis=counted, lanes={}, mutes=()))

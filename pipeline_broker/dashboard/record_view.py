@@ -87,7 +87,6 @@ def content_view(content: bytes | None) -> dict[str, Any] | None:
 
 
 def record_view(partition: int, record: Record, coded: Coded | None = None) -> dict[str, Any]:
-    """Return a record as JSON, and note its key and value in `coded`, if given."""
     key, value = content_view(record.key), content_view(record.value)
     if coded is not None:
         coded.note(key, record.key)

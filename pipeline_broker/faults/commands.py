@@ -26,8 +26,7 @@ class RuledBroker(Protocol):
         """The fault rules, created on first access."""
 
     @property
-    def has_faults(self) -> bool:
-        """True if `faults` was accessed."""
+    def has_faults(self) -> bool: ...
 
 
 def describe_rule(rule: Rule, holds: int) -> dict[str, Any]:

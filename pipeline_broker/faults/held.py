@@ -58,7 +58,6 @@ class Held:
 
     @property
     def queues(self) -> Mapping[int, int]:
-        """The number of held queues by rule number."""
         return {number: len(waiting) for number, waiting in self._queues.items()}
 
     def count(self, number: int) -> int:

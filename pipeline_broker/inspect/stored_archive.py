@@ -92,8 +92,7 @@ class StoredArchive(Protocol):
             NoDataDirectoryError: the object store cannot be read.
         """
 
-    def folders(self) -> Sequence[str]:
-        """Return the sorted folders that hold files."""
+    def folders(self) -> Sequence[str]: ...
 
     def strays(self) -> Iterator[Finding]:
         """Yield the files or objects that are not part of an archive."""

@@ -116,7 +116,6 @@ class LogManager:
         return None if logs is None else logs.get(partition)
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """Return the leader epoch of a partition, or the first one if it has no log."""
         log = self.find(topic, partition)
         return FIRST_EPOCH.latest if log is None else log.leader_epoch
 

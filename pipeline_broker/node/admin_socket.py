@@ -11,15 +11,15 @@ import errno
 import inspect
 import json
 import logging
-import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from pipeline_broker.base.first_cause import first_cause
+from pipeline_broker.node.unix_socket import listen_in, short_path
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
@@ -34,10 +34,6 @@ LINE_BYTES_MAX = 64 * 1024
 # Time for a client to send its command, and time to receive the answer.
 LINE_SECONDS = 5.0
 RECEIVE_BYTES = 4096
-# The open files of a process, on Linux.
-DESCRIPTORS = Path("/proc/self/fd")
-# The umask that gives a socket mode 0600.
-OWNER_ONLY = 0o177
 NO_BROKER = frozenset({errno.ENOENT, errno.ECONNREFUSED})
 
 # The actions of `faults/commands.py`, which is imported on first use.
@@ -52,20 +48,6 @@ class CommandFailedError(Exception):
 
 class NoBrokerError(Exception):
     pass
-
-
-@contextlib.contextmanager
-def _short_path(directory: Path) -> Iterator[str]:
-    # The address of a Unix socket has at most 108 bytes, and the path of a data directory may be longer. On Linux the
-    # directory's descriptor makes it short. Elsewhere the system refuses long paths.
-    if not DESCRIPTORS.is_dir():
-        yield min(str(directory / ADMIN_NAME), os.path.relpath(directory / ADMIN_NAME), key=len)
-        return
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield str(DESCRIPTORS / str(descriptor) / ADMIN_NAME)
-    finally:
-        os.close(descriptor)
 
 
 async def serve_admin(
@@ -84,7 +66,7 @@ async def serve_admin(
         task_status: started when clients can connect.
     """
     try:
-        listener = _bound(directory)
+        listener = trio.socket.from_stdlib_socket(listen_in(directory, ADMIN_NAME, CONNECTIONS_MAX))
     except OSError as error:
         logger.warning("cannot serve operator commands: %s", error.strerror or error)
         task_status.started()
@@ -111,23 +93,6 @@ async def serve_admin(
     finally:
         with contextlib.suppress(FileNotFoundError):
             (directory / ADMIN_NAME).unlink()
-
-
-def _bound(directory: Path) -> trio.socket.SocketType:
-    with _short_path(directory) as path, contextlib.ExitStack() as stack:
-        with contextlib.suppress(FileNotFoundError):
-            (directory / ADMIN_NAME).unlink()
-        listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        # The mode must be right from the start: after a `chmod` another user could be connected already.
-        before = os.umask(OWNER_ONLY)
-        try:
-            listener.bind(path)
-        finally:
-            os.umask(before)
-        listener.listen(CONNECTIONS_MAX)
-        found = trio.socket.from_stdlib_socket(listener)
-        stack.pop_all()
-        return found
 
 
 async def _answer(
@@ -193,7 +158,7 @@ def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]
     line = json.dumps({"command": command, **arguments}).encode() + b"\n"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         try:
-            with _short_path(directory) as path:
+            with short_path(directory, ADMIN_NAME) as path:
                 client.connect(path)
             client.sendall(line)
             with client.makefile("rb") as answers:

@@ -70,7 +70,6 @@ class ArchiveStore:
         return self.store if self.place.url.startswith(OF_THIS_MACHINE) else InterruptibleStore(self.store)
 
     def for_another_run(self) -> ArchiveStore:
-        """Return a copy that is not interrupted."""
         return attrs.evolve(self)
 
     def interrupt(self) -> None:

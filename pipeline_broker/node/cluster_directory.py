@@ -11,18 +11,20 @@ continues.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from pipeline_broker.files.errors import DirectoryLocked
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME, LOCK_NAME
-from pipeline_broker.node.errors import StartError
+from pipeline_broker.node.errors import StartBlockedError, StartError
 
-__all__ = ["become_cluster", "become_single", "brokers_in"]
+__all__ = ["become_cluster", "become_single", "brokers_in", "leave_cluster"]
 
 MOVING_NAME = ".moving"
 """The data directory of broker 1 while its files are moved into it or out of it."""
 STAYING = frozenset({LOCK_NAME, MOVING_NAME})
 FIRST = "1"
+FILES = SystemFileSystem()
 
 
 def brokers_in(directory: Path) -> list[int]:
@@ -56,10 +58,10 @@ def become_cluster(directory: Path, brokers: int) -> bool:
     entries = [it for it in directory.iterdir() if it.name not in STAYING and not it.stem.isdecimal()]
     for entry in sorted(entries, key=lambda it: it.name == JOURNAL_NAME):
         entry.rename(moving / entry.name)
-    _sync(moving)
-    _sync(directory)
+    FILES.sync_directory(moving)
+    FILES.sync_directory(directory)
     moving.rename(directory / FIRST)
-    _sync(directory)
+    FILES.sync_directory(directory)
     return True
 
 
@@ -78,20 +80,32 @@ def become_single(directory: Path) -> None:
     moving = directory / MOVING_NAME
     if known:
         (directory / FIRST).rename(moving)
-        _sync(directory)
+        FILES.sync_directory(directory)
     # The journal last, as above: a start in between finds `.moving` without it and continues.
     for entry in sorted(moving.iterdir(), key=lambda it: it.name == JOURNAL_NAME):
         if entry.name != LOCK_NAME:
             entry.rename(directory / entry.name)
-    _sync(directory)
+    FILES.sync_directory(directory)
     (moving / LOCK_NAME).unlink(missing_ok=True)
     moving.rmdir()
-    _sync(directory)
+    FILES.sync_directory(directory)
 
 
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def leave_cluster(directory: Path) -> None:
+    """Prepare a directory for a broker without a cluster; see `become_single`.
+
+    Raises:
+        StartError: the directory is in use or not usable, or brokers other than broker 1 have data there.
+    """
+    if not brokers_in(directory) and not (directory / MOVING_NAME).is_dir():
+        return
     try:
-        os.fsync(descriptor)
+        lock = FILES.lock(directory / LOCK_NAME)
+    except DirectoryLocked as error:
+        raise StartBlockedError(f"{error}. Stop that broker, or choose another data directory") from None
+    except OSError as error:
+        raise StartError(f"cannot use the data directory {directory}: {error.strerror}") from None
+    try:
+        become_single(directory)
     finally:
-        os.close(descriptor)
+        lock.release()

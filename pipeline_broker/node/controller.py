@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import struct
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,25 +17,26 @@ import trio
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.node.assembly import AssembledBroker
+from pipeline_broker.node.metadata_stream import APPLIED, BATCHES
 from pipeline_broker.node.peer_server import serve_peers
 from pipeline_broker.node.peer_socket import send_hello
 from pipeline_broker.node.peers import Peers, Response
+from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.state.leadership.cluster_image import ClusterImage
 from pipeline_broker.state.leadership.nodes import NodeState
 from pipeline_broker.state.leadership.records import ListenerAddress, NodeRecord, node_record
 from pipeline_broker.state.outcome import Write
 from stages.request import Request, Result
 
-__all__ = ["BATCHES_HEADER", "Controller"]
+__all__ = ["Controller"]
 
 logger = logging.getLogger(__name__)
 
 READ_BYTES_MAX = 1 << 20
+APPLIED_SECONDS_MAX = 0.5
+"""The longest wait of a change for members that have not applied it."""
 REJOIN_SECONDS = 5.0
 """Time for the members to join again after the controller's start; the others are fenced then."""
-BATCHES_HEADER = struct.Struct(">Iq")
-"""Size of the record batches that follow, and the offset after them."""
-OFFSET = struct.Struct(">q")
 
 
 class Controller:
@@ -53,13 +53,13 @@ class Controller:
         self._of_broker: Broker | None = None
         self._listeners: Mapping[str, ListenerAddress] = {}
         self._peers = Peers(directory)
+        self._nursery: trio.Nursery | None = None
         self._metadata_grew = trio.lowlevel.ParkingLot()
         self._members: dict[int, int] = {}  # generations of the connected members
         self._applied: dict[int, int] = {}  # by member: the end of the metadata that it has applied
         self._has_applied = trio.lowlevel.ParkingLot()
 
     def metadata_durable(self) -> None:
-        """Send new metadata to the members."""
         self._metadata_grew.unpark_all()
 
     def forward(self, request: Request) -> Result:
@@ -102,6 +102,7 @@ class Controller:
             serve_peers, self._directory, self.controller_id, assembled.server, self._serve_member
         )
         async with trio.open_nursery() as nursery:
+            self._nursery = nursery
             nursery.start_soon(self._fence_absent)
             await nursery.start(self._peers.run)
             await nursery.start(serve)
@@ -139,25 +140,36 @@ class Controller:
             parts = result.parts if result.cold is None else await trio.to_thread.run_sync(result.cold)
             batches = b"".join(parts)
             end = _end_of(batches) if batches else self._log.high_watermark
-            await stream.send_all(BATCHES_HEADER.pack(len(batches), end) + batches)
+            await stream.send_all(BATCHES.pack(len(batches), end) + batches)
             position = end
 
     async def _read_applied(self, stream: trio.SocketStream, node_id: int, scope: trio.CancelScope) -> None:
         received = b""
         async for chunk in stream:
             received += chunk
-            whole = len(received) // OFFSET.size * OFFSET.size
+            whole = len(received) // APPLIED.size * APPLIED.size
             if whole:
-                (self._applied[node_id],) = OFFSET.unpack_from(received, whole - OFFSET.size)
+                (self._applied[node_id],) = APPLIED.unpack_from(received, whole - APPLIED.size)
                 received = received[whole:]
                 self._has_applied.unpark_all()
         scope.cancel()
 
-    async def wait_applied(self, offset: int, seconds: float) -> None:
-        """Wait until all connected members have applied the metadata below an offset, or until the time is over."""
-        with trio.move_on_after(seconds):
-            while any(self._applied.get(node, 0) < offset for node in self._members):
+    def when_applied(self, go_on: Callable[[], None]) -> None:
+        """Call `go_on` once all members have applied the metadata of now, or after APPLIED_SECONDS_MAX."""
+        end = self._log.high_watermark
+        if self._nursery is None or self._is_applied(end):
+            go_on()
+        else:
+            self._nursery.start_soon(self._wait_applied, end, go_on)
+
+    def _is_applied(self, end: int) -> bool:
+        return all(self._applied.get(node, 0) >= end for node in self._members)
+
+    async def _wait_applied(self, end: int, go_on: Callable[[], None]) -> None:
+        with trio.move_on_after(APPLIED_SECONDS_MAX):
+            while not self._is_applied(end):
                 await self._has_applied.park()
+        go_on()
 
     async def commit_node(self, record: NodeRecord) -> None:
         """Write the record of a member, and return once it is durable and applied."""
@@ -190,8 +202,6 @@ class Controller:
 
 
 def _end_of(batches: bytes) -> int:
-    from pipeline_broker.records.batch import iterate_batches  # noqa: PLC0415 - wip
-
     end = 0
     for header, _ in iterate_batches(batches):
         end = header.last_offset + 1

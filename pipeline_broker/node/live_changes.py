@@ -64,7 +64,6 @@ class LiveChanges:
         self._changed = trio.lowlevel.ParkingLot()
 
     def connect(self, broker: Broker, server: SocketServer) -> None:
-        """Start to apply the configuration of the broker to the server."""
         self._connected = broker, server
         self._wanted = self._applied = broker.config
         server.handlers.resize_blocking_works(broker.config.background_threads)

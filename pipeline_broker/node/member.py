@@ -16,7 +16,7 @@ import trio
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.node.assembly import AssembledBroker
-from pipeline_broker.node.controller import BATCHES_HEADER, OFFSET
+from pipeline_broker.node.metadata_stream import APPLIED, BATCHES, BATCHES_BYTES_MAX
 from pipeline_broker.node.peer_link import FrameReader
 from pipeline_broker.node.peer_server import serve_peers
 from pipeline_broker.node.peer_socket import PeerError, connect_peer
@@ -29,8 +29,9 @@ __all__ = ["Member"]
 
 logger = logging.getLogger(__name__)
 
-BATCHES_BYTES_MAX = 256 << 20
 RECONNECT_SECONDS = 0.2
+CONTROLLER_DOWN_SECONDS = 2.0
+"""After this time without the controller, its partitions have no leader. A restart takes less."""
 
 
 def _records_of(batches: bytes) -> Iterator[tuple[bytes, bytes | None]]:
@@ -88,7 +89,7 @@ class Member:
 
     async def _receive(self) -> list[tuple[bytes, bytes | None]]:
         assert self._frames is not None, "connected first"
-        size, end = BATCHES_HEADER.unpack(await self._frames.exactly(BATCHES_HEADER.size))
+        size, end = BATCHES.unpack(await self._frames.exactly(BATCHES.size))
         if size > BATCHES_BYTES_MAX:
             raise PeerError(f"the controller sent {size} bytes of metadata at once")
         records = list(_records_of(await self._frames.exactly(size)))
@@ -97,7 +98,7 @@ class Member:
 
     async def _acknowledge(self) -> None:
         assert self._stream is not None, "connected first"
-        await self._stream.send_all(OFFSET.pack(self._position))
+        await self._stream.send_all(APPLIED.pack(self._position))
 
     # Following
 
@@ -118,20 +119,26 @@ class Member:
             try:
                 await self._acknowledge()
                 while True:
-                    broker.apply_metadata(await self._receive(), broker.ports.clock_ms())
+                    records, is_open = await self._receive(), trio.Event()
+                    broker.apply_metadata(records, broker.ports.clock_ms(), is_open.set)
+                    await is_open.wait()
                     await self._acknowledge()
             except (PeerError, OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 logger.warning("lost the controller: %s", error)
-            await self._reconnect()
+            await self._reconnect(broker)
 
-    async def _reconnect(self) -> None:
+    async def _reconnect(self, broker: Broker) -> None:
+        lost_at = trio.current_time()
         while True:
+            if trio.current_time() - lost_at > CONTROLLER_DOWN_SECONDS:
+                broker.controller_reached(is_reached=False)
             try:
                 await self._connect()
             except (PeerError, OSError, trio.BrokenResourceError, ValueError):
                 await trio.sleep(RECONNECT_SECONDS)
             else:
                 logger.info("joined the cluster again")
+                broker.controller_reached(is_reached=True)
                 return
 
     # Requests to other brokers
@@ -146,6 +153,9 @@ class Member:
     ) -> None:
         """Send a request of this broker to another one; see `Peers.ask`."""
         self._peers.ask(node_id, request, response_type, done)
+
+    def when_applied(self, go_on: Callable[[], None]) -> None:
+        raise AssertionError(f"only the controller calls {go_on} after its changes")
 
     def connection_closed(self, session: object) -> None:
         self._peers.connection_closed(session)

@@ -6,7 +6,7 @@ import contextlib
 import http
 import random
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 import trio
@@ -111,6 +111,7 @@ async def serve_metrics(
     edges: ByteBudget,
     names: Collection[str] = (),
     *,
+    prepare: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the metrics until cancelled.
@@ -120,6 +121,7 @@ async def serve_metrics(
         render: renders the text of a scrape, in steps.
         edges: memory budget, charged for connections.
         names: host names that requests may use, in addition to addresses and names of this machine.
+        prepare: awaited before each scrape.
         task_status: started with the port.
 
     Raises:
@@ -143,6 +145,7 @@ async def serve_metrics(
             return refusal(http.HTTPStatus.NOT_FOUND, f"unknown path; the metrics are at {PATH}")
         if request.method != "GET":
             return refusal(http.HTTPStatus.METHOD_NOT_ALLOWED, "unsupported method; use GET", ("Allow", "GET"))
+        await prepare()
         # All scrapers within a second share one text, so that more of them cost no more work.
         return await shared.get(PATH, made)
 

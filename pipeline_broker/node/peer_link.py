@@ -33,7 +33,6 @@ class FrameReader:
         self._received = b""
 
     async def line(self) -> Mapping[str, Any]:
-        """Read a line with a JSON object."""
         while b"\n" not in self._received:
             await self._more()
             if len(self._received) > HELLO_BYTES_MAX:
@@ -51,7 +50,6 @@ class FrameReader:
         return taken
 
     async def frame(self) -> bytes:
-        """Read a frame without its length."""
         (size,) = _LENGTH.unpack(await self.exactly(_LENGTH.size))
         if not 0 <= size <= RESPONSE_BYTES_MAX:
             raise PeerError(f"a response has {size} bytes")

@@ -11,16 +11,17 @@ Only processes of the same user can connect: the directory has mode 0700, and th
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import trio
+
+from pipeline_broker.node.unix_socket import listen_in, short_path
 
 __all__ = ["PeerError", "connect_peer", "is_same_user", "open_peer_listener", "read_hello", "send_hello"]
 
@@ -28,7 +29,6 @@ SOCKET_SUFFIX = ".socket"
 HELLO_BYTES_MAX = 64 * 1024
 HELLO_SECONDS = 5.0
 BACKLOG = 128
-PATH_BYTES_MAX = 100
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -36,36 +36,9 @@ class PeerError(Exception):
     """The other end broke the protocol, or closed the connection."""
 
 
-@contextlib.contextmanager
-def _short_path(directory: Path, name: str) -> Iterator[str]:
-    # The address of a Unix socket has at most 108 bytes; the directory's descriptor makes a longer path short.
-    path = str(directory / name)
-    if len(os.fsencode(path)) <= PATH_BYTES_MAX:
-        yield path
-        return
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{descriptor}/{name}"
-    finally:
-        os.close(descriptor)
-
-
 def open_peer_listener(directory: Path, node_id: int) -> socket.socket:
     """Listen in the directory of the cluster. Raises OSError if that is not possible."""
-    name = f"{node_id}{SOCKET_SUFFIX}"
-    directory.chmod(0o700)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        with _short_path(directory, name) as path:
-            with contextlib.suppress(FileNotFoundError):
-                (directory / name).unlink()
-            listener.bind(path)
-        listener.listen(BACKLOG)
-        listener.setblocking(False)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
+    return listen_in(directory, f"{node_id}{SOCKET_SUFFIX}", BACKLOG)
 
 
 def is_same_user(sock: socket.socket) -> bool:
@@ -83,7 +56,7 @@ async def connect_peer(directory: Path, node_id: int, hello: Mapping[str, Any]) 
     """
     sock = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
     try:
-        with _short_path(directory, f"{node_id}{SOCKET_SUFFIX}") as path:
+        with short_path(directory, f"{node_id}{SOCKET_SUFFIX}") as path:
             await sock.connect(path)
         stream = trio.SocketStream(sock)
     except BaseException:

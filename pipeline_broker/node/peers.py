@@ -103,7 +103,6 @@ class Peers:
         return PARKED
 
     def connection_closed(self, session: object) -> None:
-        """End the forwarding for a client."""
         known = self._links.pop(session, None)
         if known is not None:
             known[1].scope.cancel()
@@ -123,7 +122,7 @@ class Peers:
         try:
             await link.run()
         except* (PeerError, OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError) as errors:
-            logger.warning("lost the connection to broker %d: %s", node_id, first_cause(errors))
+            logger.info("lost the connection to broker %d: %s", node_id, first_cause(errors))
         finally:
             if self._links.get(key) == (node_id, link):
                 del self._links[key]

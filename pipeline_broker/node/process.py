@@ -29,6 +29,7 @@ from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
+from pipeline_broker.node.cluster_directory import leave_cluster
 from pipeline_broker.node.cluster_role import ClusterRole, role_of
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
 from pipeline_broker.node.errors import MaintenanceFailedError, StartError, TakenOverError
@@ -164,6 +165,8 @@ async def _start(
         stack.callback(observers.close)
         if store is not None and observers.store_request_ended is not None:
             store = store.observed(observers.store_request_ended)
+        if options.cluster is None:
+            leave_cluster(options.data)
         cluster = role_of(options.cluster, options.config.node_id)
         wiring = BrokerWiring(options.mode, listeners, fault_files=files, store=store, cluster=cluster)
         advertised = {name: it for name, it in listeners.advertised(options.config).items() if it is not None}

@@ -293,7 +293,7 @@ class SchemaRegistry:
             topic = NewTopic(
                 name=SCHEMAS_TOPIC,
                 topic_id=broker.new_id().bytes,
-                partitions=1,
+                assignments=[(0, [broker.leadership.broker_id])],
                 configs=SCHEMAS_TOPIC_CONFIGS,
             )
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import re
 import signal
 import subprocess
 import sys
@@ -15,14 +14,16 @@ from pathlib import Path
 import attrs
 import trio
 
+from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.files.errors import DirectoryLocked
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.taken_directory import LOCK_NAME
 from pipeline_broker.node.cluster_directory import become_cluster
 from pipeline_broker.node.cluster_role import CONTROLLER_ID
 from pipeline_broker.node.errors import StartBlockedError, StartError
+from pipeline_broker.node.machine_metrics import MachineMetrics
 
-__all__ = ["DEATHS_MAX", "DEATHS_SECONDS", "BrokerCommand", "supervise"]
+__all__ = ["DEATHS_MAX", "DEATHS_SECONDS", "BrokerCommand", "MetricsAddress", "supervise"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,8 @@ DEATHS_SECONDS = 60.0
 """A broker that ends this often within this time stays down."""
 RESTART_SECONDS = 0.05
 LINE_BYTES_MAX = 64 * 1024
-READY_LINE = re.compile(r"listening on (?P<host>.*):(?P<port>\d+) mode=(?P<mode>\S+) data=.*")
+METRICS_LINE = "metrics on "
+READY_LINE = "listening on "
 
 BrokerCommand = Callable[[int, int], Sequence[str]]
 """Returns the command line of a broker, given its id and the port of its first listener; 0 is any free port."""
@@ -57,9 +59,20 @@ class _BrokerProcess:
     deaths: deque[float] = attrs.Factory(lambda: deque(maxlen=DEATHS_MAX))
 
 
+@attrs.frozen
+class MetricsAddress:
+    """The address of the metrics endpoint, and the host names that requests to it may use."""
+
+    host: str
+    port: int
+    names: tuple[str, ...] = ()
+
+
 class _Supervisor:
-    def __init__(self, command: BrokerCommand, brokers: int, port: int) -> None:
+    def __init__(self, command: BrokerCommand, brokers: int, port: int, metrics: MetricsAddress | None) -> None:
         self._command = command
+        self._metrics_address = metrics
+        self._metrics = MachineMetrics()
         self.brokers = [_BrokerProcess(number, port + number - 1 if port else 0) for number in range(1, brokers + 1)]
         self._stopping = trio.Event()
         self._is_serving = False
@@ -74,6 +87,7 @@ class _Supervisor:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._stop_on_signal, signals)
+                await self._start_metrics(nursery)
                 # The others join the controller, so it is the first.
                 await nursery.start(self._keep, self.brokers[0])
                 async with trio.open_nursery() as others:
@@ -86,11 +100,17 @@ class _Supervisor:
                 nursery.cancel_scope.cancel()
         return 0 if self._stopping.is_set() else 1
 
+    async def _start_metrics(self, nursery: trio.Nursery) -> None:
+        address = self._metrics_address
+        if address is None:
+            return
+        port = await nursery.start(self._metrics.run, address.host, address.port, address.names)
+        sys.stderr.write(f"metrics on http://{address.host}:{port}/metrics\n")
+        sys.stderr.flush()
+
     def _ready_line(self, data: Path) -> str:
-        match = READY_LINE.fullmatch(self.brokers[0].ready_line)
-        assert match is not None, "the broker was ready"
-        host, port, mode = match["host"], match["port"], match["mode"]
-        return f"listening on {host}:{port} mode={mode} data={data} brokers={len(self.brokers)}"
+        first, _, _ = self.brokers[0].ready_line.partition(" data=")
+        return f"{first} data={data} brokers={len(self.brokers)}"
 
     async def _wait_ended(self, brokers: Sequence[_BrokerProcess]) -> None:
         while not all(broker.is_down or (self._stopping.is_set() and broker.process is None) for broker in brokers):
@@ -149,6 +169,7 @@ class _Supervisor:
             stdin=subprocess.PIPE,  # its end tells the broker that the supervisor has ended
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C in a terminal must reach the supervisor alone, which stops all in order
         )
         try:
             async with trio.open_nursery() as nursery:
@@ -162,14 +183,17 @@ class _Supervisor:
     async def _read_output(self, broker: _BrokerProcess, process: trio.Process, ready: Callable[[], None]) -> None:
         assert process.stdout is not None, "a pipe"
         async for line in _lines(process.stdout):
-            match = READY_LINE.fullmatch(line)
-            if match is not None:
-                broker.port, broker.ready_line = int(match["port"]), line
+            if line.startswith(READY_LINE):
+                address, _, _ = line.removeprefix(READY_LINE).partition(" ")
+                broker.port, broker.ready_line = int(address.rpartition(":")[2]), line
                 ready()
 
     async def _read_errors(self, broker: _BrokerProcess, process: trio.Process) -> None:
         assert process.stderr is not None, "a pipe"
         async for line in _lines(process.stderr):
+            if line.startswith(METRICS_LINE):
+                self._metrics.urls[broker.node_id] = line.removeprefix(METRICS_LINE)
+                continue
             if line.startswith("Error: "):
                 broker.last_error = line.removeprefix("Error: ")
             if self._is_serving or not line.startswith("Error: "):
@@ -190,13 +214,21 @@ async def _lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[str]:
         yield left.decode(errors="replace")
 
 
-def supervise(command: BrokerCommand, data: Path, brokers: int, port: int, on_ready: Callable[[str], None]) -> int:
+def supervise(
+    command: BrokerCommand,
+    data: Path,
+    brokers: int,
+    port: int,
+    on_ready: Callable[[str], None],
+    metrics: MetricsAddress | None = None,
+) -> int:
     """Run a cluster of brokers on this machine, and return its exit code.
 
     Args:
         data: directory of the cluster.
         port: port of broker 1; the others get the ports after it. 0 lets the system choose.
         on_ready: called with the ready line, once all brokers serve.
+        metrics: address of the metrics of all brokers; None for no endpoint.
 
     Raises:
         StartError: a broker cannot start, or the directory is not usable.
@@ -216,14 +248,14 @@ def supervise(command: BrokerCommand, data: Path, brokers: int, port: int, on_re
                 f"the data of the single broker is now that of broker {CONTROLLER_ID}; new topics and partitions are"
                 " spread over all brokers\n"
             )
-        return trio.run(_Supervisor(command, brokers, port).run, on_ready, data)
-    except* StartError as errors:
+        return trio.run(_Supervisor(command, brokers, port, metrics).run, on_ready, data)
+    except* UnavailableError as errors:
         raise StartError(str(_first(errors))) from None
     finally:
         lock.release()
 
 
-def _first(errors: BaseExceptionGroup[StartError]) -> BaseException:
+def _first(errors: BaseExceptionGroup[UnavailableError]) -> BaseException:
     first: BaseException = errors
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]

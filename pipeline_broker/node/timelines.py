@@ -181,7 +181,7 @@ class Timelines:
             if not taken:
                 return True
             self._unwritten = await trio.to_thread.run_sync(batches.encode, taken, rows.lost, self._clock_ms())
-        if self._broker.logs.find(TIMELINES_TOPIC, 0) is None and not await self._create_topic():
+        if not self._broker.logs.partitions(TIMELINES_TOPIC) and not await self._create_topic():
             return False
         entries = self._append(self._unwritten)
         if entries is None or await wait_durable(self._server, entries) is not None:
@@ -204,7 +204,8 @@ class Timelines:
     async def _create_topic(self) -> bool:
         """Create the topic; return False if that failed, or if another creation is in progress."""
         broker = self._broker
-        if broker.topics.latest(TIMELINES_TOPIC) is not None:
+        # In a cluster the controller creates it, and a broker publishes into the partitions that it leads.
+        if broker.topics.latest(TIMELINES_TOPIC) is not None or broker.controller is not None:
             return False
         write = broker.topics.create(broker.new_topic(TIMELINES_TOPIC))
         entry = broker.append_metadata(write, self._clock_ms())

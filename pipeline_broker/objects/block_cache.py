@@ -86,7 +86,6 @@ class BlockCache:
             self._keep((name, number), bytes(view[number * BLOCK_BYTES : (number + 1) * BLOCK_BYTES]))
 
     def forget(self, name: str) -> None:
-        """Drop the blocks of a deleted object."""
         with self._lock:
             for key in [key for key in self._blocks if key[0] == name]:
                 self._size_bytes -= len(self._blocks.pop(key))

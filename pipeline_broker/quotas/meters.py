@@ -17,8 +17,7 @@ NAME_BYTES_MAX = 8 << 20
 
 
 class Meter(Protocol):
-    def is_idle(self, now_ms: int) -> bool:
-        """Return whether the meter equals a new one."""
+    def is_idle(self, now_ms: int) -> bool: ...
 
 
 AMeter = TypeVar("AMeter", bound=Meter)

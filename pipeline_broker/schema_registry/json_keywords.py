@@ -281,7 +281,6 @@ def dependencies_of(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def items_of(schema: Mapping[str, Any]) -> tuple[list[Any], Any]:
-    """Return the schemas of the first items, and the schema of all further items."""
     if "prefixItems" in schema:
         return schema["prefixItems"], schema.get("items", True)
     items = schema.get("items", True)
@@ -307,5 +306,4 @@ def item_difference_of(had: Any, has: Any, *, is_added: bool) -> str:
 
 
 def is_matched(first: Sequence[Any], second: Sequence[Any], fits: Callable[[Any, Any], bool]) -> bool:
-    """Return whether every element of `first` fits some element of `second`."""
     return all(any(fits(each, other) for other in second) for each in first)

@@ -36,7 +36,6 @@ def same_schema_id(state: RegistryState, wanted: Recognized) -> Generator[Work |
 
 
 def is_same(state: RegistryState, schema_id: int, wanted: Recognized) -> Generator[Work | None, Any, bool]:
-    """Return whether the schema with an id equals a client's schema."""
     return bool((yield from _same(state, wanted, {schema_id})))
 
 

@@ -236,5 +236,4 @@ def serialized(parsed: ProtobufFile) -> str:
 
 
 def top_level_names(parsed: ProtobufFile) -> list[str]:
-    """Return the names of the fields of the first message."""
     return [field.name for message in parsed.root.message_type[:1] for field in message.field]

@@ -67,7 +67,6 @@ def typed_options(options: Any, pool: DescriptorPool | None) -> Any:
 
 
 def json_name(name: str) -> str:
-    """Return the JSON name that the compiler derives from a field name."""
     first, *others = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in others)
 

@@ -270,7 +270,6 @@ class RegistryState:
         return Level(str(self.config_in_scope(subject)["compatibilityLevel"]))
 
     def alias_target(self, subject: str) -> str:
-        """Return the subject that `subject` is an alias of; itself if it is not an alias."""
         alias = self._configs.get(subject, {}).get("alias")
         return alias if isinstance(alias, str) and alias and not isinstance(alias, RawJson) else subject
 

@@ -146,7 +146,6 @@ class Schema:
         return (self.type, self.metadata, self.rule_set) == (other.type, other.metadata, other.rule_set)
 
     def has_same_references(self, other: Schema) -> bool:
-        """Return whether another schema has the same references, in any order."""
         return set(self.references) == set(other.references)
 
     def as_json(self) -> dict[str, Any]:

@@ -47,7 +47,6 @@ class Acls(ReplayedWrites):
         return iter(self._bindings)
 
     def of_resource(self, resource_type: ResourceType, name: str) -> list[AclBinding]:
-        """Return the rules with a pattern that matches the name of a resource."""
         found = [*self._literal.get((resource_type, name), ())]
         if name != WILDCARD:
             found += self._literal.get((resource_type, WILDCARD), ())

@@ -104,7 +104,6 @@ class _Reader:
 
 
 def users_of(entry: JaasEntry) -> dict[str, str]:
-    """Return the passwords in an entry by user, from its options `user_<name>`."""
     return {
         name.removeprefix(USER_PREFIX): value for name, value in entry.options.items() if name.startswith(USER_PREFIX)
     }

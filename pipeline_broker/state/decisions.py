@@ -41,5 +41,4 @@ class Decisions(Generic[_Key, _Value]):
         return self._values.get(key, durable)
 
     def all_latest(self, durable: Mapping[_Key, _Value]) -> dict[_Key, _Value]:
-        """Return the durable values with the pending ones applied."""
         return {**durable, **self._values}

@@ -70,7 +70,6 @@ class DynamicSettings(ReplayedWrites):
         return sorted(name for each, name in self._settings if each == kind)
 
     def latest_settings(self, resource: Resource) -> Mapping[str, str]:
-        """Return the settings of a resource, including pending changes."""
         return self._pending.latest(resource, self.settings(resource))
 
     def alter(self, resource: Resource, settings: Mapping[str, str]) -> Write:

@@ -122,12 +122,10 @@ class Features(ReplayedWrites):
         self._pending_epoch = 0
 
     def level(self, name: str) -> int:
-        """Return the finalized level of a feature in FEATURES."""
         return self._levels.get(name, FEATURES[name].level)
 
     @staticmethod
     def supported(served: Container[int]) -> list[Feature]:
-        """Return the features that a broker with these APIs supports."""
         # A feature without its API would promise something that the broker does not do.
         return [feature for feature in FEATURES.values() if feature.needs is None or feature.needs in served]
 

@@ -24,7 +24,6 @@ class MovingAverage:
         self._elapsed_ns = 0
 
     def add(self, value: float, lasted_ns: int) -> None:
-        """Add a value that lasted `lasted_ns` nanoseconds, more than 0."""
         self._elapsed_ns += lasted_ns
         weight = max(1.0 - math.exp(-lasted_ns / WINDOW_NS), lasted_ns / self._elapsed_ns)
         self.value += weight * (value - self.value)

@@ -49,7 +49,6 @@ class _Message:
         return _Message(data, self._fields_left, self._pace)
 
     def count(self) -> None:
-        """Count a field, and reject one beyond FIELDS_MAX."""
         self._fields_left[0] -= 1
         if self._fields_left[0] < 0:
             raise MalformedMetricsError(f"the message has more than {FIELDS_MAX} fields")

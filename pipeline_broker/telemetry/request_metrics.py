@@ -131,7 +131,6 @@ class RequestMetrics:
         self._busy_handlers = MovingAverage(0.0)
 
     def observe_fetches(self, fetch_sent: Callable[[Any], None]) -> None:
-        """Call `fetch_sent` with each fetch response that was sent, from now."""
         self._fetch_sent = fetch_sent
 
     # On the event loop, per request

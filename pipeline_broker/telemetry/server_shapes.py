@@ -165,8 +165,7 @@ class ObservedServer(Protocol):
     def memory(self) -> Memory:
         """The byte budget of the data plane."""
 
-    def statistics(self) -> ServerStatistics:
-        """Return the current statistics of all stages."""
+    def statistics(self) -> ServerStatistics: ...
 
     def connections(self) -> Iterable[tuple[str, int, Any]]:
         """Yield the listener, the number of the processor, and the session or None of each open connection."""

@@ -88,7 +88,6 @@ class Table:
 
 
 def write(path: Path, table: Table, rows: Sequence[Sequence[int | None]]) -> None:
-    """Write a file with these rows; None becomes null."""
     columns = [
         [null if value is None else value for value in column] if None in column else column
         for column, null in zip(zip(*rows, strict=True), table.nulls, strict=False)

@@ -49,7 +49,6 @@ class RowRing:
         return (written % self._rows_max) * self.row_bytes
 
     def publish(self) -> None:
-        """Show the claimed row to the reader."""
         # After packing: the reader takes all rows below this cursor.
         self._written += 1
 

@@ -40,7 +40,6 @@ Encoder: TypeAlias = Callable[[Message], list[Buffer]]
 
 
 def versions_of(message: type) -> range:
-    """Return all versions that a message class declares."""
     schema: Schema = cast("Any", message).SCHEMA
     return parse_versions(schema.versions)
 

@@ -276,7 +276,6 @@ class EncoderWriter:
             self.tags(tagged, variable, path)
 
     def is_set(self, field: Field, expression: str) -> str:
-        """Return the condition that a field differs from its default."""
         if field.default is None:
             return f"{expression} is not None"
         if field.is_array:

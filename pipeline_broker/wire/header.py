@@ -76,7 +76,6 @@ def encode_request_header(header: RequestHeader) -> bytes:
 
 
 def response_header(api_key: int, version: int, correlation_id: int) -> bytes:
-    """Encode the header of the response to a request of this API and version."""
     # An ApiVersions response never has a tag section, so that a client can read it even if it guessed a wrong version.
     if version >= FLEXIBLE_FROM[api_key] and api_key != API_VERSIONS:
         return CORRELATION_AND_TAGS.pack(correlation_id)

@@ -253,7 +253,6 @@ def api_name(key: int | str) -> str:
 
 
 def schema_of(api_key: ApiKey) -> Schema:
-    """Return the schema of the request and the response of an API."""
     api = API_KEYS[api_key]
     flexible = "none" if api.flexible_from == NEVER else f"{api.flexible_from}+"
     return Schema(int(api_key), f"{api.versions[0]}-{api.versions[-1]}", flexible)

@@ -38,7 +38,6 @@ class Source:
         self.counter = 0
 
     def line(self, text: str) -> None:
-        """Append a line at the current indentation."""
         self.lines.append("    " * self.depth + text)
 
     @contextmanager
@@ -50,7 +49,6 @@ class Source:
         self.depth -= 1
 
     def variable(self, stem: str) -> str:
-        """Return a local name that is not in use."""
         self.counter += 1
         return f"{stem}_{self.counter}"
 

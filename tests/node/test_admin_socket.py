@@ -15,6 +15,7 @@ import trio
 
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.node import admin_socket as admin
+from pipeline_broker.node import unix_socket
 from pipeline_broker.node.admin_socket import ADMIN_NAME, CommandFailedError, NoBrokerError, ask, serve_admin
 
 WAIT_SECONDS = 20.0
@@ -98,7 +99,10 @@ def refused(directory, command, **arguments):
 
 def raw(directory, data):
     """Return the answer to these bytes."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client, admin._short_path(directory) as path:
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client,
+        unix_socket.short_path(directory, admin.ADMIN_NAME) as path,
+    ):
         client.connect(path)
         client.sendall(data)
         client.settimeout(WAIT_SECONDS)
@@ -212,7 +216,7 @@ def test_the_number_of_clients_is_limited(tmp_path):
 
     def work():
         with contextlib.ExitStack() as stack:
-            path = stack.enter_context(admin._short_path(tmp_path))
+            path = stack.enter_context(unix_socket.short_path(tmp_path, admin.ADMIN_NAME))
             for _ in range(admin.CONNECTIONS_MAX):
                 client = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
                 client.connect(path)
@@ -235,7 +239,7 @@ def test_clients_that_disconnect_early_free_their_slots(tmp_path, caplog):
     async def main():
         async with trio.open_nursery() as nursery:
             await nursery.start(serve_admin, tmp_path, {"late": late, "echo": echo})
-            with admin._short_path(tmp_path) as path:
+            with unix_socket.short_path(tmp_path, admin.ADMIN_NAME) as path:
                 for _ in range(admin.CONNECTIONS_MAX):
                     async with await trio.open_unix_socket(path) as client:
                         await client.send_all(b'{"command": "late"}\n')
@@ -263,7 +267,7 @@ def test_a_client_that_does_not_read_its_answer_is_disconnected(tmp_path, monkey
     async def main():
         async with trio.open_nursery() as nursery:
             await nursery.start(serve_admin, tmp_path, {"much": much})
-            with admin._short_path(tmp_path) as path:
+            with unix_socket.short_path(tmp_path, admin.ADMIN_NAME) as path:
                 client = await trio.open_unix_socket(path)
             await client.send_all(b'{"command": "much"}\n')
             poll = select.poll()
@@ -285,7 +289,10 @@ def test_only_the_owner_may_connect_and_the_socket_is_removed_at_the_end(tmp_pat
 
 
 def test_the_socket_of_a_dead_broker_is_replaced(tmp_path):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead, admin._short_path(tmp_path) as path:
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead,
+        unix_socket.short_path(tmp_path, admin.ADMIN_NAME) as path,
+    ):
         dead.bind(path)
     with pytest.raises(NoBrokerError):
         ask(tmp_path, "echo")
@@ -299,14 +306,14 @@ def test_a_long_directory_name_works(tmp_path):
 
 
 def test_commands_work_without_proc_self_fd(tmp_path, monkeypatch):
-    monkeypatch.setattr(admin, "DESCRIPTORS", tmp_path / "none")
+    monkeypatch.setattr(unix_socket, "DESCRIPTORS", tmp_path / "none")
     assert with_admin(tmp_path, lambda: ask(tmp_path, "echo", topic="t")) == {"given": {"topic": "t"}}
     assert not (tmp_path / ADMIN_NAME).exists()
 
 
 def test_the_umask_is_restored_when_the_socket_cannot_be_bound(tmp_path, monkeypatch, caplog):
     """Otherwise no user could enter directories that the broker creates later."""
-    monkeypatch.setattr(admin, "DESCRIPTORS", tmp_path / "none")
+    monkeypatch.setattr(unix_socket, "DESCRIPTORS", tmp_path / "none")
     directory = tmp_path / ("d" * 100) / ("e" * 100)
     directory.mkdir(parents=True)
     before = os.umask(0o027)
@@ -320,7 +327,10 @@ def test_the_umask_is_restored_when_the_socket_cannot_be_bound(tmp_path, monkeyp
 
 @pytest.mark.parametrize("answer", [b"", b'{"error": "there is no'])
 def test_a_truncated_answer_is_an_error(tmp_path, answer):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dying, admin._short_path(tmp_path) as path:
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dying,
+        unix_socket.short_path(tmp_path, admin.ADMIN_NAME) as path,
+    ):
         dying.bind(path)
         dying.listen()
 

@@ -15,8 +15,9 @@ ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs/reference/bounds.md").read_text(encoding="utf-8")
 ALL_SETTINGS_BYTES_MAX = 1 << 30
 
+UNIX = "the Unix sockets"
 LISTENING = {
-    "pipeline_broker/node/admin_socket.py": "`admin.socket`",
+    "pipeline_broker/node/unix_socket.py": UNIX,
     "pipeline_broker/web/http_server.py": "what `SERVING_HTTP` names",
     "stages/listener.py": "Kafka listeners",
 }
@@ -58,7 +59,8 @@ NAMES = {name.partition(",")[0] for name in ENTRY_POINTS}
 def test_every_file_that_listens_is_known():
     assert calls("listen", "open_tcp_listeners", "create_server", "start_server") == set(LISTENING)
     assert calls("open_listeners") == set(SERVING_HTTP)
-    assert {*LISTENING.values(), *SERVING_HTTP.values()} - {"what `SERVING_HTTP` names"} == NAMES
+    sockets = {"`admin.socket`", "`N.socket`"}
+    assert sockets | {*LISTENING.values(), *SERVING_HTTP.values()} - {"what `SERVING_HTTP` names", UNIX} == NAMES
 
 
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS)

@@ -24,7 +24,7 @@ MAY_OPEN = {
     "measure/experiment/sweep_run.py": "what an earlier run of the same command wrote",
     "measure/load/departures.py": "compressed data that a user names, for a command of that user alone",
     "measure/experiment/traced_spans.py": "what the runs of the same command wrote",
-    "node/admin_socket.py": "the data directory itself, as a directory",
+    "node/unix_socket.py": "the directory of the socket itself, as a directory",
     "node/observers.py": "appended to, without waiting for a reader",
     "base/owner_only.py": "makes files, without waiting for a reader",
     "schema_registry/protobuf_schema.py": "files that the worker process has made in a directory of its own",

@@ -24,7 +24,6 @@ ACCEPTED_CODECS = (4, 3, 1, 2)
 
 
 def client_of(call: Call) -> dict[str, str]:
-    """Return the properties of the client that subscriptions can match."""
     session = call.session
     return {
         "client_id": call.client_id or "",

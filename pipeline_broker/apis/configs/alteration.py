@@ -38,7 +38,6 @@ class Alteration:
 
     @property
     def sets(self) -> list[str]:
-        """The names of settings that get a value."""
         return [each.name for each in self.changes if each.config_operation != Operation.DELETE]
 
     def operations(self, own: Mapping[str, str], unknown: ErrorCode) -> list[tuple[str, Operation, str | None]]:

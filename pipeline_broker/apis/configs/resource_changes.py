@@ -23,6 +23,7 @@ from pipeline_broker.apis.durability import check_durability, warn_of_durability
 from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, pending_changes, wait_for_place
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.base.numbers import INT32, whole_number
+from pipeline_broker.broker.settings_layers import BROKER_RESOURCE
 from pipeline_broker.broker.topic_policies import flush_rules_of
 from pipeline_broker.config.changes import (
     NotAListError,
@@ -188,12 +189,12 @@ def _alter_broker(
     broker, for_all = call.broker, not alteration.name
     if not for_all:
         expected = broker.leadership.broker_id
-        _check_broker_id(call, alteration, f"Unexpected broker id, expected {expected}, but received ")
+        _check_broker_id(call, alteration, f"Unexpected broker id, expected {expected}, but received ", members=True)
     try:
         # One change at a time: `load` below opens files and keys in a thread, and the settings must not change before
         # they are adopted.
         yield from wait_for_place(call, broker.altering)
-        key = broker.layers.key(for_all=for_all)
+        key = BROKER_RESOURCE, alteration.name
         own = broker.dynamic_settings.latest_settings(key)
         operations = alteration.operations(own, ErrorCode.INVALID_REQUEST)
         altered = alter_broker_settings(own, operations, for_all=for_all)
@@ -201,7 +202,9 @@ def _alter_broker(
         before = flush_rules_of({}, broker.settings)
         after = flush_rules_of({}, broker.layers.settings_with(key, altered))
         check_durability(call, before, after)
-        load = broker.check_settings(key, altered, [name for name, _, _ in operations])
+        # Files that the settings name are opened by the broker that uses them.
+        is_own = for_all or key == broker.layers.key(for_all=False)
+        load = broker.check_settings(key, altered, [name for name, _, _ in operations]) if is_own else None
         adopt = None
         if load is not None:
             if changes:
@@ -230,10 +233,11 @@ def _alter_other(call: Call, alteration: Alteration, *, validate_only: bool) -> 
     return dynamic.alter(key, altered), dynamic.durable
 
 
-def _check_broker_id(call: Call, alteration: Alteration, unexpected: str) -> None:
+def _check_broker_id(call: Call, alteration: Alteration, unexpected: str, *, members: bool = False) -> None:
     name = alteration.name
     number = whole_number(name, *INT32)
     if number is None:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if number != call.broker.leadership.broker_id:
+    is_member = members and number in call.broker.leadership.members
+    if number != call.broker.leadership.broker_id and not is_member:
         raise TopicError(ErrorCode.INVALID_REQUEST, unexpected + name)

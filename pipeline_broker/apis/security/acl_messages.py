@@ -28,7 +28,6 @@ class FilterFields(Protocol):
 
 
 def has_unknown(*numbers: int) -> bool:
-    """Return whether one of the numbers is UNKNOWN itself."""
     return UNKNOWN in numbers
 
 

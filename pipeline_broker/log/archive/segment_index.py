@@ -44,7 +44,6 @@ class SegmentIndex:
 
     @classmethod
     def of_builder(cls, builder: IndexBuilder) -> "SegmentIndex":
-        """Return the index from a builder that has seen all batches of the segment."""
         entries = builder.take()
         assert entries.offset_position == entries.time_position == 0, "the builder must not have been drained before"
         empty = cls.empty(builder.base_offset)

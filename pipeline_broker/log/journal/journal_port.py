@@ -69,12 +69,10 @@ class JournalPort(JournalBytes, Protocol):
     def room(self) -> Room: ...
 
     @property
-    def data_directory(self) -> Path:
-        """The absolute path of the broker's data directory."""
+    def data_directory(self) -> Path: ...
 
     @property
-    def next_lsn(self) -> int:
-        """The LSN of the next entry."""
+    def next_lsn(self) -> int: ...
 
     def is_in_place(self) -> bool:
         """Return whether the locked data directory still has its path.

@@ -35,7 +35,6 @@ class SlotCache:
                 self._size_bytes -= len(self._slots.popitem(last=False)[1])
 
     def read(self, slot: int, position: int, size_bytes: int) -> Buffer | None:
-        """Return a part of a slot; None if the slot is not cached."""
         data = self._slots.get(slot)
         return None if data is None else data[position : position + size_bytes]
 

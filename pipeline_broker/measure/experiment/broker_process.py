@@ -131,7 +131,6 @@ class BrokerProcess:
         self.host, self.port = match["host"], int(match["port"])
 
     def terminate(self) -> None:
-        """Send SIGTERM once; a second one makes the broker skip draining."""
         if not self._terminated and self._process.poll() is None:
             self._terminated = True
             self._process.send_signal(signal.SIGTERM)

@@ -26,7 +26,6 @@ class Histogram:
         self._fresh: Counter[int] = Counter(counts)
 
     def add(self, values_us: Iterable[int]) -> None:
-        """Count values, in microseconds, 0 or more."""
         self._fresh.update(values_us)
         if len(self._fresh) > UNFOLDED_MAX:
             self._fold()

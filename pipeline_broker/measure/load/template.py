@@ -32,7 +32,6 @@ _OFFSET_MARK = 0x0123456789ABCDEF  # a fetch offset that is easy to find in an e
 def produce_frame(
     target: Target, partition: int, batch: bytes, acks: int = ACKS_ALL, transactional_id: str | None = None
 ) -> bytes:
-    """Return a framed produce request with one batch and correlation id 0."""
     data = ProduceRequest.PartitionProduceData(index=partition, records=batch)
     topic = ProduceRequest.TopicProduceData(name=target.topic, partition_data=[data])
     request = ProduceRequest(transactional_id, acks=acks, timeout_ms=_TIMEOUT_MS, topic_data=[topic])

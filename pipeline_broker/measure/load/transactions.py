@@ -43,7 +43,6 @@ class Transactions:
         self._producer_position = self._end.index(mark)
 
     def become(self, producer_id: int, epoch: int) -> None:
-        """Use another producer id and epoch from the next transaction."""
         self._produce.become(producer_id, epoch)
         _PRODUCER.pack_into(self._end, self._producer_position, producer_id, epoch)
 

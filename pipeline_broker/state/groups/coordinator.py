@@ -159,7 +159,6 @@ class GroupCoordinator:
         return outcome
 
     def sync(self, request: SyncRequest, token: object, now_ms: int) -> Outcome:
-        """Answer a SyncGroup request, or park it under `token`."""
         if self._type_of(request.group_id) is GroupType.CONSUMER:
             return self.consumer.sync(request, token, now_ms)
         return self.classic.sync(request, token, now_ms)

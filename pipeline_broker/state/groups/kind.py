@@ -34,8 +34,7 @@ class GroupKind(Protocol):
     def loaded(self, now_ms: int) -> Outcome:
         """Start the sessions of all members, after the last record was replayed."""
 
-    def unload(self, now_ms: int) -> Outcome:
-        """Answer all parked requests with NOT_COORDINATOR."""
+    def unload(self, now_ms: int) -> Outcome: ...
 
     def next_deadline_ms(self) -> int | None:
         """Return the latest time to call `advance`; None if no timer runs."""
@@ -43,8 +42,7 @@ class GroupKind(Protocol):
     def advance(self, now_ms: int) -> Outcome:
         """Run expired timers, or some of them; the rest keep their deadlines."""
 
-    def durable(self, change: Any, now_ms: int) -> Outcome:
-        """Apply a change after its records became durable."""
+    def durable(self, change: Any, now_ms: int) -> Outcome: ...
 
     def failed(self, change: Any, error: ErrorCode, now_ms: int) -> Outcome:
         """Undo a change after its records could not be stored."""
@@ -52,8 +50,7 @@ class GroupKind(Protocol):
     def committed(self, group: Any, member_id: str, now_ms: int) -> None:
         """Restart the session of a member whose commit was accepted."""
 
-    def expire_member(self, group: Any, member_id: str, now_ms: int) -> Outcome:
-        """Remove a member as if its session had expired."""
+    def expire_member(self, group: Any, member_id: str, now_ms: int) -> Outcome: ...
 
     def force_rebalance(self, group: Any, now_ms: int) -> Outcome:
         """Start a rebalance although nothing has changed."""

@@ -78,7 +78,6 @@ class CommittedOffsets:
         self._settle(change)
 
     def drop(self, change: OffsetChange) -> None:
-        """Discard a change after its append failed."""
         if change.producer_id is not None and change.changes:
             self._pending.drop(change.group_id, [key for key, _ in change.changes])
         self._settle(change)

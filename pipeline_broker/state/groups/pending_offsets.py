@@ -16,7 +16,6 @@ __all__ = ["PendingOffsets", "growth_of_offset", "size_of_offset"]
 
 
 def size_of_offset(key: OffsetKey, committed: CommittedOffset | None) -> int:
-    """Return the memory of an offset in bytes; 0 for None."""
     return 0 if committed is None else OFFSET_BYTES + getsizeof(key.topic) + getsizeof(committed.metadata)
 
 

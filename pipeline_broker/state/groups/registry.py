@@ -78,7 +78,6 @@ class GroupRegistry:
             group.memory.count_in(self.memory)
 
     def remove(self, group: Group) -> None:
-        """Remove a group, unless another one has replaced it."""
         if self._groups.get(group.group_id) is group:
             del self._groups[group.group_id]
             group.memory.count_in(None)

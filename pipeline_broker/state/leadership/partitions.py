@@ -76,7 +76,6 @@ class LocalPartition(NamedTuple):
     is_wanted_elsewhere: bool = False
 
     def applied(self, record: PartitionRecord, node_id: int) -> LocalPartition:
-        """Apply a PARTITION record to the partition at the broker `node_id`."""
         if record.leader != node_id:
             return self._replace(role=_next(self.role, RoleEvent.LEADS_NOT), is_wanted_elsewhere=False)
         is_wanted_elsewhere = record.wanted not in {NO_NODE, node_id}

@@ -139,7 +139,6 @@ class ShareSessions:
         return session
 
     def remove(self, group_id: str, member_id: str) -> ShareSession | None:
-        """Close the session of a member and return the session; None if the member has none."""
         session = self._sessions.pop((group_id, member_id), None)
         if session is not None:
             self.partitions -= len(session.partitions)

@@ -293,7 +293,6 @@ class TransactionCoordinator:
         return [Decision(ErrorCode.NONE, it.transactional_id, (tombstone(it.transactional_id),)) for it in old]
 
     def forget_topic(self, topic: str) -> None:
-        """Remove a deleted topic from all open transactions."""
         for known in [self._transactions[transactional_id] for transactional_id in self._partitions]:
             kept = frozenset(partition for partition in known.partitions if partition.topic != topic)
             if len(kept) != len(known.partitions):

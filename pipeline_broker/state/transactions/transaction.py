@@ -38,7 +38,6 @@ class Partition(NamedTuple):
 
 
 def by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
-    """Return partitions grouped by topic, both sorted."""
     # Takes a third of the time of sorting the pairs.
     topics: dict[str, list[int]] = {}
     for topic, number in partitions:

@@ -153,7 +153,6 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def add(self, member: Member) -> None:
@@ -201,7 +200,6 @@ class ClassicGroup:
         member.session_timeout_ms = session_timeout_ms
 
     def expect(self, member_id: str) -> None:
-        """Expect a client to join with an id that was sent to it."""
         self.pending_joins.add(member_id)
         self.memory.add(MEMBER_BYTES + sizes_of((member_id,)))
 
@@ -211,7 +209,6 @@ class ClassicGroup:
             self.memory.add(-MEMBER_BYTES - sizes_of((member_id,)))
 
     def assign(self, member: Member, assignment: bytes) -> None:
-        """Set the assignment of a member; empty revokes it."""
         self.memory.add(len(assignment) - len(member.assignment))
         member.assignment = assignment
 

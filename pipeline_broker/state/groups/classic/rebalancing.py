@@ -165,7 +165,6 @@ def fail_syncs(turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:
 
 
 def remove_member(turn: Turn, group: ClassicGroup, member_id: str) -> None:
-    """Remove a member or a pending id, then rebalance if necessary."""
     was_member = member_id in group.members
     turn.remove(group, member_id)
     if was_member:

@@ -60,7 +60,6 @@ class Turn:
         self.deadlines.cancel(Timer(TimerKind.SESSION, group.group_id, member_id))
 
     def answer(self, token: object, result: object) -> None:
-        """Answer a request that is not parked in a group."""
         self.outcome.completions.append(Completion(token, result))
 
     def park_join(self, group: ClassicGroup, member: Member, token: object) -> None:
@@ -76,7 +75,6 @@ class Turn:
         group.parked_joins[member.member_id] = token
 
     def answer_join(self, group: ClassicGroup, member_id: str, result: JoinResult) -> None:
-        """Answer the parked join of a member, if it has one."""
         token = group.parked_joins.pop(member_id, None)
         if token is not None:
             self.answer(token, result)

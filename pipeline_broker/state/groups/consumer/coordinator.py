@@ -194,7 +194,6 @@ class ConsumerGroups:
     # Administration
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
-        """Describe a group in its durable state."""
         group = self._registry.shown(group_id)
         if group is None:
             return DescribedConsumerGroup(group_id=group_id, not_found=f"Group {group_id} not found.")

@@ -17,7 +17,6 @@ __all__ = ["assignment_of", "describe_group"]
 
 
 def describe_group(step: Step) -> DescribedConsumerGroup:
-    """Describe a group with its members, without deleted topics."""
     group = step.group
     return DescribedConsumerGroup(
         group_id=group.group_id,

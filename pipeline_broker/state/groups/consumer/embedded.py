@@ -31,7 +31,6 @@ def partitions_by_id(
     topics: TopicView,
     named: Iterable[ConsumerProtocolAssignment.TopicPartition | ConsumerProtocolSubscription.TopicPartition],
 ) -> Partitions:
-    """Return the partitions by topic id, without deleted topics."""
     found: dict[bytes, frozenset[int]] = {}
     for each in named:
         topic = topics.get(each.topic)

@@ -122,7 +122,6 @@ class CurrentAssignment:
         )
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Return whether the member owns exactly its target of that epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
 
 

@@ -125,7 +125,6 @@ def member_tombstones(group_id: str, member_id: str) -> tuple[StateRecord, ...]:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> tuple[StateRecord, ...]:
-    """Return tombstones of a group and its remaining members."""
     members = tuple(record for member_id in member_ids for record in member_tombstones(group_id, member_id))
     keys = (_initialized_key(group_id), _target_key(group_id), _group_key(group_id))
     return members + tuple(StateRecord(key, None) for key in keys)
@@ -195,7 +194,6 @@ def _group_of(kind: int, key: bytes) -> tuple[str, str]:
 
 
 def replay(group: ShareGroup, record: ShareGroupRecord) -> None:
-    """Apply a record that is not a tombstone to its group."""
     kind, member_id, value = record.kind, record.member_id, record.value
     if kind == GROUP:
         group.epoch, group.metadata_hash = value.epoch, value.metadata_hash

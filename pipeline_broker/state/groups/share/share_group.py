@@ -44,7 +44,6 @@ class ShareMember:
 
     @property
     def size_bytes(self) -> int:
-        """Memory of the member without its assignment."""
         texts = sizes_of((self.member_id, self.rack_id, self.client_id, self.client_host))
         # Twice: a group exists in its pending and in its durable state.
         return 2 * (MEMBER_BYTES + texts + size_of_names(self.topics))
@@ -98,7 +97,6 @@ class ShareGroup:
         self.target_bytes = 2 * ENTRY_BYTES * partitions
 
     def begin(self, topic_id: bytes, name: str, partitions: Collection[int]) -> None:
-        """Add partitions with a state in the share coordinator."""
         _, known = self.initialized.get(topic_id, (name, frozenset[int]()))
         now_known = known.union(partitions)
         self.initialized[topic_id] = name, now_known
@@ -110,7 +108,6 @@ class ShareGroup:
         self.memory.add(-SHARE_STATE_BYTES * len(known))
 
     def restore(self, initialized: Mapping[bytes, tuple[str, frozenset[int]]]) -> None:
-        """Replace all initialized partitions by those of a record."""
         for topic_id in list(self.initialized):
             self.forget(topic_id)
         for topic_id, (name, partitions) in initialized.items():
@@ -160,7 +157,6 @@ class ShareGroup:
         return None
 
     def described(self) -> DescribedShareGroup:
-        """Describe the group in its pending state."""
         return DescribedShareGroup(
             group_id=self.group_id,
             state="Stable" if self.members else "Empty",

@@ -1,0 +1,83 @@
+"""The metrics endpoint of a cluster: one text with the metrics of all brokers of the machine."""
+
+from __future__ import annotations
+
+import logging
+import urllib.parse
+from collections.abc import Mapping
+
+import trio
+
+from pipeline_broker.base.byte_budget import ByteBudget
+from pipeline_broker.base.steps import Steps
+from pipeline_broker.node.metrics_endpoint import serve_metrics
+from pipeline_broker.telemetry.merged_metrics import merge_metrics
+
+__all__ = ["MachineMetrics"]
+
+logger = logging.getLogger(__name__)
+
+SCRAPE_SECONDS = 3.0
+"""Time for all brokers to answer a scrape; one that does not is missing in the text."""
+ANSWER_BYTES_MAX = 64 << 20
+EDGE_BYTES = 256 << 20
+
+
+class MachineMetrics:
+    """The endpoint of the supervisor.
+
+    Attributes:
+        urls: endpoints of the brokers, by their ids.
+    """
+
+    def __init__(self) -> None:
+        self.urls: dict[int, str] = {}
+        self._texts: Mapping[int, str] = {}
+
+    async def run(
+        self,
+        host: str,
+        port: int,
+        names: tuple[str, ...],
+        *,
+        task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            UnavailableError: the port is not available.
+        """
+        await serve_metrics(
+            host, port, self._render, ByteBudget(EDGE_BYTES), names, prepare=self._scrape, task_status=task_status
+        )
+
+    async def _scrape(self) -> None:
+        texts: dict[int, str] = {}
+        with trio.move_on_after(SCRAPE_SECONDS):
+            async with trio.open_nursery() as nursery:
+                for node_id, url in self.urls.items():
+                    nursery.start_soon(_scrape_one, node_id, url, texts)
+        self._texts = texts
+
+    def _render(self) -> Steps[bytes]:
+        return (yield from merge_metrics(self._texts))
+
+
+async def _scrape_one(node_id: int, url: str, texts: dict[int, str]) -> None:
+    address = urllib.parse.urlsplit(url)
+    assert address.hostname is not None, "a broker prints the whole URL"
+    assert address.port is not None, "as above"
+    try:
+        stream = await trio.open_tcp_stream(address.hostname, address.port)
+        async with stream:
+            await stream.send_all(f"GET {address.path} HTTP/1.0\r\n\r\n".encode())
+            received = b""
+            async for chunk in stream:
+                received += chunk
+                if len(received) > ANSWER_BYTES_MAX:
+                    raise ValueError("the answer is too long")  # noqa: TRY301 - handled like a broken connection
+        head, _, body = received.partition(b"\r\n\r\n")
+        if head.split(b" ", 2)[1:2] == [b"200"]:
+            texts[node_id] = body.decode()
+    except (OSError, trio.BrokenResourceError, ValueError) as error:
+        logger.info("broker %d has no metrics now: %s", node_id, error)

@@ -1,0 +1,93 @@
+"""A broker serves a partition only after its OPEN record is durable at the epoch of the metadata (C2, C6)."""
+
+import pytest
+
+from pipeline_broker.broker.cluster_members import ClusterMembers
+from pipeline_broker.state.errors import MisplacedRecordError
+from pipeline_broker.state.leadership.records import (
+    NodeRecord,
+    OpenRecord,
+    PartitionKey,
+    PartitionRecord,
+    node_record,
+    open_record,
+    partition_record,
+)
+from pipeline_broker.state.metadata_records import Topic, producer_ids_record, topic_record
+
+TOPIC = Topic("t", bytes(range(16)), 3)
+KEY = PartitionKey(TOPIC.topic_id, 1)
+
+
+def leads(members, leader, epoch=0, key=KEY):
+    record = partition_record(key, PartitionRecord(leader, epoch, (leader,)))
+    return members.replay_leader(record.key, record.value)
+
+
+def opens(members, epoch=0, key=KEY):
+    record = open_record(key, None if epoch is None else OpenRecord(epoch))
+    return members.replay_open(record.key, record.value)
+
+
+def test_a_member_serves_a_partition_once_its_open_record_is_durable():
+    members = ClusterMembers(2, controller_id=1)
+    assert leads(members, 2) is None
+    write = members.open()
+    assert members.led(TOPIC) == [], "not durable yet"
+    assert members.opened(write) == [KEY]
+    assert members.led(TOPIC) == [1]
+    assert members.open() is None, "once is enough"
+
+
+def test_a_partition_that_got_another_leader_meanwhile_is_not_served():
+    members = ClusterMembers(2, controller_id=1)
+    leads(members, 2)
+    write = members.open()
+    leads(members, 3, epoch=1)
+    assert members.opened(write) == []
+    assert members.led(TOPIC) == []
+
+
+def test_a_restarted_member_serves_what_it_had_opened_at_the_same_epoch():
+    members = ClusterMembers(2, controller_id=1)
+    leads(members, 2, epoch=4)
+    assert opens(members, epoch=3) is None, "of an earlier leadership"
+    assert members.led(TOPIC) == []
+    assert opens(members, epoch=4) == KEY
+    assert members.led(TOPIC) == [1]
+    assert members.open() is None
+
+
+def test_a_closed_partition_is_opened_again():
+    members = ClusterMembers(2, controller_id=1)
+    opens(members)
+    opens(members, epoch=None)
+    assert leads(members, 2) is None
+    assert members.open().change == {KEY: 0}
+
+
+def test_the_controller_serves_its_partitions_by_the_leaders_record_and_those_without_one():
+    members = ClusterMembers(1, controller_id=1)
+    assert leads(members, 1) == KEY
+    assert leads(members, 2, key=PartitionKey(TOPIC.topic_id, 2)) is None
+    assert members.led(TOPIC) == [0, 1], "partition 0 is from the time before the cluster"
+    assert members.open() is None
+
+
+def test_a_member_writes_no_record_of_the_controller():
+    members, controller = ClusterMembers(2, controller_id=1), ClusterMembers(1, controller_id=1)
+    with pytest.raises(MisplacedRecordError):
+        members.check_local(topic_record(TOPIC).key)
+    members.check_local(producer_ids_record(1).key)
+    controller.check_local(topic_record(TOPIC).key)
+
+
+def test_each_broker_allocates_producer_ids_of_its_own_and_markers_carry_its_generation():
+    firsts = [ClusterMembers(number, controller_id=1).first_producer_id for number in (1, 2, 3)]
+    assert firsts == sorted(set(firsts))
+    assert firsts[1] > 2**39
+    members = ClusterMembers(2, controller_id=1)
+    assert members.generation == 0
+    joined = node_record(NodeRecord(2, 7))
+    members.replay_leader(joined.key, joined.value)
+    assert members.generation == 7
