@@ -185,7 +185,13 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
         request.config.stash[_BEGIN](broker)
     yield broker
     del request.config.stash[_BROKER]
-    broker.close()
+    _retire(broker)
+
+
+def _retire(broker: EmbeddedBroker) -> None:
+    from pipeline_broker.embedded.retired import RETIRED  # noqa: PLC0415 - not before a fixture is used
+
+    RETIRED.add(broker)
 
 
 @pytest.fixture(autouse=True)
@@ -224,7 +230,7 @@ def kafka_broker_fresh(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroke
         request.node.stash[_ISLANDS][SECTION_FRESH] = broker, island
         yield broker
     finally:
-        broker.close()
+        _retire(broker)
     _warn(request.node, island)
 
 

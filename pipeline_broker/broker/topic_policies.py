@@ -84,6 +84,5 @@ def policies_of(settings: TopicSettings, producer_expiration_ms: int) -> LogPoli
 
 
 def flush_rules_of(own: Settings, settings: BrokerSettings) -> FlushRules:
-    """Return the flush rules for a topic with these settings of its own."""
     found = TopicSettings.of(own, settings)
     return FlushRules(messages=found.flush_messages, ms=found.flush_ms)

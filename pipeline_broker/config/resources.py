@@ -81,7 +81,6 @@ class ResourceKind:
         return altered
 
     def entries(self, own: Settings, settings: BrokerSettings) -> list[Entry]:
-        """Return the entries of all settings, for DescribeConfigs."""
         return [self._entry(definition, own, settings) for definition in self.properties.values()]
 
     def _entry(self, definition: Property, own: Settings, settings: BrokerSettings) -> Entry:

@@ -15,6 +15,7 @@ from pipeline_broker.embedded.groups import delete_groups, describe_groups
 from pipeline_broker.embedded.life import BrokerRun, Running
 from pipeline_broker.embedded.ports import KeptPorts
 from pipeline_broker.embedded.record_reader import RecordReader
+from pipeline_broker.embedded.retired import Usage
 from pipeline_broker.embedded.shown import Group, Snapshot
 from pipeline_broker.files.memory_files import MemoryFiles
 from pipeline_broker.node.errors import StartError
@@ -196,6 +197,10 @@ class Core:
                 f"{asked}: a broker with a data directory cannot do this; start one without data="
             )
         return self._files
+
+    def usage(self) -> Usage:
+        connections = sum(len(processor.connections) for processor in self.running.server.processors)
+        return Usage(connections, 0 if self._files is None else self._files.used_bytes)
 
     async def serve_schema_registry(self) -> str:
         """Serve the schema registry, and return its URL, which stays the same in all runs.

@@ -16,6 +16,7 @@ from pipeline_broker.embedded.core import Core
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import MEMORY_DIRECTORY, Running
 from pipeline_broker.embedded.loops import await_future, in_thread, running_loop
+from pipeline_broker.embedded.retired import Usage
 from pipeline_broker.embedded.settings import SettingValue, serve_options
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.files.file_system import SystemFileSystem
@@ -109,8 +110,9 @@ class Lifecycle:
             self._is_closed = True
             raise EmbeddedBrokerError(str(error)) from None
         self._addresses = dict(core.running.listeners.addresses)
-        # The thread is a daemon: without this, the interpreter would stop it in the middle of its work.
-        atexit.register(self.close)
+        if not self._in_memory or self._store is not None:
+            # The thread is a daemon: without this, the interpreter would stop it in the middle of a write.
+            atexit.register(self.close)
 
     def _renew(self) -> bool:
         """Restart a broker that ended inside an island, or failed before one. Return whether it restarted."""
@@ -190,6 +192,10 @@ class Lifecycle:
             EmbeddedBrokerError: a package of the extra `schema-registry` is missing, or the broker is not running.
         """
         return self._ask(self._of_core.serve_schema_registry)
+
+    def usage(self) -> Usage:
+        core = self._of_core
+        return self._on_loop_at_once(lambda _: core.usage())
 
     def on_loop(self, function: Callable[[Running], Result]) -> Result:
         """Call a function with the parts of the running broker, on its event loop, and return its result.

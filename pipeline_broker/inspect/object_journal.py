@@ -181,7 +181,6 @@ class ObjectJournalBytes:
 
     @staticmethod
     def place_at(slot: int, position: int) -> int:
-        """Return the place of a position in a slot's object."""
         return (slot & SLOT_MASK) << POSITION_BITS | position
 
     def read_cached(self, place: int, size_bytes: int) -> Buffer | None:  # noqa: ARG002 - nothing is cached

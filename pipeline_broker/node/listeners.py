@@ -297,12 +297,10 @@ class BrokerListeners:
         return self._users() if listener.is_sasl else None
 
     def surplus(self, config: BrokerConfig) -> list[str]:
-        """Return the names of listeners that are not in the configuration."""
         names = {listener.name for listener in config.listener_configs}
         return [name for name in self._served if name not in names]
 
     def missing(self, config: BrokerConfig) -> list[ListenerConfig]:
-        """Return the listeners of the configuration that are not bound."""
         return [listener for listener in config.listener_configs if listener.name not in self._served]
 
     def follow_at_start(self, config: BrokerConfig, users: Users, failed_logins: Refusals | None = None) -> None:

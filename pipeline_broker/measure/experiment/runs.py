@@ -120,7 +120,6 @@ class Group:
 
     @property
     def traced(self) -> bool:
-        """Return whether its runs are traced: all are, or none."""
         return self.runs[0].traced
 
     @property

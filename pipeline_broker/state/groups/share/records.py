@@ -125,7 +125,6 @@ def member_tombstones(group_id: str, member_id: str) -> tuple[StateRecord, ...]:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> tuple[StateRecord, ...]:
-    """Return tombstones of a group and its remaining members."""
     members = tuple(record for member_id in member_ids for record in member_tombstones(group_id, member_id))
     keys = (_initialized_key(group_id), _target_key(group_id), _group_key(group_id))
     return members + tuple(StateRecord(key, None) for key in keys)
