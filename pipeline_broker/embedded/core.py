@@ -15,8 +15,7 @@ from pipeline_broker.embedded.groups import delete_groups, describe_groups
 from pipeline_broker.embedded.life import BrokerRun, Running
 from pipeline_broker.embedded.ports import KeptPorts
 from pipeline_broker.embedded.record_reader import RecordReader
-from pipeline_broker.embedded.retired import Usage
-from pipeline_broker.embedded.shown import Group, Snapshot
+from pipeline_broker.embedded.shown import Group, Snapshot, Usage
 from pipeline_broker.files.memory_files import MemoryFiles
 from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.options import ServeOptions

@@ -16,8 +16,8 @@ from pipeline_broker.embedded.core import Core
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import MEMORY_DIRECTORY, Running
 from pipeline_broker.embedded.loops import await_future, in_thread, running_loop
-from pipeline_broker.embedded.retired import Usage
 from pipeline_broker.embedded.settings import SettingValue, serve_options
+from pipeline_broker.embedded.shown import Usage
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.local.archive_place import ArchivePlace

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from pipeline_broker.embedded.shown import Usage
 
 if TYPE_CHECKING:
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
 
-__all__ = ["RETIRED", "RetiredBrokers", "Usage", "surplus"]
+__all__ = ["RETIRED", "RetiredBrokers", "surplus"]
 
 # A broker has 7 descriptors and 0.3 MB; many systems allow a process 1,024 descriptors.
 RETIRED_MAX = 24
 RETIRED_BYTES_MAX = 64 << 20
-
-
-class Usage(NamedTuple):
-    connections: int
-    size_bytes: int
 
 
 def surplus(usages: Sequence[Usage]) -> set[int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import attrs
 
 from pipeline_broker.files.memory_files import MemoryFiles
 from pipeline_broker.records.record import iterate_records
 
-__all__ = ["Group", "Member", "Record", "Snapshot", "decoded"]
+__all__ = ["Group", "Member", "Record", "Snapshot", "Usage", "decoded"]
 
 
 @attrs.frozen
@@ -89,6 +90,11 @@ class Snapshot:
     def size_bytes(self) -> int:
         """The size of its files in memory."""
         return self.files.used_bytes
+
+
+class Usage(NamedTuple):
+    connections: int
+    size_bytes: int
 
 
 def decoded(topic: str, batches: Iterable[tuple[int, int, bytes]]) -> Iterator[Record]:

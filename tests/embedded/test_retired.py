@@ -7,7 +7,8 @@ from confluent_kafka import Producer
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.embedded import retired
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
-from pipeline_broker.embedded.retired import RETIRED_BYTES_MAX, RETIRED_MAX, RetiredBrokers, Usage, surplus
+from pipeline_broker.embedded.retired import RETIRED_BYTES_MAX, RETIRED_MAX, RetiredBrokers, surplus
+from pipeline_broker.embedded.shown import Usage
 
 IDLE, USED = Usage(0, 0), Usage(1, 0)
 
