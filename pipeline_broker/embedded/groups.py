@@ -15,6 +15,7 @@ from pipeline_broker.broker.group_views import (
     list_groups,
     offset_order,
 )
+from pipeline_broker.embedded.arguments import checked_name
 from pipeline_broker.embedded.calls import ask
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.embedded.life import Running
@@ -59,6 +60,9 @@ async def expire_member(running: Running, group_id: str, member_id: str | None, 
         EmbeddedBrokerError: the member does not exist, or `member_id` is None and the group has not exactly one.
         RefusedError: the broker refuses to remove the member.
     """
+    checked_name("expire_member: group", group_id)
+    if member_id is not None:
+        checked_name("expire_member: member_id", member_id)
     found = {group.group_id: group for group in describe_groups(running, group_id)}
     members = {each.member_id: each for each in found[group_id].members} if found else {}
     if member_id is None and len(members) == 1:

@@ -11,12 +11,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from pipeline_broker.config.listeners import format_host
+from pipeline_broker.embedded.arguments import Duration, SettingValue, checked_number, checked_seconds
 from pipeline_broker.embedded.broker_thread import BrokerThread, ThreadEndedError
 from pipeline_broker.embedded.core import Core
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import MEMORY_DIRECTORY, Running
 from pipeline_broker.embedded.loops import await_future, in_thread, running_loop
-from pipeline_broker.embedded.settings import SettingValue, serve_options
+from pipeline_broker.embedded.settings import serve_options
 from pipeline_broker.embedded.shown import Usage
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.files.file_system import SystemFileSystem
@@ -61,13 +62,13 @@ class Lifecycle:
             raise EmbeddedBrokerError(
                 "data= and store= are both set; give only one, because a broker keeps its data in one place"
             )
+        if not isinstance(data, str | os.PathLike | None):
+            raise EmbeddedBrokerError(f"data= needs the path of a directory, not {data!r}")
         directory = MEMORY_DIRECTORY if data is None else Path(data)
         self._options = serve_options(mode, settings, directory, flush, "disk" if store is None else "objects")
-        if requests_max < 0:
-            raise EmbeddedBrokerError(f"requests_max {requests_max} is negative; use 0 to remember no requests")
         self._in_memory = data is None
         self._store = store
-        self._requests_max = requests_max
+        self._requests_max = checked_number("requests_max=", requests_max, 0)
         self._with_schema_registry = schema_registry
         self._core: Core | None = None
         self._thread: BrokerThread | None = None
@@ -209,6 +210,8 @@ class Lifecycle:
         Raises:
             EmbeddedBrokerError: the broker is not running.
         """
+        if not callable(function):
+            raise EmbeddedBrokerError(f"on_loop needs a function, not {function!r}")
 
         async def call() -> Result:
             return function(self._running)
@@ -287,12 +290,12 @@ class Lifecycle:
         except (EmbeddedBrokerError, FaultError) as error:
             raise error.with_traceback(None) from None  # frames of the broker do not help the caller
 
-    def _wait(self, name: str, work: Callable[[], Awaitable[Result]], timeout_seconds: float) -> Result:
+    def _wait(self, name: str, work: Callable[[], Awaitable[Result]], timeout: Duration) -> Result:
         if (loop := running_loop()) is not None:
             raise EmbeddedBrokerError(
                 f"{name} would block this {loop} event loop and all clients on it: await {name}_async instead"
             )
-        return self._call(work, timeout_seconds)
+        return self._call(work, checked_seconds(f"{name}: timeout", timeout))
 
     async def _wait_async(self, work: Callable[[], Awaitable[Result]]) -> Result:
         assert self._thread is not None, "called while the broker runs"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from pipeline_broker.embedded.contents import Content, encoded
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.shown import Record
 
-__all__ = ["Expected", "difference"]
+__all__ = ["Expected", "difference", "expected_list"]
 
 Expected: TypeAlias = Content | tuple[Content, Content]
 Compared: TypeAlias = tuple[bytes | None, ...]
@@ -43,6 +43,12 @@ def difference(records: Sequence[Record], expected: Iterable[Expected], *, any_o
     head = f"expected {len(wanted)}, found {len(records)} (- missing, + unexpected):"
     more = [f"  ... and {len(lines) - LINES_MAX} lines more"] if len(lines) > LINES_MAX else []
     return "\n".join([head, *lines[:LINES_MAX], *more])
+
+
+def expected_list(expected: Iterable[Expected]) -> list[Expected]:
+    if isinstance(expected, str | bytes | Mapping) or not isinstance(expected, Iterable):
+        raise EmbeddedBrokerError(f"assert_records: expected needs a list of values or pairs, not {expected!r}")
+    return list(expected)
 
 
 def _unordered(left: Sequence[Compared], right: Sequence[Compared]) -> list[str] | None:
