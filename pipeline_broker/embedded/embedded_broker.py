@@ -238,6 +238,7 @@ class EmbeddedBroker(ObservedBroker):
         expected: Iterable[Expected],
         *,
         any_order: bool = False,
+        json: bool = False,
         partition: int | None = None,
         timeout: Duration = WAIT_SECONDS,
     ) -> list[Record]:
@@ -248,21 +249,24 @@ class EmbeddedBroker(ObservedBroker):
         Args:
             expected: the values of all records, or their (key, value) pairs. Text stands for its UTF-8 bytes.
             any_order: compare only how often each record occurs, for keys that spread over several partitions.
+            json: compare values as JSON with Python objects, such as {"count": 3}. A value of Confluent's JSON Schema
+                serializer counts without its schema id.
             partition: compare the records of this partition only.
             timeout: the longest wait, as in `wait_records`.
 
         Raises:
             AssertionError: the records differ; the message lists the differences.
-            EmbeddedBrokerError: `expected` mixes values and pairs, or has an item that is not text, bytes or None. Also
-                raised if an event loop runs in this thread; await `assert_records_async` there.
+            EmbeddedBrokerError: `expected` mixes values and pairs, or has an item that is not text, bytes or None, or
+                that JSON cannot express. Also raised if an event loop runs in this thread; await
+                `assert_records_async` there.
         """
         wanted = expected_list(expected)
-        difference((), wanted, any_order=any_order)  # reject an invalid `expected` before waiting
+        difference((), wanted, any_order=any_order, json=json)  # reject an invalid `expected` before waiting
         try:
             found = self.wait_records(topic, len(wanted), timeout=timeout, partition=partition)
         except WaitTimeoutError:
             found = self.wait_records(topic, 0, partition=partition)
-        return _asserted(topic, found, wanted, any_order=any_order)
+        return _asserted(topic, found, wanted, any_order=any_order, json=json)
 
     async def assert_records_async(
         self,
@@ -270,17 +274,18 @@ class EmbeddedBroker(ObservedBroker):
         expected: Iterable[Expected],
         *,
         any_order: bool = False,
+        json: bool = False,
         partition: int | None = None,
         timeout: Duration = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
     ) -> list[Record]:
         """Await `assert_records` from asyncio or Trio."""
         wanted = expected_list(expected)
-        difference((), wanted, any_order=any_order)
+        difference((), wanted, any_order=any_order, json=json)
         try:
             found = await self.wait_records_async(topic, len(wanted), timeout=timeout, partition=partition)
         except WaitTimeoutError:
             found = await self.wait_records_async(topic, 0, partition=partition)
-        return _asserted(topic, found, wanted, any_order=any_order)
+        return _asserted(topic, found, wanted, any_order=any_order, json=json)
 
     # Groups
 
@@ -452,7 +457,7 @@ class EmbeddedBroker(ObservedBroker):
         self._ask(functools.partial(self._of_core.advance, checked_seconds("advance", seconds)))
 
 
-def _asserted(topic: str, found: list[Record], wanted: list[Expected], *, any_order: bool) -> list[Record]:
-    if (differing := difference(found, wanted, any_order=any_order)) is not None:
+def _asserted(topic: str, found: list[Record], wanted: list[Expected], *, any_order: bool, json: bool) -> list[Record]:
+    if (differing := difference(found, wanted, any_order=any_order, json=json)) is not None:
         raise AssertionError(f"the topic {topic!r} has unexpected records: {differing}")
     return found

@@ -38,7 +38,8 @@ def _group(view: GroupView, members: Iterable[MemberView]) -> Group:
 
 
 def _member(view: MemberView) -> Member:
-    return Member(view.member_id, view.client_id, view.instance_id, view.client_host.lstrip("/"), view.assignment or {})
+    assigned = frozenset((topic, number) for topic, numbers in (view.assignment or {}).items() for number in numbers)
+    return Member(view.member_id, view.client_id, view.instance_id, view.client_host.lstrip("/"), assigned)
 
 
 def offsets(running: Running, group_id: str) -> dict[tuple[str, int], int]:

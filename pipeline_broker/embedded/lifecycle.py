@@ -110,7 +110,9 @@ class Lifecycle:
         except StartError as error:
             self._is_closed = True
             raise EmbeddedBrokerError(str(error)) from None
-        self._addresses = dict(core.running.listeners.addresses)
+        listeners = core.running.listeners
+        advertised = listeners.advertised(core.running.broker.config)
+        self._addresses = {name: advertised.get(name) or bound for name, bound in listeners.addresses.items()}
         if not self._in_memory or self._store is not None:
             # The thread is a daemon: without this, the interpreter would stop it in the middle of a write.
             atexit.register(self.close)
@@ -182,7 +184,7 @@ class Lifecycle:
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
-        """The host and port of each listener, by listener name; empty before the start."""
+        """The host and port that clients of each listener connect to, by listener name; empty before the start."""
         return dict(self._addresses)
 
     @property
