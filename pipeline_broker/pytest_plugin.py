@@ -20,17 +20,23 @@ import pytest
 import pipeline_broker
 
 if TYPE_CHECKING:
+    from pipeline_broker.embedded.arguments import SettingValue
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
     from pipeline_broker.embedded.fault_rules import EmbeddedFaults
+    from pipeline_broker.embedded.installed_client import Client
     from pipeline_broker.embedded.island import Island
 
 __all__ = [
     "UnusedFaultWarning",
     "kafka_broker",
     "kafka_broker_fresh",
+    "kafka_consumer",
     "kafka_faults",
+    "kafka_group",
+    "kafka_producer",
     "kafka_schema_registry",
     "kafka_topic",
+    "kafka_topic_factory",
     "kafka_topics",
 ]
 
@@ -42,7 +48,7 @@ MARKER = (
 )
 MARKER_ARGUMENTS = frozenset({"mode", "settings", "partitions"})
 BROKERS = ("kafka_broker", "kafka_broker_fresh")
-FIXTURES = (*BROKERS, "kafka_faults", "kafka_schema_registry", "kafka_topic", "kafka_topics")
+FIXTURES = tuple(name for name in __all__ if name.startswith("kafka"))
 SECTION = "kafka broker"
 SECTION_FRESH = "kafka broker, fresh"
 NAME_CHARACTERS_MAX = 200
@@ -50,7 +56,7 @@ NAME_CHARACTERS_MAX = 200
 
 PLUGIN = Path(__file__)
 
-_topic_numbers = itertools.count(1)
+_numbers = itertools.count(1)  # of topics and groups
 # In the stash of the configuration: the session's broker, while one runs.
 _BROKER: pytest.StashKey[EmbeddedBroker] = pytest.StashKey()
 # In the stash of the configuration, while no broker runs: begins the island of the current test.
@@ -75,6 +81,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="for each failed test that used kafka_broker, write an HTML page with its requests into DIR",
     )
     parser.addini("kafka_mode", f"request path of kafka_broker: {' or '.join(MODES)}", default="pipelined")
+    parser.addini("kafka_client", "library of kafka_producer: confluent-kafka or kafka-python", default="")
     parser.addini(
         "kafka_settings", "broker properties of kafka_broker, one NAME=VALUE per line", type="linelist", default=[]
     )
@@ -290,7 +297,7 @@ def _failing_with_one_line(fixture: str | None) -> Iterator[None]:
 def kafka_topic(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
     """The name of a new, empty topic for this test."""
     _check_broker(kafka_broker, request)
-    name = f"{_safe(request.node.name)}-{next(_topic_numbers)}"
+    name = f"{_safe(request.node.name)}-{next(_numbers)}"
     kafka_broker.create_topic(name, partitions=_checked_marker(request.node)["partitions"])
     return name
 
@@ -306,9 +313,9 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
     of_marker = _checked_marker(request.node)["partitions"]
 
     def make(
-        *names: str, partitions: int | None = None, configs: Mapping[str, str | float | bool] | None = None
+        *names: str, partitions: int | None = None, configs: Mapping[str, SettingValue] | None = None
     ) -> list[str]:
-        number = next(_topic_numbers)
+        number = next(_numbers)
         length = NAME_CHARACTERS_MAX - max(map(len, names), default=0)
         made = [f"{_safe(request.node.name)[:length]}-{number}-{name}" for name in names]
         for name in made:
@@ -316,6 +323,74 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
         return made
 
     return make
+
+
+@pytest.fixture(scope="session")
+def kafka_topic_factory(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Create topics in a fixture of any scope: call the fixture with a name; it returns the full name of a new topic.
+
+    `partitions` and `configs` are those of `EmbeddedBroker.create_topic`.
+    """
+    _check_broker(kafka_broker, request)
+
+    def make(
+        name: str = "topic",
+        *,
+        partitions: int | None = None,
+        configs: Mapping[str, SettingValue] | None = None,
+    ) -> str:
+        full_name = f"{_safe(name)}-{next(_numbers)}"
+        kafka_broker.create_topic(full_name, partitions=partitions, configs=configs)
+        return full_name
+
+    return make
+
+
+@pytest.fixture
+def kafka_group(request: pytest.FixtureRequest) -> str:
+    """The name of a new consumer group for this test."""
+    return f"{_safe(request.node.name)}-{next(_numbers)}"
+
+
+@pytest.fixture
+def kafka_producer(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A producer that is connected to `kafka_broker`, of confluent-kafka or else kafka-python.
+
+    It is closed after the test. The option `kafka_client` selects the library.
+    """
+    _check_broker(kafka_broker, request)
+    client, module = _client(request)
+    with client.producer(module, kafka_broker.bootstrap_servers) as producer:
+        yield producer
+        _end_rules(request)
+
+
+@pytest.fixture
+def kafka_consumer(kafka_broker: EmbeddedBroker, kafka_group: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A consumer of the group `kafka_group` that begins with the first record, otherwise like `kafka_producer`.
+
+    Subscribe it to the topics of the test.
+    """
+    _check_broker(kafka_broker, request)
+    client, module = _client(request)
+    with client.consumer(module, kafka_broker.bootstrap_servers, kafka_group) as consumer:
+        yield consumer
+        _end_rules(request)
+
+
+def _client(request: pytest.FixtureRequest) -> tuple[Client, Any]:
+    from pipeline_broker.embedded.installed_client import installed_client  # noqa: PLC0415 - not before a fixture is used
+
+    with _failing_with_one_line(request.fixturename):
+        return installed_client(request.config.getini("kafka_client"))
+
+
+def _end_rules(request: pytest.FixtureRequest) -> None:
+    # A rule that drops answers would delay the end of a client.
+    broker, island = request.node.stash[_ISLANDS][SECTION]
+    if island is not None:
+        with contextlib.suppress(pipeline_broker.EmbeddedBrokerError):  # the test closed the broker
+            broker.faults.remove_all(island.rules)
 
 
 @pytest.fixture(scope="session")

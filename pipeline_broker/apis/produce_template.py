@@ -180,7 +180,6 @@ class ProduceTemplates:
         del self._by_prefix[prefix]
 
     def logs(self, most: int) -> list[PartitionLog]:
-        """Return the logs of up to `most` templates."""
         return [template.log for template in islice(self._by_prefix.values(), most)]
 
     def forget(self) -> None:

@@ -98,7 +98,6 @@ class SharePartitionManager:
     # Share partitions
 
     def find(self, key: ShareKey) -> ActivePartition | None:
-        """Return a share partition; None if it is not loaded."""
         return self._active.get(key)
 
     def start_offset(self, key: ShareKey) -> int | None:
@@ -231,7 +230,6 @@ class SharePartitionManager:
         self.append(self.states.delete(keys), appended, now_ms)
 
     def forget_group(self, group_id: str, appended: Appended, now_ms: int) -> None:
-        """Append the deletion of all state of a group."""
         self.delete(self.states.keys_of_group(group_id), appended, now_ms)
 
     # Sessions
@@ -248,7 +246,6 @@ class SharePartitionManager:
             self.drop([key for key in self._active if key.group_id == session.group_id], appended)
 
     def release(self, key: ShareKey, member_id: str, appended: Appended, now_ms: int) -> None:
-        """Release the records of a share partition that a member has acquired."""
         active = self._active.get(key)
         if active is not None:
             self.append_change(active, active.partition.release(member_id), appended, now_ms)

@@ -135,7 +135,6 @@ class Property:
         return format_value(self.parse(text))
 
     def empty_item(self, text: str) -> ConfigError:
-        """Return the error for a list with an empty item."""
         message = f"Configuration '{self.name}' values must not be empty."
         return ConfigError(f"{self.name}: {text!r} is not allowed: an item is empty", message)
 
@@ -285,7 +284,6 @@ def nearest_hint(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_property(name: str, known: Iterable[str], client_message: str | None = None) -> UnknownPropertyError:
-    """Return the error for an unknown name, with the nearest known one."""
     return UnknownPropertyError(f"unknown property {name!r}{nearest_hint(name, known)}", client_message)
 
 

@@ -101,7 +101,6 @@ class BrokerSettings:
         return known
 
     def inherited_value(self, name: str) -> Value:
-        """Return the parsed value of `inherited(name)`; cached."""
         known = self._inherited_values.get(name)
         if known is None:
             text, _ = _inherited_text(topic_properties()[name], self)
@@ -162,7 +161,6 @@ def broker_entries(settings: BrokerSettings) -> list[Entry]:
 
 
 def default_broker_entries(settings: BrokerSettings) -> list[Entry]:
-    """Return the entries of the settings that were made for all brokers."""
     only = BrokerSettings(dynamic_default=settings.dynamic_default)
     entries = [broker_entry(name, only) for name in sorted(settings.dynamic_default)]
     return [attrs.evolve(entry, synonyms=entry.synonyms[:1]) for entry in entries]
@@ -173,7 +171,6 @@ def topic_entries(own: Settings, settings: BrokerSettings) -> list[Entry]:
 
 
 def topic_value(name: str, own: Settings, settings: BrokerSettings) -> Value:
-    """Return the effective value of a topic setting, parsed."""
     return topic_properties()[name].parse(own[name]) if name in own else settings.inherited_value(name)
 
 

@@ -97,7 +97,6 @@ class ResourceKind:
         return settings.synonyms(definition.broker_property)
 
     def value_of(self, name: str, own: Settings, settings: BrokerSettings) -> Value:
-        """Return the effective value of a setting, parsed."""
         definition = self.properties[name]
         text = own[name] if name in own else self._inherited(definition, settings)[0].value
         assert text is not None, name

@@ -23,7 +23,6 @@ _VERSION_BYTES = 2
 
 
 def without_secrets(topic_id: bytes, record: Record) -> Record:
-    """Return the record with its secrets replaced by `[hidden]`."""
     key, value = record.key, record.value
     if bytes(topic_id) != METADATA_TOPIC_ID or key is None or value is None:
         return record

@@ -179,7 +179,6 @@ def commit_pace_of(options: ServeOptions, config: BrokerConfig) -> CommitPace | 
 
 
 def mode_of(name: str, config: BrokerConfig) -> Mode:
-    """Return a preset with the overrides of the configuration."""
     preset = MODES[name]
     handlers = config.num_io_threads
     return attrs.evolve(

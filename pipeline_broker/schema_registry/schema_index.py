@@ -61,7 +61,6 @@ class SchemaIndex:
             del self._expected[next(iter(self._expected))]
 
     def without_sketch(self, schema_type: SchemaType, ids: Iterable[int] | None) -> list[int]:
-        """Return the ids of schemas of a type without a sketch, among `ids` or all."""
         waiting = self._waiting[schema_type]
         return list(waiting) if ids is None else [each for each in ids if each in waiting]
 

@@ -122,7 +122,6 @@ class Features(ReplayedWrites):
         self._pending_epoch = 0
 
     def level(self, name: str) -> int:
-        """Return the finalized level of a feature in FEATURES."""
         return self._levels.get(name, FEATURES[name].level)
 
     @staticmethod

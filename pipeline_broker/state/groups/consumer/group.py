@@ -207,7 +207,6 @@ class ConsumerGroup:
         return frozenset(topics)
 
     def supports_classic(self, protocols: Mapping[str, bytes]) -> bool:
-        """Return whether one of the protocols is supported by all classic members."""
         return any(self._classic_protocols.get(name, 0) == self.classic_members for name in protocols)
 
     @property
