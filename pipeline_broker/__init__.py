@@ -69,9 +69,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - see above
 
-    from pipeline_broker._stages_check import ensure_stages  # noqa: PLC0415 - imported on first access
+    from pipeline_broker._package_check import ensure_package  # noqa: PLC0415 - imported on first access
 
-    ensure_stages()
+    ensure_package("stages")
     (module,) = (module for module, names in _MODULES.items() if name in names.split())
     return getattr(import_module(f"{__name__}.{module}"), name)
 

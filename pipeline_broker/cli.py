@@ -127,7 +127,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, is_wanted: bo
         return
     from importlib import metadata  # noqa: PLC0415 - only for --version
 
-    from pipeline_broker._stages_check import commit, is_compiled  # noqa: PLC0415 - see above
+    from pipeline_broker._package_check import commit, is_compiled  # noqa: PLC0415 - see above
 
     made_of = f" ({commit()})" if commit() else ""
     kind = "compiled" if is_compiled() else "pure"

@@ -55,6 +55,7 @@ NAME_CHARACTERS_MAX = 200
 """Longest name of a topic or file from a test's name. Kafka allows 249 characters, file systems 255."""
 
 PLUGIN = Path(__file__)
+GENERIC_PACKAGES = ("stages", "spark_analysis")
 
 _numbers = itertools.count(1)  # of topics and groups
 # In the stash of the configuration: the session's broker, while one runs.
@@ -435,6 +436,20 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if report.failed and (_BROKER in item.config.stash or item.stash.get(_ISLANDS, None)):
         report.sections += _broker_sections(item)
     return report
+
+
+def pytest_exception_interact(call: pytest.CallInfo[Any], report: pytest.CollectReport | pytest.TestReport) -> None:
+    """Explain a failed import of a package of ours that another package shadows."""
+    raised = None if call.excinfo is None else call.excinfo.value
+    error = raised if isinstance(raised, ImportError) else getattr(raised, "__cause__", None)  # of a collected module
+    name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    if name in GENERIC_PACKAGES:
+        from pipeline_broker._package_check import ShadowedPackageError, ensure_package  # noqa: PLC0415 - rarely needed
+
+        try:
+            ensure_package(name)
+        except ShadowedPackageError as reason:
+            report.sections.append(("pipeline-broker", str(reason)))
 
 
 def _end_at_the_test(error: BaseException) -> None:

@@ -194,6 +194,19 @@ def test_another_package_named_stages_fails_only_tests_with_a_broker_with_one_li
     assert "_pytest/python.py" not in outcome.text, "the line of the plugin does not help"
 
 
+@pytest.mark.parametrize("statement", ["from spark_analysis import load_run", "import spark_analysis.session"])
+def test_a_test_that_imports_another_spark_analysis_learns_which_one(tree, statement):
+    files = {
+        "spark_analysis/__init__.py": "theirs = 1\n",
+        "test_it.py": f"def test_it():\n    {statement}\n",
+        "test_collected.py": f"{statement}\n",
+        "test_theirs.py": "import spark_analysis\n\ndef test_theirs(kafka_broker):\n    assert spark_analysis.theirs\n",
+    }
+    outcome = tree(files, "--continue-on-collection-errors", is_fork=False)
+    assert outcome.counts() == {"passed": 1, "failed": 1, "error": 1}, outcome.text
+    assert outcome.text.count("is another package named spark_analysis and shadows the one of pipeline-broker") == 2
+
+
 def test_a_run_without_our_fixtures_imports_no_module_of_ours(tree):
     outcome = tree(
         {

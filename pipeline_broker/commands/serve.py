@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from pipeline_broker._stages_check import ShadowedStagesError, ensure_stages
+from pipeline_broker._package_check import ShadowedPackageError, ensure_package
 from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.commands.option_types import Duration
@@ -204,8 +204,8 @@ def serve(**options: object) -> None:
 
 def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
     try:
-        ensure_stages()
-    except ShadowedStagesError as error:
+        ensure_package("stages")
+    except ShadowedPackageError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
     from pipeline_broker.node.process import ServeOptions, run  # noqa: PLC0415 - it imports Trio and stages
