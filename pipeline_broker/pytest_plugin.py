@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import operator
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 import pipeline_broker
+from pipeline_broker._pytest_marker import MARKER, MODES, WrongMarkerError, marker_arguments
 
 if TYPE_CHECKING:
     from pipeline_broker.embedded.arguments import SettingValue
@@ -40,13 +42,6 @@ __all__ = [
     "kafka_topics",
 ]
 
-MODES = ("classic", "pipelined")
-MARKER = (
-    "kafka(mode=..., settings={...}, partitions=1): the broker of a test with kafka_broker or kafka_topic; "
-    "mode is 'classic', 'pipelined' or a list of both, which runs the test twice; settings are broker properties; "
-    "partitions is the number of partitions of kafka_topic"
-)
-MARKER_ARGUMENTS = frozenset({"mode", "settings", "partitions"})
 BROKERS = ("kafka_broker", "kafka_broker_fresh")
 FIXTURES = tuple(name for name in __all__ if name.startswith("kafka"))
 SECTION = "kafka broker"
@@ -93,10 +88,6 @@ def pytest_configure(config: pytest.Config) -> None:
     _parse_settings(config.getini("kafka_settings"))  # pytest shows an error of usage in one line only here
 
 
-class _WrongMarkerError(Exception):
-    pass
-
-
 def _is_ours(node: Any, name: str) -> bool:
     """Return whether a fixture comes from this plugin, and not from the project under test."""
     definitions = getattr(getattr(node, "_fixtureinfo", None), "name2fixturedefs", {}).get(name, ())
@@ -116,51 +107,11 @@ def _check_broker(broker: object, request: pytest.FixtureRequest) -> None:
 
 
 def _checked_marker(node: Any) -> dict[str, Any]:
-    """Return `_marker_arguments` of a running test. An invalid marker fails the test."""
+    """Return `marker_arguments` of a running test. An invalid marker fails the test."""
     try:
-        return _marker_arguments(node)
-    except _WrongMarkerError as error:
+        return marker_arguments(node)
+    except WrongMarkerError as error:
         raise pytest.fail.Exception(f"@pytest.mark.kafka {error}", pytrace=False) from None
-
-
-def _marker_arguments(node: Any) -> dict[str, Any]:
-    """Merge the markers of a test; the closest one wins. `mode` is a list, empty without a mode.
-
-    Raises:
-        _WrongMarkerError: a marker is invalid.
-    """
-    arguments: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
-    for marker in reversed(list(node.iter_markers("kafka"))):
-        unknown = marker.kwargs.keys() - MARKER_ARGUMENTS
-        if marker.args or unknown:
-            wrong = ", ".join([*map(repr, marker.args), *sorted(unknown)])
-            raise _WrongMarkerError(f"takes {MARKER.split(':', maxsplit=1)[0][6:-1]}, not {wrong}")
-        of_marker = marker.kwargs.get("settings", {})
-        if not isinstance(of_marker, Mapping):
-            raise _WrongMarkerError(f"takes settings={{NAME: VALUE}}, not {of_marker!r}")
-        settings |= of_marker
-        arguments |= marker.kwargs
-    return arguments | {
-        "settings": settings,
-        "mode": _modes(arguments.get("mode", [])),
-        "partitions": _partitions(arguments),
-    }
-
-
-def _modes(arguments: object) -> list[str]:
-    modes = arguments if isinstance(arguments, list | tuple) else [arguments]
-    for mode in modes:
-        if mode not in MODES:
-            raise _WrongMarkerError(f"takes {' or '.join(MODES)} as mode, not {mode!r}")
-    return list(modes)
-
-
-def _partitions(arguments: Mapping[str, object]) -> int | None:
-    partitions = arguments.get("partitions")
-    if partitions is not None and (type(partitions) is not int or partitions < 1):
-        raise _WrongMarkerError(f"takes at least 1 partition, not {partitions!r}")
-    return partitions
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -169,11 +120,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not fixtures:
         return
     try:
-        arguments = _marker_arguments(metafunc.definition)
-    except _WrongMarkerError:
+        arguments = marker_arguments(metafunc.definition)
+    except WrongMarkerError:
         return  # `pytest_runtest_setup` fails the test; an error here would abort the whole collection
     modes = arguments["mode"]
-    settings = tuple(sorted((str(name), str(value)) for name, value in arguments["settings"].items()))
+    settings = tuple(sorted(arguments["settings"].items(), key=operator.itemgetter(0)))
     if not modes and not settings:
         return
     brokers = [(mode, settings) for mode in modes or [None]]

@@ -12,8 +12,15 @@ Duration: TypeAlias = float | str | timedelta
 """Seconds, a text with a unit such as `250ms`, or a timedelta."""
 
 
-_FORM = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s{0,9}(us|ms|s|min|h|d)?")
-MS_PER_UNIT = {"us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
+_FORM = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s{0,9}([a-z]{1,12})?")
+MS_PER_UNIT = {
+    **dict.fromkeys(("us", "microsecond", "microseconds"), 1e-3),
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1.0),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1e3),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 6e4),
+    **dict.fromkeys(("h", "hour", "hours"), 3.6e6),
+    **dict.fromkeys(("d", "day", "days"), 8.64e7),
+}
 BY_DURATION = "by_duration:"
 """Prefix of a duration in `share.auto.offset.reset`."""
 _ISO = re.compile(
@@ -28,11 +35,12 @@ def milliseconds(text: str, bare: str = "ms") -> float | None:
     """Return a duration such as `10ms` in milliseconds, or None if the text has another form.
 
     Args:
-        text: a decimal number with an optional unit: us, ms, s, min, h or d.
+        text: a decimal number with an optional unit of MS_PER_UNIT.
         bare: the unit of a number without one.
     """
     match = _FORM.fullmatch(text)
-    return None if match is None else float(match[1]) * MS_PER_UNIT[match[2] or bare]
+    factor = None if match is None else MS_PER_UNIT.get(match[2] or bare)
+    return None if match is None or factor is None else float(match[1]) * factor
 
 
 def seconds_of(value: object, bare: str | None = None) -> float | None:
@@ -48,6 +56,8 @@ def seconds_of(value: object, bare: str | None = None) -> float | None:
         if bare is None and written[-1:].isdigit():
             return None
         found = milliseconds(written, bare or "s")
+        if found is None:
+            found = iso_milliseconds(written)
         return None if found is None else found / 1000
     if isinstance(value, bool) or not hasattr(value, "__float__"):
         return None

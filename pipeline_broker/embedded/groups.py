@@ -69,9 +69,12 @@ async def expire_member(running: Running, group_id: str, member_id: str | None, 
     if member_id is None and len(members) == 1:
         (member_id,) = members
     if member_id not in members:
+        if not members:
+            raise EmbeddedBrokerError(
+                f"expire_member: the group {group_id!r} {'has no members' if found else 'does not exist'}"
+            )
         problem = f"has {len(members)} members; name one" if member_id is None else f"has no member {member_id!r}"
-        there = ", ".join(members) or "none"
-        raise EmbeddedBrokerError(f"expire_member: the group {group_id!r} {problem}; members: {there}")
+        raise EmbeddedBrokerError(f"expire_member: the group {group_id!r} {problem}; members: {', '.join(members)}")
     error = await _leave(running, found[group_id], members[member_id], now_ms)
     if error:
         raise RefusedError(f"expire_member({group_id!r}, {member_id!r})", error)

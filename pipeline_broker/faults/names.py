@@ -101,6 +101,8 @@ def error_code(name: str | int) -> ErrorCode:
                 f" {min(ErrorCode)} to {max(ErrorCode)} except 0"
             )
         return ErrorCode(number)
+    if not isinstance(name, str):
+        raise FaultError(f"error needs a name or number of Kafka, such as NOT_LEADER_OR_FOLLOWER or 6, not {name!r}")
     return ErrorCode[choice("error", name, [code.name for code in ErrorCode if code is not ErrorCode.NONE])]
 
 

@@ -34,12 +34,17 @@ def error_of(attempt):
     return ""
 
 
-@pytest.mark.parametrize("value", [3, 3.0, "3s", "3000ms", " 3 s ", "0.05min", timedelta(seconds=3)])
+@pytest.mark.parametrize(
+    "value", [3, 3.0, "3s", "3000ms", " 3 s ", "3 seconds", "0.05min", "PT3S", timedelta(seconds=3)]
+)
 def test_a_duration_is_a_number_of_seconds_a_text_with_a_unit_or_a_timedelta(value):
     assert checked_seconds("advance", value) == 3
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("2min", 120), ("1h", 3600), ("8d", 691_200), ("250us", 0.00025)])
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("2min", 120), ("2m", 120), ("1h", 3600), ("8d", 691_200), ("1 day", 86_400), ("250us", 0.00025)],
+)
 def test_a_duration_has_units_from_microseconds_to_days(text, seconds):
     assert checked_seconds("advance", text) == pytest.approx(seconds)
 

@@ -67,7 +67,7 @@ def test_a_rule_about_files_has_effects_of_its_own(written, effect):
             "unknown error 999; use a name such as NOT_LEADER_OR_FOLLOWER, or a number of Kafka",
         ),
         (["api=Produce", "error=0"], "unknown error 0; use a name"),
-        (["api=Produce", "error"], "error needs a text, not True"),
+        (["api=Produce", "error"], "error needs a name or number of Kafka"),
         (["disk=sync", "error=99999"], "unknown system error '99999'"),
         (
             ["drop"],
