@@ -45,7 +45,7 @@ __all__ = [
     "WaitTimeoutError",
     "effects",
 ]
-# The module of each name; `effects` is a module itself.
+# The names of each module.
 _MODULES = {
     "base.error_code": "ErrorCode",
     "embedded.embedded_broker": "EmbeddedBroker",
@@ -54,7 +54,7 @@ _MODULES = {
     "embedded.island": "Island",
     "embedded.life": "Running",
     "embedded.shown": "Group Member Record Snapshot",
-    "faults": "effects",
+    "faults.effects": "effects",
     "faults.names": "FaultError",
     "faults.rule": "Rule",
     "faults.rule_makers": "DiskRuleMaker RuleMaker StoreRuleMaker",
@@ -72,8 +72,9 @@ def __getattr__(name: str) -> object:
     from pipeline_broker._package_check import ensure_package  # noqa: PLC0415 - imported on first access
 
     ensure_package("stages")
-    (module,) = (module for module, names in _MODULES.items() if name in names.split())
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    (path,) = (path for path, names in _MODULES.items() if name in names.split())
+    module = import_module(f"{__name__}.{path}")
+    return module if path.endswith(f".{name}") else getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -28,6 +28,25 @@ def test_the_reference_shows_every_public_name():
     assert sorted(shown) == sorted(pipeline_broker.__all__)
 
 
+EACH_FIRST = """
+import sys
+
+import pipeline_broker
+
+for name in pipeline_broker.__all__:
+    for module in [module for module in sys.modules if module.startswith(("pipeline_broker.", "stages"))]:
+        del sys.modules[module]
+    print(name, getattr(pipeline_broker, name).__name__)
+"""
+
+
+def test_every_public_name_can_be_the_first_import(tmp_path):
+    result = run_python(tmp_path, "-c", EACH_FIRST)
+    assert result.stderr == ""
+    shown = dict(line.split() for line in result.stdout.splitlines())
+    assert shown == {name: name for name in pipeline_broker.__all__} | {"effects": "pipeline_broker.faults.effects"}
+
+
 def test_dir_lists_the_public_names():
     assert set(pipeline_broker.__all__) <= set(dir(pipeline_broker))
 
