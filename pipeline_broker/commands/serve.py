@@ -22,6 +22,7 @@ from pipeline_broker.commands.settings_options import (
 )
 from pipeline_broker.node.garbage import collect_only_new_objects
 from pipeline_broker.telemetry.bounded_log import BoundedHandler
+from pipeline_broker.telemetry.log_lines import LINES, LogFormat, announcement
 
 __all__ = ["serve"]
 
@@ -38,6 +39,7 @@ class EndSignals:
     NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
     def __init__(self) -> None:
+        self.log_format: LogFormat = "text"
         self._has_served = False
         self._stands_by = False
         self._before = {number: signal.signal(number, self._received) for number in self.NUMBERS}
@@ -55,12 +57,12 @@ class EndSignals:
     def print_standing_by(self, line: str) -> None:
         """Print the standby line. A later signal exits with 0, because a standby has no work to finish."""
         self._stands_by = True
-        click.echo(line)
+        click.echo(announcement(line, self.log_format))
 
     def print_ready(self, line: str) -> None:
         """Print the ready line. Until shutdown the event loop then receives the signals."""
         self._has_served = True
-        click.echo(line)
+        click.echo(announcement(line, self.log_format))
 
     def close(self) -> None:
         """Ignore the signals until the process ends, if the broker has served.
@@ -181,6 +183,13 @@ class EndSignals:
     help="Append a JSON line per request to this file.",
 )
 @click.option(
+    "--log-format",
+    type=click.Choice(list(LINES)),
+    default="text",
+    show_default=True,
+    help="Log lines of text, or one JSON object a line.",
+)
+@click.option(
     "--faults",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
@@ -210,9 +219,9 @@ def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
         sys.exit(EXIT_USAGE)
     from pipeline_broker.node.process import ServeOptions, run  # noqa: PLC0415 - it imports Trio and stages
 
-    logging.basicConfig(
-        level=logging.WARNING, handlers=[BoundedHandler(sys.stderr)], format="%(levelname)s %(name)s: %(message)s"
-    )
+    log_format: LogFormat = "json" if options["log_format"] == "json" else "text"
+    end_signals.log_format = log_format
+    logging.basicConfig(level=logging.WARNING, handlers=[BoundedHandler(sys.stderr, line=LINES[log_format])])
     files, settings = options.pop("config_files"), options.pop("settings")
     assert isinstance(files, tuple)
     assert isinstance(settings, tuple)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pipeline_broker.dashboard.options import DashboardOptions
     from pipeline_broker.log.archive.local.archive_place import Wal
     from pipeline_broker.log.journal.flush_policy import Flush
+    from pipeline_broker.telemetry.log_lines import LogFormat
 
 __all__ = [
     "QUEUES",
@@ -62,6 +63,7 @@ class ServeOptions:
         wal: location of the journal: "disk" for the data directory, "objects" for the store.
         store_delay_seconds: injected delay of each request to the store.
         standby: True to take over the journal only once its owner stops or fails.
+        log_format: form of the lines that the broker prints at startup.
     """
 
     mode: Mode
@@ -81,6 +83,7 @@ class ServeOptions:
     wal: Wal = "disk"
     store_delay_seconds: float = 0.0
     standby: bool = False
+    log_format: LogFormat = "text"
 
     @classmethod
     def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
@@ -111,6 +114,7 @@ class ServeOptions:
             wal=_wal(options["store"], options["wal"]),
             store_delay_seconds=_store_delay(options["store"], options["store_delay_seconds"]),
             standby=_standby(options["wal"], wanted=options["standby"]),
+            log_format=options["log_format"],
             config=config,
         )
 

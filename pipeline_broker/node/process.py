@@ -38,6 +38,7 @@ from pipeline_broker.node.observers import Observers
 from pipeline_broker.node.options import ServeOptions
 from pipeline_broker.node.surroundings import BrokerWiring
 from pipeline_broker.node.timelines import Timelines
+from pipeline_broker.telemetry.log_lines import announcement
 from stages.committer import CommitFailedError
 from stages.socket_server import SocketServer
 
@@ -78,6 +79,7 @@ def open_observers(options: ServeOptions) -> Observers:
         logs_requests=options.request_log is not None,
         dashboard=options.dashboard,
         metrics_names=options.metrics_names,
+        announce=functools.partial(_announce, options),
     )
 
 
@@ -105,6 +107,10 @@ def archive_store(options: ServeOptions, files: FileSystem) -> ArchiveStore | No
 
 def ready_line(options: ServeOptions, listeners: BrokerListeners) -> str:
     return f"listening on {listeners.first_address} mode={options.mode.name} data={options.data}"
+
+
+def _announce(options: ServeOptions, line: str) -> None:
+    sys.stderr.write(f"{announcement(line, options.log_format)}\n")  # stdout has the ready line alone
 
 
 def print_line(line: str) -> None:
@@ -227,7 +233,7 @@ async def _serve(
             if server.is_stopping:
                 return
             for line in listeners.further_lines:
-                sys.stderr.write(f"{line}\n")  # stdout has the ready line alone
+                _announce(options, line)
             on_ready(ready_line(options, listeners))
             task_status.started(server)
 
@@ -242,7 +248,7 @@ async def _serving_schema_registry(
     from pipeline_broker.node.schema_registry import serving_of_broker  # noqa: PLC0415 - only if configured
 
     async with serving_of_broker(broker, server, *options.schema_registry, "--schema-registry") as (registry, url):
-        sys.stderr.write(f"schema registry on {url}\n")  # stdout has the ready line alone
+        _announce(options, f"schema registry on {url}")
         yield registry
 
 
