@@ -36,6 +36,7 @@ from pipeline_broker.node.garbage import shorten_collections
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers
 from pipeline_broker.node.options import ServeOptions
+from pipeline_broker.node.service_manager import notify
 from pipeline_broker.node.surroundings import BrokerWiring
 from pipeline_broker.node.timelines import Timelines
 from pipeline_broker.telemetry.log_lines import announcement
@@ -145,10 +146,14 @@ async def serve(
         return
     assert store is not None, "options with a standby have a store"
     from pipeline_broker.node.standby import stand_by  # noqa: PLC0415 - only if configured
+    from pipeline_broker.node.standby_endpoint import serving_standby  # noqa: PLC0415 - only if configured
 
     on_standing_by(STANDING_BY_LINE)
+    notify("READY=1", f"STATUS={STANDING_BY_LINE}")
     start = functools.partial(_start, options, files, on_ready=on_ready, task_status=task_status)
-    await stand_by(options.config, store, start)
+    await stand_by(
+        options.config, store, start, lambda: serving_standby(options, functools.partial(_announce, options))
+    )
 
 
 async def _start(
@@ -234,7 +239,9 @@ async def _serve(
                 return
             for line in listeners.further_lines:
                 _announce(options, line)
-            on_ready(ready_line(options, listeners))
+            line = ready_line(options, listeners)
+            on_ready(line)
+            notify("READY=1", f"STATUS={line}")
             task_status.started(server)
 
 
@@ -265,6 +272,7 @@ async def _start_maintenance(
 
 async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker, timelines: Timelines) -> None:
     async for _ in signals:
+        notify("STOPPING=1", "STATUS=shutting down")
         # First, because publishing the last timelines needs the server.
         await timelines.end()
         server.stop()
