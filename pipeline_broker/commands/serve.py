@@ -26,6 +26,8 @@ from pipeline_broker.telemetry.log_lines import LINES, LogFormat, announcement
 
 __all__ = ["serve"]
 
+logger = logging.getLogger("pipeline_broker.config")
+
 EXIT_USAGE = 2
 
 
@@ -225,7 +227,7 @@ def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
     files, settings = options.pop("config_files"), options.pop("settings")
     assert isinstance(files, tuple)
     assert isinstance(settings, tuple)
-    config = load_config(files, settings)
+    config = load_config(files, settings, lambda line: logger.warning("%s", line.removeprefix("warning: ")))
     # `--set listeners=...` overrides --host and --port; `listeners` of a file does not.
     if any(setting.partition("=")[0].strip() == "listeners" for setting in settings):
         options["host"] = options["port"] = None
