@@ -325,6 +325,8 @@ class Core:
     ) -> list[tuple[int, int, bytes]]:
         self.note_topic(checked_name("wait_records: topic", topic))
         checked_number("wait_records: count", count, 0)
+        if partition is not None:
+            checked_number("wait_records: partition", partition)
         reader = RecordReader(self.running.broker, topic, partition, is_committed=is_committed)
 
         async def check() -> RecordReader | None:

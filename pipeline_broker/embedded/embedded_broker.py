@@ -157,6 +157,8 @@ class EmbeddedBroker(ObservedBroker):
             RefusedError: the topic does not exist.
         """
         checked_name("records: topic", topic)
+        if partition is not None:
+            checked_number("records: partition", partition)
         core = self._of_core
 
         async def read() -> list[tuple[int, int, bytes]]:
@@ -354,6 +356,7 @@ class EmbeddedBroker(ObservedBroker):
 
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
         """Return the committed offsets of a group by topic and partition; empty for an unknown group."""
+        checked_name("offsets: group", group)
         return self.on_loop(lambda running: groups.offsets(running, group))
 
     def lag(self, group: str) -> dict[tuple[str, int], int | None]:
@@ -362,6 +365,7 @@ class EmbeddedBroker(ObservedBroker):
         The lag is the end offset minus the committed offset, as in Kafka's tools, or None without a committed offset.
         Deleted records and transaction markers count.
         """
+        checked_name("lag: group", group)
         return self.on_loop(lambda running: groups.lags(running, group))
 
     def expire_member(self, group: str, member_id: str | None = None) -> str:

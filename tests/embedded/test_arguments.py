@@ -132,11 +132,28 @@ ARGUMENTS = {
     "wait_assigned": {"group": "g", "timeout": 0},
     "wait_committed": {"group": "g", "timeout": 0},
     "expire_member": {"group": "g"},
+    "offsets": {"group": "g"},
+    "lag": {"group": "g"},
     "advance": {"seconds": 0},
     "restore": {"snapshot": None},
     "requests": {},
     "on_loop": {"function": len},
 }
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda broker: broker.records("t", partition="0"), "records: partition needs a whole number"),
+        (lambda broker: broker.wait_records("t", partition="0"), "wait_records: partition needs a whole number"),
+        (lambda broker: broker.offsets(5), "offsets: group needs a text, not 5"),
+        (lambda broker: broker.lag(None), "lag: group needs a text, not None"),
+    ],
+)
+def test_a_wrong_argument_is_no_empty_answer(broker, call, error):
+    with pytest.raises(EmbeddedBrokerError) as caught:
+        call(broker)
+    assert str(caught.value).startswith(error)
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
