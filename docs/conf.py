@@ -17,6 +17,7 @@ html_copy_source = False
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types of annotations have no page of their own
 autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "inherited-members": "BaseException,OSError,int,tuple"}
 autodoc_typehints_format = "short"
 default_role = "code"  # docstrings write `name`, as in Markdown
 suppress_warnings = ["misc.highlighting_failure"]  # blocks of `console` show output beside commands

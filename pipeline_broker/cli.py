@@ -62,7 +62,6 @@ DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, e
 
 
 def _file_error(error: BaseException) -> click.ClickException | None:
-    """Return a one-line error about a file or directory, or None for other errors."""
     cause = first_cause(error)
     if not isinstance(cause, OSError) or (cause.filename is None and cause.errno not in DISK_ERRORS):
         return None
@@ -127,7 +126,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, is_wanted: bo
         return
     from importlib import metadata  # noqa: PLC0415 - only for --version
 
-    from pipeline_broker._stages_check import commit, is_compiled  # noqa: PLC0415 - see above
+    from pipeline_broker._package_check import commit, is_compiled  # noqa: PLC0415 - see above
 
     made_of = f" ({commit()})" if commit() else ""
     kind = "compiled" if is_compiled() else "pure"

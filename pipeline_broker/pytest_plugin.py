@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import operator
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,39 +19,40 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 import pipeline_broker
+from pipeline_broker._pytest_marker import MARKER, MODES, WrongMarkerError, marker_arguments
 
 if TYPE_CHECKING:
+    from pipeline_broker.embedded.arguments import SettingValue
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
     from pipeline_broker.embedded.fault_rules import EmbeddedFaults
+    from pipeline_broker.embedded.installed_client import Client
     from pipeline_broker.embedded.island import Island
 
 __all__ = [
     "UnusedFaultWarning",
     "kafka_broker",
     "kafka_broker_fresh",
+    "kafka_consumer",
     "kafka_faults",
+    "kafka_group",
+    "kafka_producer",
     "kafka_schema_registry",
     "kafka_topic",
+    "kafka_topic_factory",
     "kafka_topics",
 ]
 
-MODES = ("classic", "pipelined")
-MARKER = (
-    "kafka(mode=..., settings={...}, partitions=1): the broker of a test with kafka_broker or kafka_topic; "
-    "mode is 'classic', 'pipelined' or a list of both, which runs the test twice; settings are broker properties; "
-    "partitions is the number of partitions of kafka_topic"
-)
-MARKER_ARGUMENTS = frozenset({"mode", "settings", "partitions"})
 BROKERS = ("kafka_broker", "kafka_broker_fresh")
-FIXTURES = (*BROKERS, "kafka_faults", "kafka_schema_registry", "kafka_topic", "kafka_topics")
+FIXTURES = tuple(name for name in __all__ if name.startswith("kafka"))
 SECTION = "kafka broker"
 SECTION_FRESH = "kafka broker, fresh"
 NAME_CHARACTERS_MAX = 200
 """Longest name of a topic or file from a test's name. Kafka allows 249 characters, file systems 255."""
 
 PLUGIN = Path(__file__)
+GENERIC_PACKAGES = ("stages", "spark_analysis")
 
-_topic_numbers = itertools.count(1)
+_numbers = itertools.count(1)  # of topics and groups
 # In the stash of the configuration: the session's broker, while one runs.
 _BROKER: pytest.StashKey[EmbeddedBroker] = pytest.StashKey()
 # In the stash of the configuration, while no broker runs: begins the island of the current test.
@@ -75,6 +77,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="for each failed test that used kafka_broker, write an HTML page with its requests into DIR",
     )
     parser.addini("kafka_mode", f"request path of kafka_broker: {' or '.join(MODES)}", default="pipelined")
+    parser.addini("kafka_client", "library of kafka_producer: confluent-kafka or kafka-python", default="")
     parser.addini(
         "kafka_settings", "broker properties of kafka_broker, one NAME=VALUE per line", type="linelist", default=[]
     )
@@ -83,10 +86,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     _parse_settings(config.getini("kafka_settings"))  # pytest shows an error of usage in one line only here
-
-
-class _WrongMarkerError(Exception):
-    pass
 
 
 def _is_ours(node: Any, name: str) -> bool:
@@ -108,51 +107,11 @@ def _check_broker(broker: object, request: pytest.FixtureRequest) -> None:
 
 
 def _checked_marker(node: Any) -> dict[str, Any]:
-    """Return `_marker_arguments` of a running test. An invalid marker fails the test."""
+    """Return `marker_arguments` of a running test. An invalid marker fails the test."""
     try:
-        return _marker_arguments(node)
-    except _WrongMarkerError as error:
+        return marker_arguments(node)
+    except WrongMarkerError as error:
         raise pytest.fail.Exception(f"@pytest.mark.kafka {error}", pytrace=False) from None
-
-
-def _marker_arguments(node: Any) -> dict[str, Any]:
-    """Merge the markers of a test; the closest one wins. `mode` is a list, empty without a mode.
-
-    Raises:
-        _WrongMarkerError: a marker is invalid.
-    """
-    arguments: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
-    for marker in reversed(list(node.iter_markers("kafka"))):
-        unknown = marker.kwargs.keys() - MARKER_ARGUMENTS
-        if marker.args or unknown:
-            wrong = ", ".join([*map(repr, marker.args), *sorted(unknown)])
-            raise _WrongMarkerError(f"takes {MARKER.split(':', maxsplit=1)[0][6:-1]}, not {wrong}")
-        of_marker = marker.kwargs.get("settings", {})
-        if not isinstance(of_marker, Mapping):
-            raise _WrongMarkerError(f"takes settings={{NAME: VALUE}}, not {of_marker!r}")
-        settings |= of_marker
-        arguments |= marker.kwargs
-    return arguments | {
-        "settings": settings,
-        "mode": _modes(arguments.get("mode", [])),
-        "partitions": _partitions(arguments),
-    }
-
-
-def _modes(arguments: object) -> list[str]:
-    modes = arguments if isinstance(arguments, list | tuple) else [arguments]
-    for mode in modes:
-        if mode not in MODES:
-            raise _WrongMarkerError(f"takes {' or '.join(MODES)} as mode, not {mode!r}")
-    return list(modes)
-
-
-def _partitions(arguments: Mapping[str, object]) -> int | None:
-    partitions = arguments.get("partitions")
-    if partitions is not None and (type(partitions) is not int or partitions < 1):
-        raise _WrongMarkerError(f"takes at least 1 partition, not {partitions!r}")
-    return partitions
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -161,11 +120,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not fixtures:
         return
     try:
-        arguments = _marker_arguments(metafunc.definition)
-    except _WrongMarkerError:
+        arguments = marker_arguments(metafunc.definition)
+    except WrongMarkerError:
         return  # `pytest_runtest_setup` fails the test; an error here would abort the whole collection
     modes = arguments["mode"]
-    settings = tuple(sorted((str(name), str(value)) for name, value in arguments["settings"].items()))
+    settings = tuple(sorted(arguments["settings"].items(), key=operator.itemgetter(0)))
     if not modes and not settings:
         return
     brokers = [(mode, settings) for mode in modes or [None]]
@@ -185,7 +144,13 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
         request.config.stash[_BEGIN](broker)
     yield broker
     del request.config.stash[_BROKER]
-    broker.close()
+    _retire(broker)
+
+
+def _retire(broker: EmbeddedBroker) -> None:
+    from pipeline_broker.embedded.retired import RETIRED  # noqa: PLC0415 - not before a fixture is used
+
+    RETIRED.add(broker)
 
 
 @pytest.fixture(autouse=True)
@@ -224,7 +189,7 @@ def kafka_broker_fresh(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroke
         request.node.stash[_ISLANDS][SECTION_FRESH] = broker, island
         yield broker
     finally:
-        broker.close()
+        _retire(broker)
     _warn(request.node, island)
 
 
@@ -284,7 +249,7 @@ def _failing_with_one_line(fixture: str | None) -> Iterator[None]:
 def kafka_topic(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
     """The name of a new, empty topic for this test."""
     _check_broker(kafka_broker, request)
-    name = f"{_safe(request.node.name)}-{next(_topic_numbers)}"
+    name = f"{_safe(request.node.name)}-{next(_numbers)}"
     kafka_broker.create_topic(name, partitions=_checked_marker(request.node)["partitions"])
     return name
 
@@ -300,9 +265,9 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
     of_marker = _checked_marker(request.node)["partitions"]
 
     def make(
-        *names: str, partitions: int | None = None, configs: Mapping[str, str | float | bool] | None = None
+        *names: str, partitions: int | None = None, configs: Mapping[str, SettingValue] | None = None
     ) -> list[str]:
-        number = next(_topic_numbers)
+        number = next(_numbers)
         length = NAME_CHARACTERS_MAX - max(map(len, names), default=0)
         made = [f"{_safe(request.node.name)[:length]}-{number}-{name}" for name in names]
         for name in made:
@@ -310,6 +275,74 @@ def kafka_topics(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -
         return made
 
     return make
+
+
+@pytest.fixture(scope="session")
+def kafka_topic_factory(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Create topics in a fixture of any scope: call the fixture with a name; it returns the full name of a new topic.
+
+    `partitions` and `configs` are those of `EmbeddedBroker.create_topic`.
+    """
+    _check_broker(kafka_broker, request)
+
+    def make(
+        name: str = "topic",
+        *,
+        partitions: int | None = None,
+        configs: Mapping[str, SettingValue] | None = None,
+    ) -> str:
+        full_name = f"{_safe(name)}-{next(_numbers)}"
+        kafka_broker.create_topic(full_name, partitions=partitions, configs=configs)
+        return full_name
+
+    return make
+
+
+@pytest.fixture
+def kafka_group(request: pytest.FixtureRequest) -> str:
+    """The name of a new consumer group for this test."""
+    return f"{_safe(request.node.name)}-{next(_numbers)}"
+
+
+@pytest.fixture
+def kafka_producer(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A producer that is connected to `kafka_broker`, of confluent-kafka or else kafka-python.
+
+    It is closed after the test. The option `kafka_client` selects the library.
+    """
+    _check_broker(kafka_broker, request)
+    client, module = _client(request)
+    with client.producer(module, kafka_broker.bootstrap_servers) as producer:
+        yield producer
+        _end_rules(request)
+
+
+@pytest.fixture
+def kafka_consumer(kafka_broker: EmbeddedBroker, kafka_group: str, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A consumer of the group `kafka_group` that begins with the first record, otherwise like `kafka_producer`.
+
+    Subscribe it to the topics of the test.
+    """
+    _check_broker(kafka_broker, request)
+    client, module = _client(request)
+    with client.consumer(module, kafka_broker.bootstrap_servers, kafka_group) as consumer:
+        yield consumer
+        _end_rules(request)
+
+
+def _client(request: pytest.FixtureRequest) -> tuple[Client, Any]:
+    from pipeline_broker.embedded.installed_client import installed_client  # noqa: PLC0415 - not before a fixture is used
+
+    with _failing_with_one_line(request.fixturename):
+        return installed_client(request.config.getini("kafka_client"))
+
+
+def _end_rules(request: pytest.FixtureRequest) -> None:
+    # A rule that drops answers would delay the end of a client.
+    broker, island = request.node.stash[_ISLANDS][SECTION]
+    if island is not None:
+        with contextlib.suppress(pipeline_broker.EmbeddedBrokerError):  # the test closed the broker
+            broker.faults.remove_all(island.rules)
 
 
 @pytest.fixture(scope="session")
@@ -354,6 +387,20 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if report.failed and (_BROKER in item.config.stash or item.stash.get(_ISLANDS, None)):
         report.sections += _broker_sections(item)
     return report
+
+
+def pytest_exception_interact(call: pytest.CallInfo[Any], report: pytest.CollectReport | pytest.TestReport) -> None:
+    """Explain a failed import of a package of ours that another package shadows."""
+    raised = None if call.excinfo is None else call.excinfo.value
+    error = raised if isinstance(raised, ImportError) else getattr(raised, "__cause__", None)  # of a collected module
+    name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
+    if name in GENERIC_PACKAGES:
+        from pipeline_broker._package_check import ShadowedPackageError, ensure_package  # noqa: PLC0415 - rarely needed
+
+        try:
+            ensure_package(name)
+        except ShadowedPackageError as reason:
+            report.sections.append(("pipeline-broker", str(reason)))
 
 
 def _end_at_the_test(error: BaseException) -> None:

@@ -13,5 +13,4 @@ FILES = (SCRIPT, STYLE, "uPlot.LICENSE.txt")
 
 
 def read_chart_file(name: str) -> bytes:
-    """Return the content of one of `FILES`."""
     return (resources.files("pipeline_charts") / name).read_bytes()

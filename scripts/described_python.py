@@ -43,7 +43,10 @@ FOR_TESTS = (
     "memory_server memory_listener memory_transport scripted_commits drawn_commits memory_storage order_checks "
     "schedules"
 )
-FIXTURES = "kafka_broker kafka_topic kafka_topics kafka_faults kafka_schema_registry kafka_broker_fresh"
+FIXTURES = (
+    "kafka_broker kafka_topic kafka_topics kafka_topic_factory kafka_group kafka_producer kafka_consumer kafka_faults "
+    "kafka_schema_registry kafka_broker_fresh"
+)
 ARGUMENT = re.compile(r"^(\w+): (.+(?:\n {4,}.+)*)", re.MULTILINE)
 CODE = re.compile(r"``([^`]+)``")
 

@@ -16,6 +16,8 @@ ROOT = Path(__file__).parent.parent
 PYPROJECT = ROOT / "pyproject.toml"
 DIST = ROOT / "dist"
 VERSION = re.compile(r"\d+\.\d+\.\d+")
+INSTALLS = ("README.md", "examples/README.md", "docs/start/first-hour.md")  # they name the wheel
+WHEEL = re.compile(r"pipeline_broker-[0-9.]+-py3")
 LINE = re.compile(r'^version = "(.*)"$', re.MULTILINE)
 PYTHON_MIN = (3, 11)
 SMOKE_TEST = """
@@ -102,8 +104,11 @@ def write(version: str) -> None:
     PYPROJECT.write_text(
         LINE.sub(f'version = "{version}"', PYPROJECT.read_text(encoding="utf-8"), count=1), encoding="utf-8"
     )
+    for document in INSTALLS:
+        text = (ROOT / document).read_text(encoding="utf-8")
+        (ROOT / document).write_text(WHEEL.sub(f"pipeline_broker-{version}-py3", text), encoding="utf-8")
     run(sys.executable, "-m", "towncrier", "build", "--yes", "--version", version)
-    run("git", "add", "--all", "pyproject.toml", "CHANGELOG.md", "changelog.d")
+    run("git", "add", "--all", "pyproject.toml", "CHANGELOG.md", "changelog.d", *INSTALLS)
     run("git", "commit", "--quiet", "--message", f"Release {version}")
 
 

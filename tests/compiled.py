@@ -12,7 +12,7 @@ from types import BuiltinFunctionType
 
 import pytest
 
-from pipeline_broker._stages_check import is_compiled
+from pipeline_broker._package_check import is_compiled
 
 IS_COMPILED = is_compiled()
 _ONLY_PURE = re.compile(

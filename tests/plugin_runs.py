@@ -11,7 +11,7 @@ import textwrap
 
 import attrs
 
-from tests.forks import ANYWHERE, PARENT_OF_PYTEST, PYTEST
+from tests.forks import ANYWHERE, PARENT_OF_PYTEST, PYTEST, ROOT
 
 PLUGIN = "pipeline_broker.pytest_plugin"
 RUN_SECONDS_MAX = 100
@@ -86,10 +86,11 @@ IN_BOTH_MODES = """
 FASTSTREAM_CLIENTS = ("kafka", "confluent")
 
 
-def faststream_test(block, client):
-    """Return the FastStream test of docs/guides/testing.md, for one of its clients and both modes."""
-    assert "faststream.kafka" in block.text
-    text = block.text.replace("faststream.kafka", f"faststream.{client}").replace("billing", f"billing-{client}")
+def faststream_test(client):
+    """Return the FastStream test of examples/, for one of its clients and both modes."""
+    text = (ROOT / "examples/test_with_faststream.py").read_text(encoding="utf-8")
+    assert "faststream.kafka" in text
+    text = text.replace("faststream.kafka", f"faststream.{client}").replace("billing", f"billing-{client}")
     return text + textwrap.dedent(IN_BOTH_MODES)
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tests.conftest import CAMPAIGN
-from tests.documents import blocks_run_by, write_tests
+from tests.documents import write_tests
 from tests.forks import ROOT
 from tests.plugin_runs import FASTSTREAM_CLIENTS, IN_BOTH_MODES, THREE_CLIENTS, Tree, faststream_test
 
@@ -34,9 +34,8 @@ def write_suite(folder):
     """Write the files that users run (clients, tests of the guide, examples); return the number of tests."""
     both_modes = textwrap.dedent(IN_BOTH_MODES)
     (folder / "test_clients.py").write_text(textwrap.dedent(THREE_CLIENTS) + both_modes, encoding="utf-8")
-    (block,) = blocks_run_by("tests/embedded/test_faststream.py")
     for client in FASTSTREAM_CLIENTS:
-        (folder / f"test_{client}.py").write_text(faststream_test(block, client), encoding="utf-8")
+        (folder / f"test_{client}.py").write_text(faststream_test(client), encoding="utf-8")
     write_tests(ROOT / "docs/guides/testing.md", folder)
     for name in EXAMPLES:
         shutil.copytree(ROOT / "examples" / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.ini"))

@@ -87,6 +87,8 @@ def test_a_marker_chooses_mode_and_settings_and_the_closest_one_wins(tree):
     outcome = tree(
         {
             "test_marks.py": """
+            from datetime import timedelta
+
             import pytest
 
             pytestmark = pytest.mark.kafka(settings={"num.partitions": 2})
@@ -109,6 +111,11 @@ def test_a_marker_chooses_mode_and_settings_and_the_closest_one_wins(tree):
                 assert kafka_broker.mode == "pipelined"
                 assert partitions(kafka_broker, "neither") == 2
 
+            @pytest.mark.kafka(settings={"log.retention.ms": timedelta(days=1), "log.cleanup.policy": ["compact"]})
+            def test_as_people_write_them(kafka_broker):
+                config = kafka_broker.on_loop(lambda running: running.broker.config.properties)
+                assert config["log.retention.ms"] == "86400000"
+
             @pytest.mark.kafka(settings={"auto.create.topics.enable": False})
             def test_together(kafka_broker):
                 assert partitions(kafka_broker, "together") == 2
@@ -119,7 +126,7 @@ def test_a_marker_chooses_mode_and_settings_and_the_closest_one_wins(tree):
         "--strict-markers",
         "-v",
     )
-    assert outcome.counts() == {"passed": 5}, outcome.text
+    assert outcome.counts() == {"passed": 6}, outcome.text
 
 
 def test_the_command_line_overrides_the_configuration_file(tree):
@@ -194,6 +201,19 @@ def test_another_package_named_stages_fails_only_tests_with_a_broker_with_one_li
     assert "_pytest/python.py" not in outcome.text, "the line of the plugin does not help"
 
 
+@pytest.mark.parametrize("statement", ["from spark_analysis import load_run", "import spark_analysis.session"])
+def test_a_test_that_imports_another_spark_analysis_learns_which_one(tree, statement):
+    files = {
+        "spark_analysis/__init__.py": "theirs = 1\n",
+        "test_it.py": f"def test_it():\n    {statement}\n",
+        "test_collected.py": f"{statement}\n",
+        "test_theirs.py": "import spark_analysis\n\ndef test_theirs(kafka_broker):\n    assert spark_analysis.theirs\n",
+    }
+    outcome = tree(files, "--continue-on-collection-errors", is_fork=False)
+    assert outcome.counts() == {"passed": 1, "failed": 1, "error": 1}, outcome.text
+    assert outcome.text.count("is another package named spark_analysis and shadows the one of pipeline-broker") == 2
+
+
 def test_a_run_without_our_fixtures_imports_no_module_of_ours(tree):
     outcome = tree(
         {
@@ -202,7 +222,7 @@ def test_a_run_without_our_fixtures_imports_no_module_of_ours(tree):
 
             def test_it():
                 ours = [name for name in sys.modules if name.startswith(("pipeline_broker.", "stages"))]
-                assert ours == [{PLUGIN!r}]
+                assert sorted(ours) == ["pipeline_broker._pytest_marker", {PLUGIN!r}]
                 assert "trio" not in sys.modules
             """
         },
@@ -224,6 +244,10 @@ def test_a_run_without_our_fixtures_imports_no_module_of_ours(tree):
         ("partitions=0", "@pytest.mark.kafka takes at least 1 partition, not 0"),
         ("settings=3", "@pytest.mark.kafka takes settings={NAME: VALUE}, not 3"),
         ("'classic'", "@pytest.mark.kafka takes mode=..., settings={...}, partitions=1, not 'classic'"),
+        (
+            "settings={'num.partitions': None}",
+            "kafka_broker: settings: num.partitions needs a text, a number, a bool or a timedelta, not None",
+        ),
         (
             "settings={'num.partition': 1}",
             "kafka_broker: settings: unknown property 'num.partition'; did you mean num.partitions?",

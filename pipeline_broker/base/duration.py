@@ -1,13 +1,26 @@
 """Durations as texts: `10ms`, `300us` or `1s` on the command line, and ISO 8601 such as `PT1H30M`."""
 
 import re
+from datetime import timedelta
+from typing import TypeAlias
 
 from pipeline_broker.base.numbers import INT64
 
-__all__ = ["BY_DURATION", "MS_PER_UNIT", "iso_milliseconds", "milliseconds"]
+__all__ = ["BY_DURATION", "MS_PER_UNIT", "Duration", "iso_milliseconds", "milliseconds", "seconds_of"]
 
-_FORM = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s{0,9}(us|ms|s)?")
-MS_PER_UNIT = {"us": 1e-3, "ms": 1.0, "s": 1e3}
+Duration: TypeAlias = float | str | timedelta
+"""Seconds, a text with a unit such as `250ms`, or a timedelta."""
+
+
+_FORM = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)\s{0,9}([a-z]{1,12})?")
+MS_PER_UNIT = {
+    **dict.fromkeys(("us", "microsecond", "microseconds"), 1e-3),
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1.0),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1e3),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 6e4),
+    **dict.fromkeys(("h", "hour", "hours"), 3.6e6),
+    **dict.fromkeys(("d", "day", "days"), 8.64e7),
+}
 BY_DURATION = "by_duration:"
 """Prefix of a duration in `share.auto.offset.reset`."""
 _ISO = re.compile(
@@ -22,11 +35,33 @@ def milliseconds(text: str, bare: str = "ms") -> float | None:
     """Return a duration such as `10ms` in milliseconds, or None if the text has another form.
 
     Args:
-        text: a decimal number with an optional unit: us, ms or s.
+        text: a decimal number with an optional unit of MS_PER_UNIT.
         bare: the unit of a number without one.
     """
     match = _FORM.fullmatch(text)
-    return None if match is None else float(match[1]) * MS_PER_UNIT[match[2] or bare]
+    factor = None if match is None else MS_PER_UNIT.get(match[2] or bare)
+    return None if match is None or factor is None else float(match[1]) * factor
+
+
+def seconds_of(value: object, bare: str | None = None) -> float | None:
+    """Return a `Duration` in seconds, or None if the value has another form.
+
+    Args:
+        bare: the unit of numbers, and of texts without a unit. None: numbers are seconds, and texts need a unit.
+    """
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, str):
+        written = value.strip()
+        if bare is None and written[-1:].isdigit():
+            return None
+        found = milliseconds(written, bare or "s")
+        if found is None:
+            found = iso_milliseconds(written)
+        return None if found is None else found / 1000
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        return None
+    return float(value) * MS_PER_UNIT[bare or "s"] / 1000
 
 
 def iso_milliseconds(text: str) -> int | None:

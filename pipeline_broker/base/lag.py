@@ -33,5 +33,4 @@ def add_lag(total: int | None, lag: int | None) -> int | None:
 
 
 def total_lag(lags: Iterable[int | None]) -> int | None:
-    """Return the sum of the known lags, or None if none is known."""
     return functools.reduce(add_lag, lags, None)

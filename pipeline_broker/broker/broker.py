@@ -355,7 +355,6 @@ class Broker:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if log is self._metadata.log else log
 
     def partition_count(self, name: str) -> int:
-        """Return the number of partitions of a topic; 0 for an unknown topic."""
         topic = self.topics.get(name)
         return 0 if topic is None else topic.partitions
 
@@ -602,7 +601,6 @@ class Broker:
 
     @functools.cached_property
     def client_metrics(self) -> ClientMetrics:
-        """The subscriptions of clients that push metrics (KIP-714)."""
         from pipeline_broker.state.client_metrics import ClientMetrics  # noqa: PLC0415 - on first use
 
         return ClientMetrics(self.dynamic_settings)

@@ -127,7 +127,6 @@ class GroupOffsets:
 
 
 def coordinator_of(broker: Broker, group_id: str) -> GroupCoordinator | None:
-    """Return the coordinator of a group; None if it does not exist or loads."""
     groups = broker.groups.coordinator_of(group_id)
     return None if isinstance(groups, ErrorCode) else groups.coordinator
 
@@ -154,7 +153,6 @@ def _name(group: Group) -> str:
 
 
 def find_group(broker: Broker, group_id: str) -> tuple[GroupView, Iterator[MemberView]] | None:
-    """Return a group and an iterator of its members; None if the group is unknown."""
     coordinator = coordinator_of(broker, group_id)
     found = None if coordinator is None else coordinator.registry.shown(group_id)
     if coordinator is None or found is None:

@@ -83,7 +83,6 @@ class Groups:
         return iter(list(self._shards.values()))
 
     def coordinator_of(self, group_id: str) -> GroupShard | ErrorCode:
-        """Return the coordinator of a group, or NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
         log = self.topic.log_of(group_id)
         if log is None:
             return ErrorCode.NOT_COORDINATOR

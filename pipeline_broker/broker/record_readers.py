@@ -28,7 +28,6 @@ Raises CorruptStateRecordError if they are malformed.
 
 @functools.cache
 def reader_of(topic: str) -> Reader | None:
-    """Return the decoder for records of a topic; None if the topic holds no state."""
     if topic == METADATA_TOPIC:
         from pipeline_broker.broker.metadata_record_readers import read_metadata_record  # noqa: PLC0415 - on first use
 

@@ -68,7 +68,6 @@ class GroupReading:
         self._idle = trio.Event()
 
     def stop(self) -> None:
-        """Stop reading; `run` commits, leaves the group and returns."""
         self._is_stopped = True
         self._idle.set()
         if self._reader is not None:

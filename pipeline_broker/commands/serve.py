@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 import click
 from click.core import ParameterSource
 
-from pipeline_broker._stages_check import ShadowedStagesError, ensure_stages
+from pipeline_broker._package_check import ShadowedPackageError, ensure_package
 from pipeline_broker.base.unavailable import UnavailableError
 from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.commands.option_types import Duration
@@ -24,8 +24,11 @@ from pipeline_broker.commands.settings_options import (
 )
 from pipeline_broker.node.garbage import collect_only_new_objects
 from pipeline_broker.telemetry.bounded_log import BoundedHandler
+from pipeline_broker.telemetry.log_lines import LINES, LogFormat, announcement
 
 __all__ = ["serve"]
+
+logger = logging.getLogger("pipeline_broker.config")
 
 EXIT_USAGE = 2
 OF_MACHINE: Final = frozenset(
@@ -58,6 +61,7 @@ class EndSignals:
     NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
     def __init__(self) -> None:
+        self.log_format: LogFormat = "text"
         self._has_served = False
         self._stands_by = False
         self._before = {number: signal.signal(number, self._received) for number in self.NUMBERS}
@@ -75,12 +79,16 @@ class EndSignals:
     def print_standing_by(self, line: str) -> None:
         """Print the standby line. A later signal exits with 0, because a standby has no work to finish."""
         self._stands_by = True
-        click.echo(line)
+        click.echo(announcement(line, self.log_format))
 
     def print_ready(self, line: str) -> None:
         """Print the ready line. Until shutdown the event loop then receives the signals."""
         self._has_served = True
-        click.echo(line)
+        click.echo(announcement(line, self.log_format))
+
+    def announce(self, line: str) -> None:
+        """Print another line about the start, on stderr: stdout has the ready line alone."""
+        click.echo(announcement(line, self.log_format), err=True)
 
     def close(self) -> None:
         """Ignore the signals until the process ends, if the broker has served.
@@ -201,6 +209,13 @@ class EndSignals:
     help="Append a JSON line per request to this file.",
 )
 @click.option(
+    "--log-format",
+    type=click.Choice(list(LINES)),
+    default="text",
+    show_default=True,
+    help="Log lines of text, or one JSON object a line.",
+)
+@click.option(
     "--faults",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
@@ -231,21 +246,21 @@ def serve(**options: object) -> None:
 
 def _serve(options: dict[str, object], end_signals: EndSignals) -> None:
     try:
-        ensure_stages()
-    except ShadowedStagesError as error:
+        ensure_package("stages")
+    except ShadowedPackageError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
     from pipeline_broker.node.process import ServeOptions, run  # noqa: PLC0415 - it imports Trio and stages
 
-    logging.basicConfig(
-        level=logging.WARNING, handlers=[BoundedHandler(sys.stderr)], format="%(levelname)s %(name)s: %(message)s"
-    )
+    log_format: LogFormat = "json" if options["log_format"] == "json" else "text"
+    end_signals.log_format = log_format
+    logging.basicConfig(level=logging.WARNING, handlers=[BoundedHandler(sys.stderr, line=LINES[log_format])])
     if options["brokers"] is not None and options["brokers"] != 1:
         _supervise(options, end_signals)
     files, settings = options.pop("config_files"), options.pop("settings")
     assert isinstance(files, tuple)
     assert isinstance(settings, tuple)
-    config = load_config(files, settings)
+    config = load_config(files, settings, lambda line: logger.warning("%s", line.removeprefix("warning: ")))
     # `--set listeners=...` overrides --host and --port; `listeners` of a file does not.
     if any(setting.partition("=")[0].strip() == "listeners" for setting in settings):
         options["host"] = options["port"] = None
@@ -290,7 +305,7 @@ def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
         host = str(options["host"] or config.listener_configs[0].host)
         metrics = MetricsAddress(host, options["metrics"], options["metrics_hosts"])
     try:
-        code = supervise(command, data, brokers, first_port, end_signals.print_ready, metrics)
+        code = supervise(command, data, brokers, first_port, end_signals.print_ready, end_signals.announce, metrics)
     except UnavailableError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
@@ -298,7 +313,6 @@ def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
 
 
 def _of_broker(options: dict[str, Any], node_id: int) -> list[str]:
-    """Return the arguments of one broker for options that concern the machine."""
     arguments = [] if options["metrics"] is None else ["--metrics", "0"]
     if options["trace"] is not None:
         arguments += ["--trace", str(options["trace"] / str(node_id))]

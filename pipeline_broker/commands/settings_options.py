@@ -49,13 +49,23 @@ def settings_options(command: Command) -> Command:
     return with_config(with_set(command))
 
 
-def load_config(files: tuple[Path, ...], settings: tuple[str, ...]) -> BrokerConfig:
-    """Read the settings of `--config` and `--set`, and print a warning for each setting without effect.
+def load_config(
+    files: tuple[Path, ...],
+    settings: tuple[str, ...],
+    warn: Callable[[str], None] | None = None,
+) -> BrokerConfig:
+    """Read the settings of `--config` and `--set`.
+
+    Args:
+        warn: receives a line for each setting without effect; None prints it.
 
     Raises:
         ConfigError: a setting is invalid.
     """
     config, warnings = load_settings(files, settings)
     for warning in warnings:
-        click.echo(warning, err=True)
+        if warn is None:
+            click.echo(warning, err=True)
+        else:
+            warn(warning)
     return config

@@ -56,8 +56,6 @@ class GroupSettings:
 
 @attrs.frozen(kw_only=True, field_transformer=fields_of("group", "consumer."))
 class ConsumerGroupSettings(GroupSettings):
-    """The settings of one consumer group (KIP-848)."""
-
     KIND: ClassVar[str] = "consumer"
 
 

@@ -126,7 +126,6 @@ class ListenerConfig:
         return tuple(filter(None, self.properties.get("sasl.enabled.mechanisms", "").split(",")))
 
     def limit(self, name: str) -> int | None:
-        """Return a limit of this listener alone, or None."""
         text = self.properties.get(name)
         return None if text is None else int(text)
 

@@ -189,7 +189,6 @@ class Property:
 
 
 def format_value(value: Value) -> str:
-    """Return Kafka's text of a parsed value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):

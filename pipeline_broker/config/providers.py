@@ -152,7 +152,6 @@ def _directories(allowed: tuple[Path, ...] | None) -> Lookup:
 
 
 def _allowed(paths: str | None) -> tuple[Path, ...] | None:
-    """Return the directories and files in `allowed.paths`; None allows all (KIP-993)."""
     if paths is None:
         return None
     return tuple(Path(os.path.realpath(path.strip())) for path in paths.split(",") if path.strip())

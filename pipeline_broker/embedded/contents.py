@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+from pipeline_broker.embedded.arguments import checked_name
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 
 __all__ = ["Content", "Headers", "encoded", "encoded_headers"]
@@ -30,5 +31,14 @@ def encoded(asked: str, content: object) -> bytes | None:
 
 
 def encoded_headers(asked: str, headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return tuple((name, encoded(asked, content)) for name, content in pairs)
+    """Return headers as pairs of a name and bytes.
+
+    Raises:
+        EmbeddedBrokerError: they are neither pairs nor a mapping, a name is not text, or a value is not text, bytes or
+            None.
+    """
+    try:
+        pairs = [(name, content) for name, content in (headers.items() if isinstance(headers, Mapping) else headers)]
+    except (TypeError, ValueError):
+        raise EmbeddedBrokerError(f"{asked}: headers need (name, value) pairs or a mapping, not {headers!r}") from None
+    return tuple((checked_name(f"{asked}: the name of a header", name), encoded(asked, value)) for name, value in pairs)

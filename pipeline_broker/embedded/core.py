@@ -9,13 +9,14 @@ import trio
 
 from pipeline_broker.apis.request_names import names_of
 from pipeline_broker.broker.group_views import group_offsets, list_groups, offset_order
+from pipeline_broker.embedded.arguments import Duration, checked_name, checked_number, checked_offsets, checked_seconds
 from pipeline_broker.embedded.clock import AdvancedClock
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
 from pipeline_broker.embedded.groups import delete_groups, describe_groups
 from pipeline_broker.embedded.life import BrokerRun, Running
 from pipeline_broker.embedded.ports import KeptPorts
 from pipeline_broker.embedded.record_reader import RecordReader
-from pipeline_broker.embedded.shown import Group, Snapshot
+from pipeline_broker.embedded.shown import Group, Snapshot, Usage
 from pipeline_broker.files.memory_files import MemoryFiles
 from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.options import ServeOptions
@@ -165,6 +166,8 @@ class Core:
                 ended.
         """
         self._kept("restore")
+        if not isinstance(snapshot, Snapshot):
+            raise EmbeddedBrokerError(f"restore needs the result of snapshot(), not {snapshot!r}")
         self._remember()
         await self._restart_from(Snapshot(snapshot.files.copy(), snapshot.ahead_ms))
 
@@ -196,6 +199,10 @@ class Core:
                 f"{asked}: a broker with a data directory cannot do this; start one without data="
             )
         return self._files
+
+    def usage(self) -> Usage:
+        connections = sum(len(processor.connections) for processor in self.running.server.processors)
+        return Usage(connections, 0 if self._files is None else self._files.used_bytes)
 
     async def serve_schema_registry(self) -> str:
         """Serve the schema registry, and return its URL, which stays the same in all runs.
@@ -286,7 +293,7 @@ class Core:
     # Waiting
 
     async def wait_until(
-        self, check: Callable[[], Awaitable[Found | None]], timeout_seconds: float, missing: Callable[[], str]
+        self, check: Callable[[], Awaitable[Found | None]], within: Duration, missing: Callable[[], str]
     ) -> Found:
         """Call `check` after every change until it finds something, and return that.
 
@@ -299,6 +306,7 @@ class Core:
         Raises:
             WaitTimeoutError: `check` returned None until the timeout.
         """
+        timeout_seconds = checked_seconds("timeout", within)
         with trio.move_on_after(timeout_seconds):
             while True:
                 # Count before the check: a change during the check must cause another one.
@@ -313,9 +321,12 @@ class Core:
         raise WaitTimeoutError(f"{missing()}, after {timeout_seconds:g} s")
 
     async def wait_records(
-        self, topic: str, count: int, partition: int | None, timeout_seconds: float, *, is_committed: bool
+        self, topic: str, count: int, partition: int | None, within: Duration, *, is_committed: bool
     ) -> list[tuple[int, int, bytes]]:
-        self.note_topic(topic)
+        self.note_topic(checked_name("wait_records: topic", topic))
+        checked_number("wait_records: count", count, 0)
+        if partition is not None:
+            checked_number("wait_records: partition", partition)
         reader = RecordReader(self.running.broker, topic, partition, is_committed=is_committed)
 
         async def check() -> RecordReader | None:
@@ -328,9 +339,11 @@ class Core:
         def missing() -> str:
             return f"the topic {topic!r} has {reader.count} of {count} records"
 
-        return (await self.wait_until(check, timeout_seconds, missing)).batches
+        return (await self.wait_until(check, within, missing)).batches
 
-    async def wait_assigned(self, group_id: str, members: int, timeout_seconds: float) -> Group:
+    async def wait_assigned(self, group_id: str, members: int, within: Duration) -> Group:
+        checked_name("wait_assigned: group", group_id)
+        checked_number("wait_assigned: members", members, 0)
         last: list[Group] = []
 
         async def check() -> Group | None:
@@ -343,11 +356,13 @@ class Core:
                 return f"the group {group_id!r} does not exist"
             return f"the group {group_id!r} is {last[0].state} with {len(last[0].members)} of {members} members"
 
-        return await self.wait_until(check, timeout_seconds, missing)
+        return await self.wait_until(check, within, missing)
 
     async def wait_committed(
-        self, group_id: str, wanted: Mapping[tuple[str, int], int] | None, timeout_seconds: float
+        self, group_id: str, wanted: Mapping[tuple[str, int], int] | None, within: Duration
     ) -> dict[tuple[str, int], int]:
+        checked_name("wait_committed: group", group_id)
+        checked_offsets("wait_committed: offsets", wanted or {})
         behind: dict[tuple[str, int], tuple[int | None, int]] = {}
 
         async def check() -> dict[tuple[str, int], int] | None:
@@ -368,9 +383,10 @@ class Core:
             ]
             return f"the group {group_id!r} has committed {', '.join(lines[:BEHIND_MAX]) or 'nothing'}"
 
-        return await self.wait_until(check, timeout_seconds, missing)
+        return await self.wait_until(check, within, missing)
 
-    async def wait_fetching(self, topic: str, timeout_seconds: float) -> None:
+    async def wait_fetching(self, topic: str, within: Duration) -> None:
+        checked_name("wait_fetching: topic", topic)
         idle: list[int] = []
 
         async def check() -> bool | None:
@@ -383,4 +399,4 @@ class Core:
                 f", partitions {idle}" if idle else ": the topic does not exist"
             )
 
-        await self.wait_until(check, timeout_seconds, missing)
+        await self.wait_until(check, within, missing)

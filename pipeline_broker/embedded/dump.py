@@ -84,7 +84,9 @@ def seen(broker: EmbeddedBroker, rules: Sequence[Rule] = (), since_ns: int = 0) 
     requests = sorted(recent, key=lambda request: request.received_ns)
     named = [request.names for request in requests[-HTML_REQUESTS_MAX:]]
     there = broker.topics()
-    topics = dict.fromkeys(topic for names in named for topic, _ in names.partitions if topic in there)
+    # Clients of earlier tests still ask for the metadata of their topics, without a partition.
+    places = [place for names in named for place in names.partitions]
+    topics = dict.fromkeys(topic for topic, partition in places if topic in there and partition != WHOLE_TOPIC)
     for topic in broker.topics_asked():
         topics.pop(topic, None)
         if topic in there:

@@ -5,19 +5,28 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 
+from pipeline_broker.base.duration import seconds_of
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.config.properties import property_text
 from pipeline_broker.embedded import groups, topics
+from pipeline_broker.embedded.arguments import (
+    Duration,
+    SettingValue,
+    checked_name,
+    checked_number,
+    checked_seconds,
+    setting_texts,
+    timestamp_ms,
+)
 from pipeline_broker.embedded.contents import Headers, encoded, encoded_headers
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError, WaitTimeoutError
 from pipeline_broker.embedded.fault_rules import EmbeddedFaults
 from pipeline_broker.embedded.island import Island
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.observed import ObservedBroker
-from pipeline_broker.embedded.record_assertion import Expected, difference
+from pipeline_broker.embedded.record_assertion import Expected, difference, expected_list
 from pipeline_broker.embedded.record_reader import RecordReader
-from pipeline_broker.embedded.settings import SettingValue
 from pipeline_broker.embedded.shown import Group, Record, Snapshot, decoded
 from pipeline_broker.records.batch import NewRecord
 
@@ -63,17 +72,19 @@ class EmbeddedBroker(ObservedBroker):
 
         Args:
             partitions: the number of partitions. None uses `num.partitions`.
-            configs: topic configuration by Kafka's names, such as {"retention.ms": 1000}.
+            configs: topic configuration by Kafka's names, such as {"retention.ms": 1000} or timedelta(seconds=1).
 
         Raises:
             RefusedError: the topic exists, or its name, partitions or configuration is invalid.
         """
-        texts = {key: property_text(value) for key, value in (configs or {}).items()}
+        checked_name("create_topic: name", name)
+        texts = {} if configs is None else setting_texts("create_topic: configs", configs)
+        number = None if partitions is None else checked_number("create_topic: partitions", partitions)
         core = self._of_core
 
         async def create() -> None:
             core.note_topic(name)
-            await topics.create_topic(self._running, name, partitions, texts, self._now_ms)
+            await topics.create_topic(self._running, name, number, texts, self._now_ms)
 
         self._ask(create)
 
@@ -83,6 +94,7 @@ class EmbeddedBroker(ObservedBroker):
         Raises:
             RefusedError: the topic does not exist.
         """
+        checked_name("delete_topic: name", name)
         self._ask(lambda: topics.delete_topic(self._running, name, self._now_ms))
 
     def topics(self) -> dict[str, int]:
@@ -102,7 +114,7 @@ class EmbeddedBroker(ObservedBroker):
         key: bytes | str | None = None,
         headers: Headers = (),
         partition: int | None = None,
-        timestamp: int | None = None,
+        timestamp: int | datetime | None = None,
     ) -> Record:
         """Append a record without a client, and return it.
 
@@ -112,13 +124,16 @@ class EmbeddedBroker(ObservedBroker):
             value, key: bytes, or text that is encoded as UTF-8. A value of None is a tombstone.
             headers: names and values, as pairs or as a mapping.
             partition: None chooses the partition of the key like Kafka's clients, or partition 0 without a key.
-            timestamp: milliseconds since 1970. None uses the broker's clock.
+            timestamp: a datetime, or milliseconds since 1970. None uses the broker's clock.
 
         Raises:
             RefusedError: the broker refuses the record; `code` is Kafka's error.
             EmbeddedBrokerError: the key, the value or a header is not text, bytes or None.
         """
-        stamp, contents = -1 if timestamp is None else timestamp, encoded_headers("produce", headers)
+        checked_name("produce: topic", topic)
+        number = None if partition is None else checked_number("produce: partition", partition)
+        stamp = -1 if timestamp is None else timestamp_ms("produce: timestamp", timestamp)
+        contents = encoded_headers("produce", headers)
         content = NewRecord(encoded("produce", value), encoded("produce", key), stamp, contents)
 
         core = self._of_core
@@ -127,7 +142,7 @@ class EmbeddedBroker(ObservedBroker):
             core.note_topic(topic)
             now_ms = self._now_ms
             record = content._replace(timestamp=now_ms) if timestamp is None else content
-            return await topics.produce(self._running, topic, record, partition, now_ms)
+            return await topics.produce(self._running, topic, record, number, now_ms)
 
         return self._ask(append)
 
@@ -141,6 +156,9 @@ class EmbeddedBroker(ObservedBroker):
         Raises:
             RefusedError: the topic does not exist.
         """
+        checked_name("records: topic", topic)
+        if partition is not None:
+            checked_number("records: partition", partition)
         core = self._of_core
 
         async def read() -> list[tuple[int, int, bytes]]:
@@ -160,7 +178,7 @@ class EmbeddedBroker(ObservedBroker):
         topic: str,
         count: int = 1,
         *,
-        timeout: float = WAIT_SECONDS,
+        timeout: Duration = WAIT_SECONDS,
         partition: int | None = None,
         committed: bool = True,
     ) -> list[Record]:
@@ -169,7 +187,7 @@ class EmbeddedBroker(ObservedBroker):
         The topic may be created during the wait.
 
         Args:
-            timeout: the longest wait in seconds.
+            timeout: the longest wait: seconds, a text such as "3s", or a timedelta.
             partition: count and return the records of this partition only.
             committed: leave out records of open and aborted transactions.
 
@@ -185,7 +203,7 @@ class EmbeddedBroker(ObservedBroker):
         topic: str,
         count: int = 1,
         *,
-        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - the wait runs on the broker's event loop
+        timeout: Duration = WAIT_SECONDS,  # noqa: ASYNC109 - the wait runs on the broker's event loop
         partition: int | None = None,
         committed: bool = True,
     ) -> list[Record]:
@@ -193,13 +211,13 @@ class EmbeddedBroker(ObservedBroker):
         work = functools.partial(self._of_core.wait_records, topic, count, partition, timeout, is_committed=committed)
         return list(decoded(topic, await self._wait_async(work)))
 
-    def wait_fetching(self, topic: str, *, timeout: float = WAIT_SECONDS) -> None:
+    def wait_fetching(self, topic: str, *, timeout: Duration = WAIT_SECONDS) -> None:
         """Wait until consumers have read every partition of a topic to its end and wait for more.
 
         After that, a consumer with `auto.offset.reset=latest` misses no record.
 
         Args:
-            timeout: the longest wait in seconds.
+            timeout: the longest wait, as in `wait_records`.
 
         Raises:
             WaitTimeoutError: no consumer waited for more in some partition after `timeout` seconds.
@@ -211,7 +229,7 @@ class EmbeddedBroker(ObservedBroker):
         self,
         topic: str,
         *,
-        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
+        timeout: Duration = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
     ) -> None:
         """Await `wait_fetching` from asyncio or Trio."""
         await self._wait_async(functools.partial(self._of_core.wait_fetching, topic, timeout))
@@ -222,8 +240,9 @@ class EmbeddedBroker(ObservedBroker):
         expected: Iterable[Expected],
         *,
         any_order: bool = False,
+        json: bool = False,
         partition: int | None = None,
-        timeout: float = WAIT_SECONDS,
+        timeout: Duration = WAIT_SECONDS,
     ) -> list[Record]:
         """Assert that a topic has exactly these records, ordered by partition and offset, and return them.
 
@@ -232,21 +251,24 @@ class EmbeddedBroker(ObservedBroker):
         Args:
             expected: the values of all records, or their (key, value) pairs. Text stands for its UTF-8 bytes.
             any_order: compare only how often each record occurs, for keys that spread over several partitions.
+            json: compare values as JSON with Python objects, such as {"count": 3}. A value of Confluent's JSON Schema
+                serializer counts without its schema id.
             partition: compare the records of this partition only.
-            timeout: the longest wait in seconds.
+            timeout: the longest wait, as in `wait_records`.
 
         Raises:
             AssertionError: the records differ; the message lists the differences.
-            EmbeddedBrokerError: `expected` mixes values and pairs, or has an item that is not text, bytes or None. Also
-                raised if an event loop runs in this thread; await `assert_records_async` there.
+            EmbeddedBrokerError: `expected` mixes values and pairs, or has an item that is not text, bytes or None, or
+                that JSON cannot express. Also raised if an event loop runs in this thread; await
+                `assert_records_async` there.
         """
-        wanted = list(expected)
-        difference((), wanted, any_order=any_order)  # reject an invalid `expected` before waiting
+        wanted = expected_list(expected)
+        difference((), wanted, any_order=any_order, json=json)  # reject an invalid `expected` before waiting
         try:
             found = self.wait_records(topic, len(wanted), timeout=timeout, partition=partition)
         except WaitTimeoutError:
             found = self.wait_records(topic, 0, partition=partition)
-        return _asserted(topic, found, wanted, any_order=any_order)
+        return _asserted(topic, found, wanted, any_order=any_order, json=json)
 
     async def assert_records_async(
         self,
@@ -254,17 +276,18 @@ class EmbeddedBroker(ObservedBroker):
         expected: Iterable[Expected],
         *,
         any_order: bool = False,
+        json: bool = False,
         partition: int | None = None,
-        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
+        timeout: Duration = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
     ) -> list[Record]:
         """Await `assert_records` from asyncio or Trio."""
-        wanted = list(expected)
-        difference((), wanted, any_order=any_order)
+        wanted = expected_list(expected)
+        difference((), wanted, any_order=any_order, json=json)
         try:
             found = await self.wait_records_async(topic, len(wanted), timeout=timeout, partition=partition)
         except WaitTimeoutError:
             found = await self.wait_records_async(topic, 0, partition=partition)
-        return _asserted(topic, found, wanted, any_order=any_order)
+        return _asserted(topic, found, wanted, any_order=any_order, json=json)
 
     # Groups
 
@@ -272,7 +295,7 @@ class EmbeddedBroker(ObservedBroker):
         """Return all groups, ordered by name."""
         return self.on_loop(groups.describe_groups)
 
-    def wait_assigned(self, group: str, *, members: int = 1, timeout: float = WAIT_SECONDS) -> Group:
+    def wait_assigned(self, group: str, *, members: int = 1, timeout: Duration = WAIT_SECONDS) -> Group:
         """Wait until a group is stable with exactly `members` members, and return it.
 
         The broker has then assigned all partitions, although the last member may not have received its assignment yet.
@@ -280,7 +303,7 @@ class EmbeddedBroker(ObservedBroker):
 
         Args:
             members: the exact number of members.
-            timeout: the longest wait in seconds.
+            timeout: the longest wait, as in `wait_records`.
 
         Raises:
             WaitTimeoutError: the group was not stable with that many members after `timeout` seconds.
@@ -294,7 +317,7 @@ class EmbeddedBroker(ObservedBroker):
         group: str,
         *,
         members: int = 1,
-        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
+        timeout: Duration = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
     ) -> Group:
         """Await `wait_assigned` from asyncio or Trio."""
         return await self._wait_async(functools.partial(self._of_core.wait_assigned, group, members, timeout))
@@ -304,7 +327,7 @@ class EmbeddedBroker(ObservedBroker):
         group: str,
         offsets: Mapping[tuple[str, int], int] | None = None,
         *,
-        timeout: float = WAIT_SECONDS,
+        timeout: Duration = WAIT_SECONDS,
     ) -> dict[tuple[str, int], int]:
         """Wait until a group has committed enough, and return its committed offsets by topic and partition.
 
@@ -312,7 +335,7 @@ class EmbeddedBroker(ObservedBroker):
             offsets: the least offset to wait for, by topic and partition. None waits for the end of each partition that
                 the group has committed or is assigned, and for at least one commit. Pass `offsets` after transactions:
                 a partition then ends with a marker, and some clients never commit the offset after it.
-            timeout: the longest wait in seconds.
+            timeout: the longest wait, as in `wait_records`.
 
         Raises:
             WaitTimeoutError: the group had committed less after `timeout` seconds.
@@ -326,13 +349,14 @@ class EmbeddedBroker(ObservedBroker):
         group: str,
         offsets: Mapping[tuple[str, int], int] | None = None,
         *,
-        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
+        timeout: Duration = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
     ) -> dict[tuple[str, int], int]:
         """Await `wait_committed` from asyncio or Trio."""
         return await self._wait_async(functools.partial(self._of_core.wait_committed, group, offsets, timeout))
 
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
         """Return the committed offsets of a group by topic and partition; empty for an unknown group."""
+        checked_name("offsets: group", group)
         return self.on_loop(lambda running: groups.offsets(running, group))
 
     def lag(self, group: str) -> dict[tuple[str, int], int | None]:
@@ -341,6 +365,7 @@ class EmbeddedBroker(ObservedBroker):
         The lag is the end offset minus the committed offset, as in Kafka's tools, or None without a committed offset.
         Deleted records and transaction markers count.
         """
+        checked_name("lag: group", group)
         return self.on_loop(lambda running: groups.lags(running, group))
 
     def expire_member(self, group: str, member_id: str | None = None) -> str:
@@ -421,26 +446,22 @@ class EmbeddedBroker(ObservedBroker):
         """
         self._ask(self._of_core.reset)
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: Duration) -> None:
         """Move the broker's clock forward, run the timers that expire on the way, then run retention and compaction.
 
         The clocks of clients do not move. A member without a heartbeat for its session timeout, by the broker's clock,
         expires even if its client is alive.
 
         Args:
-            seconds: at least 0.
-
-        Raises:
-            EmbeddedBrokerError: `seconds` is negative.
+            seconds: at least 0: a number, a text such as "8d", or a timedelta.
         """
-        if seconds < 0:
-            raise EmbeddedBrokerError(
-                f"advance({seconds:g}): the clock cannot move backwards; restore a snapshot instead"
-            )
-        self._ask(functools.partial(self._of_core.advance, seconds))
+        step = seconds_of(seconds)
+        if step is not None and step < 0:
+            raise EmbeddedBrokerError(f"advance({step:g}): the clock cannot move backwards; restore a snapshot instead")
+        self._ask(functools.partial(self._of_core.advance, checked_seconds("advance", seconds)))
 
 
-def _asserted(topic: str, found: list[Record], wanted: list[Expected], *, any_order: bool) -> list[Record]:
-    if (differing := difference(found, wanted, any_order=any_order)) is not None:
+def _asserted(topic: str, found: list[Record], wanted: list[Expected], *, any_order: bool, json: bool) -> list[Record]:
+    if (differing := difference(found, wanted, any_order=any_order, json=json)) is not None:
         raise AssertionError(f"the topic {topic!r} has unexpected records: {differing}")
     return found

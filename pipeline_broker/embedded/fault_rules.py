@@ -13,6 +13,7 @@ from pipeline_broker.faults.effects import Effect
 from pipeline_broker.faults.faults import RULES_MAX, Faults
 from pipeline_broker.faults.rule import Choice, Condition, Rule
 from pipeline_broker.faults.rule_makers import Kind, RuleFactory
+from pipeline_broker.faults.values import whole_number
 
 __all__ = ["BegunRule", "EmbeddedFaults"]
 
@@ -100,13 +101,13 @@ class EmbeddedFaults(RuleFactory):
         """The current rules, each with the number of requests or operations that it matched and struck."""
         return self._ask(lambda faults: list(faults.rules))
 
-    def remove(self, number: int) -> None:
-        """Remove a rule by its number, and let held requests continue.
+    def remove(self, number: int | Rule) -> None:
+        """Remove a rule by its number, or the `Rule` itself, and let held requests continue.
 
         Raises:
             FaultError: no rule has this number.
         """
-        self._ask(lambda faults: faults.remove(number))
+        self._ask(lambda faults: faults.remove(_number(number)))
 
     def remove_all(self, rules: Collection[Rule]) -> None:
         """Remove these rules, except those that were removed before."""
@@ -123,17 +124,17 @@ class EmbeddedFaults(RuleFactory):
         """Remove all rules, let held requests continue, and return the number of removed rules."""
         return self._ask(Faults.clear)
 
-    def release(self, number: int) -> bool:
+    def release(self, number: int | Rule) -> bool:
         """Let requests that a rule holds continue; the rule stays. Return whether it held any.
 
         Raises:
             FaultError: no rule has this number.
         """
-        return self._ask(lambda faults: faults.release(number))
+        return self._ask(lambda faults: faults.release(_number(number)))
 
-    def held_by(self, number: int) -> int:
+    def held_by(self, number: int | Rule) -> int:
         """Return the number of responses, queues, file operations and store requests that a rule holds."""
-        return self._ask(lambda faults: faults.held_by(number))
+        return self._ask(lambda faults: faults.held_by(_number(number)))
 
     # Groups
 
@@ -152,3 +153,7 @@ class EmbeddedFaults(RuleFactory):
             FaultError: the group does not exist or has no members.
         """
         self._ask(lambda faults: faults.force_rebalance(group))
+
+
+def _number(rule: int | Rule) -> int:
+    return rule.number if isinstance(rule, Rule) else whole_number("a fault rule", rule)

@@ -15,6 +15,7 @@ from pipeline_broker.broker.group_views import (
     list_groups,
     offset_order,
 )
+from pipeline_broker.embedded.arguments import checked_name
 from pipeline_broker.embedded.calls import ask
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.embedded.life import Running
@@ -37,7 +38,8 @@ def _group(view: GroupView, members: Iterable[MemberView]) -> Group:
 
 
 def _member(view: MemberView) -> Member:
-    return Member(view.member_id, view.client_id, view.instance_id, view.client_host.lstrip("/"), view.assignment or {})
+    assigned = frozenset((topic, number) for topic, numbers in (view.assignment or {}).items() for number in numbers)
+    return Member(view.member_id, view.client_id, view.instance_id, view.client_host.lstrip("/"), assigned)
 
 
 def offsets(running: Running, group_id: str) -> dict[tuple[str, int], int]:
@@ -59,14 +61,20 @@ async def expire_member(running: Running, group_id: str, member_id: str | None, 
         EmbeddedBrokerError: the member does not exist, or `member_id` is None and the group has not exactly one.
         RefusedError: the broker refuses to remove the member.
     """
+    checked_name("expire_member: group", group_id)
+    if member_id is not None:
+        checked_name("expire_member: member_id", member_id)
     found = {group.group_id: group for group in describe_groups(running, group_id)}
     members = {each.member_id: each for each in found[group_id].members} if found else {}
     if member_id is None and len(members) == 1:
         (member_id,) = members
     if member_id not in members:
+        if not members:
+            raise EmbeddedBrokerError(
+                f"expire_member: the group {group_id!r} {'has no members' if found else 'does not exist'}"
+            )
         problem = f"has {len(members)} members; name one" if member_id is None else f"has no member {member_id!r}"
-        there = ", ".join(members) or "none"
-        raise EmbeddedBrokerError(f"expire_member: the group {group_id!r} {problem}; members: {there}")
+        raise EmbeddedBrokerError(f"expire_member: the group {group_id!r} {problem}; members: {', '.join(members)}")
     error = await _leave(running, found[group_id], members[member_id], now_ms)
     if error:
         raise RefusedError(f"expire_member({group_id!r}, {member_id!r})", error)

@@ -11,12 +11,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from pipeline_broker.config.listeners import format_host
+from pipeline_broker.embedded.arguments import Duration, SettingValue, checked_number, checked_seconds
 from pipeline_broker.embedded.broker_thread import BrokerThread, ThreadEndedError
 from pipeline_broker.embedded.core import Core
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import MEMORY_DIRECTORY, Running
 from pipeline_broker.embedded.loops import await_future, in_thread, running_loop
-from pipeline_broker.embedded.settings import SettingValue, serve_options
+from pipeline_broker.embedded.settings import serve_options
+from pipeline_broker.embedded.shown import Usage
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.local.archive_place import ArchivePlace
@@ -60,13 +62,13 @@ class Lifecycle:
             raise EmbeddedBrokerError(
                 "data= and store= are both set; give only one, because a broker keeps its data in one place"
             )
+        if not isinstance(data, str | os.PathLike | None):
+            raise EmbeddedBrokerError(f"data= needs the path of a directory, not {data!r}")
         directory = MEMORY_DIRECTORY if data is None else Path(data)
         self._options = serve_options(mode, settings, directory, flush, "disk" if store is None else "objects")
-        if requests_max < 0:
-            raise EmbeddedBrokerError(f"requests_max {requests_max} is negative; use 0 to remember no requests")
         self._in_memory = data is None
         self._store = store
-        self._requests_max = requests_max
+        self._requests_max = checked_number("requests_max=", requests_max, 0)
         self._with_schema_registry = schema_registry
         self._core: Core | None = None
         self._thread: BrokerThread | None = None
@@ -108,9 +110,12 @@ class Lifecycle:
         except StartError as error:
             self._is_closed = True
             raise EmbeddedBrokerError(str(error)) from None
-        self._addresses = dict(core.running.listeners.addresses)
-        # The thread is a daemon: without this, the interpreter would stop it in the middle of its work.
-        atexit.register(self.close)
+        listeners = core.running.listeners
+        advertised = listeners.advertised(core.running.broker.config)
+        self._addresses = {name: advertised.get(name) or bound for name, bound in listeners.addresses.items()}
+        if not self._in_memory or self._store is not None:
+            # The thread is a daemon: without this, the interpreter would stop it in the middle of a write.
+            atexit.register(self.close)
 
     def _renew(self) -> bool:
         """Restart a broker that ended inside an island, or failed before one. Return whether it restarted."""
@@ -179,7 +184,7 @@ class Lifecycle:
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
-        """The host and port of each listener, by listener name; empty before the start."""
+        """The host and port that clients of each listener connect to, by listener name; empty before the start."""
         return dict(self._addresses)
 
     @property
@@ -190,6 +195,10 @@ class Lifecycle:
             EmbeddedBrokerError: a package of the extra `schema-registry` is missing, or the broker is not running.
         """
         return self._ask(self._of_core.serve_schema_registry)
+
+    def usage(self) -> Usage:
+        core = self._of_core
+        return self._on_loop_at_once(lambda _: core.usage())
 
     def on_loop(self, function: Callable[[Running], Result]) -> Result:
         """Call a function with the parts of the running broker, on its event loop, and return its result.
@@ -203,6 +212,8 @@ class Lifecycle:
         Raises:
             EmbeddedBrokerError: the broker is not running.
         """
+        if not callable(function):
+            raise EmbeddedBrokerError(f"on_loop needs a function, not {function!r}")
 
         async def call() -> Result:
             return function(self._running)
@@ -281,12 +292,12 @@ class Lifecycle:
         except (EmbeddedBrokerError, FaultError) as error:
             raise error.with_traceback(None) from None  # frames of the broker do not help the caller
 
-    def _wait(self, name: str, work: Callable[[], Awaitable[Result]], timeout_seconds: float) -> Result:
+    def _wait(self, name: str, work: Callable[[], Awaitable[Result]], timeout: Duration) -> Result:
         if (loop := running_loop()) is not None:
             raise EmbeddedBrokerError(
                 f"{name} would block this {loop} event loop and all clients on it: await {name}_async instead"
             )
-        return self._call(work, timeout_seconds)
+        return self._call(work, checked_seconds(f"{name}: timeout", timeout))
 
     async def _wait_async(self, work: Callable[[], Awaitable[Result]]) -> Result:
         assert self._thread is not None, "called while the broker runs"

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline_broker.config.broker_config import BrokerConfig
-from pipeline_broker.config.properties import ConfigError, property_text
+from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.settings import parse_settings
+from pipeline_broker.embedded.arguments import SettingValue, setting_texts
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.log.archive.local.archive_place import Wal
 from pipeline_broker.log.journal.flush_policy import Flush
 from pipeline_broker.node.options import ServeOptions, mode_of
 from stages.mode import MODES
 
-__all__ = ["DEFAULTS", "FLUSHES", "SettingValue", "serve_options"]
+__all__ = ["DEFAULTS", "FLUSHES", "serve_options"]
 
 logger = logging.getLogger(__name__)
 
-SettingValue = str | int | float | bool
 FLUSHES: Mapping[str, Flush] = {"os": "os", "always": "always"}
 
 # Every default can be overridden by the same name in `settings`.
@@ -55,17 +55,16 @@ def serve_options(
     Raises:
         EmbeddedBrokerError: the mode, `flush` or a setting is invalid.
     """
-    if mode not in MODES:
+    if mode not in tuple(MODES):
         raise EmbeddedBrokerError(f"mode {mode!r} is unknown; use one of {', '.join(MODES)}")
-    promised = FLUSHES.get(flush)
-    if promised is None:
+    if flush not in tuple(FLUSHES):
         raise EmbeddedBrokerError(f"flush {flush!r} is unknown; use one of {', '.join(FLUSHES)}")
-    config = _config(settings or {})
-    return ServeOptions(mode=mode_of(mode, config), flush=promised, data=data, config=config, wal=wal)
+    config = _config({} if settings is None else settings)
+    return ServeOptions(mode=mode_of(mode, config), flush=FLUSHES[flush], data=data, config=config, wal=wal)
 
 
 def _config(settings: Mapping[str, SettingValue]) -> BrokerConfig:
-    texts = {**DEFAULTS, **{name: property_text(value) for name, value in settings.items()}}
+    texts = {**DEFAULTS, **setting_texts("settings", settings)}
     try:
         config, warnings = parse_settings(texts.items())
         _ = config.listener_configs  # reject invalid listeners now, not at startup

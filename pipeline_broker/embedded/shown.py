@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import attrs
 
 from pipeline_broker.files.memory_files import MemoryFiles
 from pipeline_broker.records.record import iterate_records
 
-__all__ = ["Group", "Member", "Record", "Snapshot", "decoded"]
+__all__ = ["Group", "Member", "Record", "Snapshot", "Usage", "decoded"]
+
+
+class RecordHeaders(list[tuple[str, bytes | None]]):  # noqa: PLW1641 - unhashable, like every list
+    """A list of headers that also equals a tuple of them, the type of earlier releases."""
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(list(other) if isinstance(other, tuple) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
 
 @attrs.frozen
@@ -21,7 +32,7 @@ class Record:
         timestamp: milliseconds since 1970. It is the producer's, or with `message.timestamp.type=LogAppendTime` the
             broker's.
         key, value: bytes, or None.
-        headers: (name, value) pairs in the order of the record.
+        headers: a list of (name, value) pairs in the order of the record, as clients have them.
     """
 
     topic: str
@@ -30,7 +41,7 @@ class Record:
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: list[tuple[str, bytes | None]] = attrs.field(factory=list, converter=RecordHeaders, hash=False)
 
 
 @attrs.frozen
@@ -42,14 +53,20 @@ class Member:
         client_id: the name that the client gives itself.
         instance_id: the `group.instance.id` of a static member; None for a dynamic one.
         host: the client's IP address.
-        assignment: partition numbers by topic.
+        assigned: its partitions, as (topic, partition) pairs, like `Group.assigned`.
     """
 
     member_id: str
     client_id: str
     instance_id: str | None
     host: str
-    assignment: Mapping[str, tuple[int, ...]]
+    assigned: frozenset[tuple[str, int]]
+
+    @property
+    def assignment(self) -> Mapping[str, tuple[int, ...]]:
+        """The partition numbers by topic. Deprecated: use `assigned`."""
+        topics = sorted({topic for topic, _ in self.assigned})
+        return {topic: tuple(sorted(number for name, number in self.assigned if name == topic)) for topic in topics}
 
 
 @attrs.frozen
@@ -70,12 +87,7 @@ class Group:
     @property
     def assigned(self) -> frozenset[tuple[str, int]]:
         """The assigned partitions of all members, as (topic, partition) pairs."""
-        return frozenset(
-            (topic, partition)
-            for member in self.members
-            for topic, partitions in member.assignment.items()
-            for partition in partitions
-        )
+        return frozenset(place for member in self.members for place in member.assigned)
 
 
 @attrs.frozen(eq=False)
@@ -87,8 +99,12 @@ class Snapshot:
 
     @property
     def size_bytes(self) -> int:
-        """The size of its files in memory."""
         return self.files.used_bytes
+
+
+class Usage(NamedTuple):
+    connections: int
+    size_bytes: int
 
 
 def decoded(topic: str, batches: Iterable[tuple[int, int, bytes]]) -> Iterator[Record]:

@@ -5,12 +5,15 @@ Each constructor raises FaultError if an argument is unknown or out of range.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import attrs
 
+from pipeline_broker.base.duration import Duration
 from pipeline_broker.faults.names import FaultError, choice, error_code, system_error
+from pipeline_broker.faults.values import seconds, text, whole_number
 
 __all__ = [
     "AFTER",
@@ -51,7 +54,7 @@ SECONDS_MAX = 3600.0
 THROTTLE_MS_MAX = 2**31 - 1
 
 
-def _error_name(name: str) -> str:
+def _error_name(name: str | int) -> str:
     return error_code(name).name
 
 
@@ -60,15 +63,27 @@ def _store_error(name: str) -> str:
 
 
 def _stage(name: str) -> str:
-    return choice("stage", name.replace(" ", "_"), STAGES)
-
-
-def _upper(name: str) -> str:
-    return name.upper()
+    return choice("stage", text("stage", name).replace(" ", "_"), STAGES)
 
 
 def _when(name: str) -> When:
     return BEFORE if choice("moment", name, (BEFORE, AFTER)) == BEFORE else AFTER
+
+
+def _throttle_ms(value: Duration) -> int:
+    return round(seconds("throttle", value, None if isinstance(value, str) else "ms") * 1000)
+
+
+def _delay_seconds(value: Duration) -> float:
+    return seconds("delay", value)
+
+
+def _outage_seconds(value: Duration) -> float:
+    return seconds("outage", value)
+
+
+def _size_bytes(value: object) -> int:
+    return whole_number("partial_write", value)
 
 
 def _positive(value: float, bound: float, what: str) -> None:
@@ -81,7 +96,7 @@ class Error:
     """Answer with an error of Kafka for everything that the request names.
 
     Args:
-        code: Kafka's name of the error, such as "NOT_LEADER_OR_FOLLOWER".
+        code: Kafka's name or number of the error, such as "NOT_LEADER_OR_FOLLOWER" or 6.
         when: "before" answers instead of handling the request. "after" handles it first and waits until it is durable.
     """
 
@@ -98,11 +113,11 @@ class Delay:
     """Delay the response, or the start of a file operation or store request.
 
     Args:
-        seconds: above 0, at most 3600.
+        seconds: above 0, at most an hour: a number, a text with a unit such as "250ms", or a timedelta.
     """
 
     key: ClassVar[str] = "delay"
-    seconds: float = attrs.field(converter=float)
+    seconds: float = attrs.field(converter=_delay_seconds)
 
     def __attrs_post_init__(self) -> None:
         _positive(self.seconds, SECONDS_MAX, "a delay in seconds")
@@ -141,7 +156,7 @@ class PartialWrite:
     """
 
     key: ClassVar[str] = "partial_write"
-    size_bytes: int
+    size_bytes: int = attrs.field(converter=_size_bytes)
 
     def __attrs_post_init__(self) -> None:
         _positive(self.size_bytes, 2**31, "the bytes of a partial write")
@@ -165,11 +180,11 @@ class Throttle:
     """Report a throttle time to the client, and do not read its connection for that time (KIP-219).
 
     Args:
-        throttle_ms: above 0, at most 2**31 - 1.
+        throttle_ms: above 0, at most 2**31 - 1: a number, a text with a unit such as "2s", or a timedelta.
     """
 
     key: ClassVar[str] = "throttle"
-    throttle_ms: int
+    throttle_ms: int = attrs.field(converter=_throttle_ms)
 
     def __attrs_post_init__(self) -> None:
         _positive(self.throttle_ms, THROTTLE_MS_MAX, "a throttle in milliseconds")
@@ -197,6 +212,10 @@ class Call:
     key: ClassVar[str] = "call"
     function: Callable[[Any], Any]
 
+    def __attrs_post_init__(self) -> None:
+        if not callable(self.function):
+            raise FaultError(f"call needs a function, not {self.function!r}")
+
     def __str__(self) -> str:
         return f"call {getattr(self.function, '__name__', self.function)!s}"
 
@@ -206,11 +225,12 @@ class DiskError:
     """Fail a file operation with a system error, such as "EIO"."""
 
     key: ClassVar[str] = "error"
-    name: str = attrs.field(converter=_upper)
-    number: int = attrs.field(init=False)
+    name: str = attrs.field(converter=system_error)
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "number", system_error(self.name))
+    @property
+    def number(self) -> int:
+        number: int = getattr(errno, self.name)
+        return number
 
     def __str__(self) -> str:
         return f"error {self.name}"
@@ -257,7 +277,7 @@ class Outage:
     """
 
     key: ClassVar[str] = "outage"
-    seconds: float = attrs.field(converter=float)
+    seconds: float = attrs.field(converter=_outage_seconds)
 
     def __attrs_post_init__(self) -> None:
         _positive(self.seconds, SECONDS_MAX, "an outage in seconds")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Collection
 
 from pipeline_broker.base.error_code import ErrorCode
@@ -10,6 +11,7 @@ from pipeline_broker.wire.registry import API_KEYS, ApiKey
 
 __all__ = ["COORDINATORS", "FaultError", "api_keys", "choice", "error_code", "system_error"]
 
+NUMBER = re.compile(r"-?[0-9]{1,9}")
 NEAREST_MAX = 3  # suggestions with the same beginning
 LISTED_MAX = 12  # longer lists are not part of an error
 
@@ -51,7 +53,7 @@ class FaultError(ValueError):
     key: str | None = None
 
 
-def choice(kind: str, name: str, names: Collection[str]) -> str:
+def choice(kind: str, name: object, names: Collection[str]) -> str:
     """Return the entry of `names` that equals `name`, ignoring case.
 
     Args:
@@ -62,6 +64,8 @@ def choice(kind: str, name: str, names: Collection[str]) -> str:
     """
     import difflib  # noqa: PLC0415 - for wrong names only
 
+    if not isinstance(name, str):
+        raise FaultError(f"{kind} needs a text, not {name!r}")
     folded = {each.casefold(): each for each in names}
     found = folded.get(name.casefold())
     if found is not None:
@@ -84,20 +88,37 @@ def api_keys(name: str) -> tuple[str, frozenset[int]]:
     return found, COORDINATORS.get(found) or _BY_NAME[found]
 
 
-def error_code(name: str) -> ErrorCode:
-    """Return an error by Kafka's name.
+def error_code(name: str | int) -> ErrorCode:
+    """Return an error by Kafka's name or number.
 
     Raises:
-        FaultError: the name is unknown, or NONE.
+        FaultError: the name or number is unknown, or that of NONE.
     """
+    if (number := _number(name)) is not None:
+        if number not in tuple(ErrorCode) or number == ErrorCode.NONE:
+            raise FaultError(
+                f"unknown error {number}; use a name such as NOT_LEADER_OR_FOLLOWER, or a number of Kafka from"
+                f" {min(ErrorCode)} to {max(ErrorCode)} except 0"
+            )
+        return ErrorCode(number)
+    if not isinstance(name, str):
+        raise FaultError(f"error needs a name or number of Kafka, such as NOT_LEADER_OR_FOLLOWER or 6, not {name!r}")
     return ErrorCode[choice("error", name, [code.name for code in ErrorCode if code is not ErrorCode.NONE])]
 
 
-def system_error(name: str) -> int:
-    """Return the number of a system error, such as EIO.
+def system_error(name: str | int) -> str:
+    """Return the name of a system error, given its name or number.
 
     Raises:
-        FaultError: the name is unknown.
+        FaultError: the name or number is unknown.
     """
-    number: int = getattr(errno, choice("system error", name, list(errno.errorcode.values())))
-    return number
+    number = _number(name)
+    if number is None or number not in errno.errorcode:
+        return choice("system error", name if number is None else str(number), list(errno.errorcode.values()))
+    return errno.errorcode[number]
+
+
+def _number(name: object) -> int | None:
+    if isinstance(name, int) and not isinstance(name, bool):
+        return int(name)
+    return int(name) if isinstance(name, str) and NUMBER.fullmatch(name) else None

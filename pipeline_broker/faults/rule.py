@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 
 from pipeline_broker.faults.names import FaultError, api_keys, choice
+from pipeline_broker.faults.values import chance, text, whole_number
 
 if TYPE_CHECKING:
     from pipeline_broker.faults.effects import Effect
@@ -60,6 +61,10 @@ def _shown(value: object) -> str:
     return text if text.isprintable() else ascii(text)
 
 
+def _value(name: str, convert: Callable[[str, Any], Any], default: object = None) -> Any:
+    return attrs.field(default=default, converter=lambda value: value if value is default else convert(name, value))
+
+
 @attrs.frozen(kw_only=True)
 class Choice:
     """The matches that a rule strikes.
@@ -75,11 +80,11 @@ class Choice:
         FaultError: a value is out of range, or two contradict each other.
     """
 
-    nth: int | None = None
-    every: int | None = None
-    p: float | None = None
-    times: int | None = None
-    seed: int | None = None
+    nth: int | None = _value("nth", whole_number)
+    every: int | None = _value("every", whole_number)
+    p: float | None = _value("p", chance)
+    times: int | None = _value("times", whole_number)
+    seed: int | None = _value("seed", whole_number)
 
     def __attrs_post_init__(self) -> None:
         for name in ("nth", "every", "times"):
@@ -116,10 +121,10 @@ class RequestCondition:
     """
 
     api: str = attrs.field(converter=_api_name)
-    topic: str | None = None
-    partition: int | None = None
-    client_id: str | None = None
-    group: str | None = None
+    topic: str | None = _value("topic", text)
+    partition: int | None = _value("partition", whole_number)
+    client_id: str | None = _value("client_id", text)
+    group: str | None = _value("group", text)
     keys: frozenset[int] = attrs.field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -154,7 +159,7 @@ class DiskCondition:
     """
 
     disk: str = attrs.field(converter=_operation)
-    path: str = JOURNAL
+    path: str = _value("path", text, JOURNAL)
 
     def matches(self, operation: str, path: str) -> bool:
         return operation == self.disk and fnmatchcase(path, self.path)
@@ -176,7 +181,7 @@ class StoreCondition:
     """
 
     store: str = attrs.field(converter=_store_operation)
-    name: str = "*"
+    name: str = _value("name", text, "*")
 
     def matches(self, operation: str, name: str) -> bool:
         return operation in STORE_OPERATIONS[self.store] and fnmatchcase(name, self.name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 
+from pipeline_broker.base.duration import Duration
 from pipeline_broker.faults import effects
 from pipeline_broker.faults.effects import (
     CorruptCrc,
@@ -47,11 +48,11 @@ class _Maker:
     def _with(self, effect: Effect) -> Rule:
         return self._faults.add(self._condition, self._choice, effect)
 
-    def delay(self, seconds: float) -> Rule:
+    def delay(self, seconds: Duration) -> Rule:
         """Delay the response, or the start of the operation.
 
         Args:
-            seconds: above 0, at most 3600.
+            seconds: above 0, at most an hour: a number, a text with a unit such as "250ms", or a timedelta.
         """
         return self._with(Delay(seconds))
 
@@ -66,11 +67,11 @@ class RuleMaker(_Maker):
     All methods raise FaultError if an argument is invalid or the effect does not apply to the request.
     """
 
-    def error(self, code: str, when: When = effects.BEFORE) -> Rule:
+    def error(self, code: str | int, when: When = effects.BEFORE) -> Rule:
         """Answer with an error of Kafka for everything that the request names.
 
         Args:
-            code: Kafka's name of the error.
+            code: Kafka's name or number of the error: "NOT_LEADER_OR_FOLLOWER", 6 or an `ErrorCode`.
             when: "before" answers instead of handling the request. "after" handles it first and waits until it is
                 durable.
         """
@@ -92,11 +93,11 @@ class RuleMaker(_Maker):
         """Answer a Fetch or ShareFetch with wrong checksums. A fetch without records does not count as a hit."""
         return self._with(CorruptCrc())
 
-    def throttle(self, throttle_ms: int) -> Rule:
+    def throttle(self, throttle_ms: Duration) -> Rule:
         """Report a throttle time to the client, and do not read its connection for that time (KIP-219).
 
         Args:
-            throttle_ms: above 0, at most 2**31 - 1.
+            throttle_ms: above 0, at most 2**31 - 1: milliseconds, a text with a unit such as "2s", or a timedelta.
         """
         return self._with(effects.Throttle(throttle_ms))
 
@@ -130,11 +131,11 @@ class DiskRuleMaker(_Maker):
     All methods raise FaultError if an argument is invalid or the broker does not support the effect.
     """
 
-    def error(self, name: str = "EIO") -> Rule:
+    def error(self, name: str | int = "EIO") -> Rule:
         """Fail the operation with a system error.
 
         Args:
-            name: such as "EIO" or "ENOSPC".
+            name: such as "EIO", or a number of the module `errno`.
         """
         return self._with(DiskError(name))
 
@@ -169,11 +170,11 @@ class StoreRuleMaker(_Maker):
         """Lose the answer "before" or "after" the store carries out the request."""
         return self._with(Unsure(when))
 
-    def outage(self, seconds: float) -> Rule:
+    def outage(self, seconds: Duration) -> Rule:
         """Fail this and all further requests to the store for some seconds.
 
         Args:
-            seconds: above 0, at most 3600.
+            seconds: as for `delay`.
         """
         return self._with(Outage(seconds))
 

@@ -8,12 +8,9 @@ number of milliseconds.
 from __future__ import annotations
 
 import contextlib
-import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pipeline_broker.base.duration import milliseconds
 from pipeline_broker.faults.effects import (
     COMMIT,
     CorruptCrc,
@@ -33,98 +30,70 @@ from pipeline_broker.faults.effects import (
 )
 from pipeline_broker.faults.names import FaultError, choice
 from pipeline_broker.faults.rule import Choice, Condition, DiskCondition, RequestCondition, StoreCondition
+from pipeline_broker.faults.values import chance, seconds, text, whole_number
 
 __all__ = ["RuleParts", "parse_arguments", "parse_rule"]
 
-WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 RuleParts: TypeAlias = tuple[Condition, Choice, Effect]
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise FaultError(f"needs a text, not {value!r}")
-    return value
+def _seconds(key: str, value: object) -> float:
+    return seconds(key, value, bare="ms")
 
 
-def _number(value: object) -> int:
-    if isinstance(value, str) and WHOLE_NUMBER.fullmatch(value):
-        return int(value)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise FaultError(f"needs a whole number, not {value!r}")
-    return value
-
-
-def _chance(value: object) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]  # TypeError is handled below
-    except (TypeError, ValueError):
-        raise FaultError(f"needs a number, not {value!r}") from None
-
-
-def _time_ms(value: object) -> float:
-    found = milliseconds(str(value).strip()) if isinstance(value, str | int | float) else None
-    if found is None or isinstance(value, bool) or not math.isfinite(found):
-        raise FaultError(f"needs a time such as 200ms or 1s, not {value!r}")
-    return found
-
-
-def _yes(value: object) -> None:
-    if value is not True and value != "true":
-        raise FaultError(f"needs true, not {value!r}")
-
-
-REQUEST_KEYS: Mapping[str, Callable[[object], Any]] = {
-    "api": _text,
-    "topic": _text,
-    "partition": _number,
-    "client_id": _text,
-    "group": _text,
+REQUEST_KEYS: Mapping[str, Callable[[str, object], Any]] = {
+    "api": text,
+    "topic": text,
+    "partition": whole_number,
+    "client_id": text,
+    "group": text,
 }
-DISK_KEYS: Mapping[str, Callable[[object], Any]] = {"disk": _text, "path": _text}
-STORE_KEYS: Mapping[str, Callable[[object], Any]] = {"store": _text, "name": _text}
-CHOICE_KEYS: Mapping[str, Callable[[object], Any]] = {
-    "nth": _number,
-    "times": _number,
-    "every": _number,
-    "p": _chance,
-    "seed": _number,
+DISK_KEYS: Mapping[str, Callable[[str, object], Any]] = {"disk": text, "path": text}
+STORE_KEYS: Mapping[str, Callable[[str, object], Any]] = {"store": text, "name": text}
+CHOICE_KEYS: Mapping[str, Callable[[str, object], Any]] = {
+    "nth": whole_number,
+    "times": whole_number,
+    "every": whole_number,
+    "p": chance,
+    "seed": whole_number,
 }
 WHEN = "when"  # the second argument of an error
 
 
-def _flag(effect: Callable[[], Effect]) -> Callable[[object, str | None], Effect]:
+def _flag(key: str, effect: Callable[[], Effect]) -> Callable[[object, str | None], Effect]:
     def make(value: object, when: str | None) -> Effect:
         del when
-        _yes(value)
+        if value is not True and value != "true":
+            raise FaultError(f"{key} needs true, not {value!r}")
         return effect()
 
     return make
 
 
-REQUEST_EFFECTS: Mapping[str, Callable[[object, str | None], Effect]] = {
-    "error": lambda value, when: Error(_text(value)) if when is None else Error(_text(value), when),
-    "delay": lambda value, _: Delay(_time_ms(value) / 1000),
-    "drop": _flag(Drop),
-    "disconnect": lambda value, _: Disconnect(_text(value)),
-    "partial_write": lambda value, _: PartialWrite(_number(value)),
-    "corrupt_crc": _flag(CorruptCrc),
-    "throttle": lambda value, _: Throttle(round(_time_ms(value))),
-    "pause": lambda value, _: Pause(_text(value)),
+REQUEST_EFFECTS: Mapping[str, Callable[[Any, str | None], Effect]] = {
+    "error": lambda value, when: Error(value) if when is None else Error(value, when),
+    "delay": lambda value, _: Delay(_seconds("delay", value)),
+    "drop": _flag("drop", Drop),
+    "disconnect": lambda value, _: Disconnect(value),
+    "partial_write": lambda value, _: PartialWrite(value),
+    "corrupt_crc": _flag("corrupt_crc", CorruptCrc),
+    "throttle": lambda value, _: Throttle(round(_seconds("throttle", value) * 1000)),
+    "pause": lambda value, _: Pause(value),
 }
-DISK_EFFECTS: Mapping[str, Callable[[object, str | None], Effect]] = {
-    "error": lambda value, _: DiskError(_text(value)),
-    "delay": lambda value, _: Delay(_time_ms(value) / 1000),
-    "pause": lambda value, _: _flag(lambda: Pause(COMMIT))(value, None),
-    "crash": _flag(Crash),
+DISK_EFFECTS: Mapping[str, Callable[[Any, str | None], Effect]] = {
+    "error": lambda value, _: DiskError(value),
+    "delay": lambda value, _: Delay(_seconds("delay", value)),
+    "pause": _flag("pause", lambda: Pause(COMMIT)),
+    "crash": _flag("crash", Crash),
 }
-STORE_EFFECTS: Mapping[str, Callable[[object, str | None], Effect]] = {
-    "error": lambda value, _: StoreError(_text(value)),
-    "delay": lambda value, _: Delay(_time_ms(value) / 1000),
-    "pause": lambda value, _: _flag(lambda: Pause(COMMIT))(value, None),
-    "unsure": lambda value, _: Unsure(_text(value)),
-    "outage": lambda value, _: Outage(_time_ms(value) / 1000),
+STORE_EFFECTS: Mapping[str, Callable[[Any, str | None], Effect]] = {
+    "error": lambda value, _: StoreError(value),
+    "delay": lambda value, _: Delay(_seconds("delay", value)),
+    "pause": _flag("pause", lambda: Pause(COMMIT)),
+    "unsure": lambda value, _: Unsure(value),
+    "outage": lambda value, _: Outage(_seconds("outage", value)),
 }
-SUBJECTS: Mapping[str, tuple[Mapping[str, Callable[[object], Any]], Mapping[str, Any], type[Condition]]] = {
+SUBJECTS: Mapping[str, tuple[Mapping[str, Callable[[str, object], Any]], Mapping[str, Any], type[Condition]]] = {
     "api": (REQUEST_KEYS, REQUEST_EFFECTS, RequestCondition),
     "disk": (DISK_KEYS, DISK_EFFECTS, DiskCondition),
     "store": (STORE_KEYS, STORE_EFFECTS, StoreCondition),
@@ -136,21 +105,20 @@ KEYS = tuple(
 
 
 @contextlib.contextmanager
-def _naming_key(key: str, *, is_named: bool = False) -> Iterator[None]:
-    """Attribute a FaultError of the body to a key. Prefix the message with the key, unless `is_named`."""
+def _naming_key(key: str) -> Iterator[None]:
     try:
         yield
     except FaultError as error:
-        with_key = FaultError(str(error) if is_named else f"{key} {error}")
+        with_key = FaultError(str(error))
         with_key.key = key
         raise with_key from None
 
 
-def _converted(fields: Mapping[str, object], keys: Mapping[str, Callable[[object], Any]]) -> dict[str, Any]:
+def _converted(fields: Mapping[str, object], keys: Mapping[str, Callable[[str, object], Any]]) -> dict[str, Any]:
     found = {}
     for key in fields.keys() & keys.keys():
         with _naming_key(key):
-            found[key] = keys[key](fields[key])
+            found[key] = keys[key](key, fields[key])
     return found
 
 
@@ -161,7 +129,7 @@ def parse_rule(fields: Mapping[str, object]) -> RuleParts:
         FaultError: the rule is invalid.
     """
     for key in fields:
-        with _naming_key(key, is_named=True):
+        with _naming_key(key):
             choice("key", key, KEYS)
     about = [key for key in SUBJECTS if key in fields]
     if len(about) != 1:
@@ -178,13 +146,15 @@ def parse_rule(fields: Mapping[str, object]) -> RuleParts:
     for key in fields:
         if key not in {*condition_keys, *CHOICE_KEYS, effect_key, *second}:
             with _naming_key(key):
-                raise FaultError(f"does not apply to a rule about {about[0]} with the effect {effect_key}; remove it")
-    named = _converted(fields, condition_keys)
+                raise FaultError(
+                    f"{key} does not apply to a rule about {about[0]} with the effect {effect_key}; remove it"
+                )
+    narrowed = _converted(fields, condition_keys)
     chosen = Choice(**_converted(fields, CHOICE_KEYS))
-    when = _converted(fields, {WHEN: _text}).get(WHEN)
-    with _naming_key(about[0], is_named=True):
-        condition = kind(**named)
-    with _naming_key(effect_key, is_named=True):
+    when = _converted(fields, {WHEN: text}).get(WHEN)
+    with _naming_key(about[0]):
+        condition = kind(**narrowed)
+    with _naming_key(effect_key):
         return condition, chosen, effect_keys[effect_key](fields[effect_key], when)
 
 

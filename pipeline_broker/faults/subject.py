@@ -99,7 +99,6 @@ def groups_of(message: Any, api: int) -> Iterator[str]:
 
 
 def partitions_of(message: Any, topic_name: Callable[[bytes], str | None]) -> Iterator[tuple[str, int]]:
-    """Yield the (topic, partition) pairs in a message, see `Subject.partitions`."""
     for field in attrs.fields(type(message)):
         value = getattr(message, field.name)
         if field.name in TEXT_ARRAYS:

@@ -77,8 +77,6 @@ class Manifests(Protocol):
 
 
 class StoredArchive(Protocol):
-    """An archive, in a data directory or in a store."""
-
     @property
     def manifests(self) -> Manifests: ...
 

@@ -28,7 +28,6 @@ FILES = SystemFileSystem()
 
 
 def brokers_in(directory: Path) -> list[int]:
-    """Return the ids of the brokers that have data in the directory of a cluster."""
     if not directory.is_dir():
         return []
     return sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal() and entry.is_dir())

@@ -183,7 +183,6 @@ class BrokerListeners:
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
-        """Host and bound port of each listener; never port 0."""
         return {name: served.address for name, served in self._served.items()}
 
     @property

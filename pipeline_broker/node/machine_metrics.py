@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import trio
 
@@ -40,6 +40,7 @@ class MachineMetrics:
         port: int,
         names: tuple[str, ...],
         *,
+        not_ready: Callable[[], str | None],
         task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve until cancelled.
@@ -48,7 +49,14 @@ class MachineMetrics:
             UnavailableError: the port is not available.
         """
         await serve_metrics(
-            host, port, self._render, ByteBudget(EDGE_BYTES), names, prepare=self._scrape, task_status=task_status
+            host,
+            port,
+            self._render,
+            ByteBudget(EDGE_BYTES),
+            names,
+            not_ready,
+            prepare=self._scrape,
+            task_status=task_status,
         )
 
     async def _scrape(self) -> None:

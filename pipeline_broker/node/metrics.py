@@ -78,9 +78,15 @@ class Metrics:
             ),
         )
         host, port = self._address
+
+        def not_ready() -> str | None:
+            return "this broker shuts down" if server.is_stopping else None
+
         try:
             async with trio.open_nursery() as nursery:
-                port = await nursery.start(serve_metrics, host, port, metrics.render, broker.edges, self._names)
+                port = await nursery.start(
+                    serve_metrics, host, port, metrics.render, broker.edges, self._names, not_ready
+                )
                 nursery.start_soon(drain_regularly, metrics.drain, idle)
                 yield f"http://{host or 'localhost'}:{port}/metrics"
                 nursery.cancel_scope.cancel()

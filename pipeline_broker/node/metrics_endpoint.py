@@ -1,4 +1,4 @@
-"""The HTTP endpoint for Prometheus, and the measurement of the event loop for it."""
+"""The HTTP endpoint for Prometheus and health checks, and the measurement of the event loop for it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["LoopIdleTime", "drain_regularly", "serve_metrics"]
 
 PATH = "/metrics"
+HEALTH, READINESS = "/healthz", "/readyz"
+METHODS = {PATH: ("GET",), HEALTH: ("GET", "HEAD"), READINESS: ("GET", "HEAD")}
+PLAIN_TEXT = "text/plain; charset=utf-8"
 LIMITS = HttpLimits(connections_max=16, response_seconds=5.0)
 NOTED_TURN_NS = int(NOTED_TURN_SECONDS * 1e9)
 # Prefixes of tasks that are named after their functions. All other tasks are connections, named after their peers.
@@ -110,11 +113,12 @@ async def serve_metrics(
     render: Callable[[], Steps[bytes]],
     edges: ByteBudget,
     names: Collection[str] = (),
+    not_ready: Callable[[], str | None] = lambda: None,
     *,
     prepare: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the metrics until cancelled.
+    """Serve the metrics and the health checks until cancelled.
 
     Args:
         port: port to listen on; 0 takes a free one.
@@ -122,6 +126,7 @@ async def serve_metrics(
         edges: memory budget, charged for connections.
         names: host names that requests may use, in addition to addresses and names of this machine.
         prepare: awaited before each scrape.
+        not_ready: returns the reason why clients should not connect to this broker; None if it serves them.
         task_status: started with the port.
 
     Raises:
@@ -141,10 +146,18 @@ async def serve_metrics(
         reason = place.refusal(request.headers)
         if reason is not None:
             return refusal(http.HTTPStatus.FORBIDDEN, f"{reason}; allow other hosts with --metrics-allowed-host")
+        methods = METHODS.get(request.path)
+        if methods is None:
+            return refusal(http.HTTPStatus.NOT_FOUND, f"unknown path; use one of {', '.join(METHODS)}")
+        if request.method not in methods:
+            return refusal(
+                http.HTTPStatus.METHOD_NOT_ALLOWED, "unsupported method; use GET", ("Allow", ", ".join(methods))
+            )
         if request.path != PATH:
-            return refusal(http.HTTPStatus.NOT_FOUND, f"unknown path; the metrics are at {PATH}")
-        if request.method != "GET":
-            return refusal(http.HTTPStatus.METHOD_NOT_ALLOWED, "unsupported method; use GET", ("Allow", "GET"))
+            reason = not_ready() if request.path == READINESS else None
+            if reason is not None:
+                return refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, reason)
+            return Answer(status=http.HTTPStatus.OK, body=b"ok\n", content_type=PLAIN_TEXT)
         await prepare()
         # All scrapers within a second share one text, so that more of them cost no more work.
         return await shared.get(PATH, made)

@@ -32,6 +32,10 @@ __all__ = ["Observers"]
 logger = logging.getLogger(__name__)
 
 
+def _announce(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
 class Observers:
     """The observers of one broker.
 
@@ -45,6 +49,7 @@ class Observers:
         logs_requests: True to write the request log from startup, False to wait until a client enables it.
         dashboard: options of the dashboard; None for no dashboard.
         metrics_names: host names that requests to the endpoint may use, in addition to addresses.
+        announce: prints a line with an address.
 
     Raises:
         UnavailableError: an observer cannot start.
@@ -60,7 +65,9 @@ class Observers:
         logs_requests: bool = False,
         dashboard: DashboardOptions | None = None,
         metrics_names: Collection[str] = (),
+        announce: Callable[[str], None] = _announce,
     ) -> None:
+        self._announce = announce
         self._trace = None if trace is None else _open_trace(trace)
         self._metrics = None if metrics_address is None else _metrics(mode, metrics_address, metrics_names)
         self._request_log_path = request_log
@@ -112,12 +119,12 @@ class Observers:
                 serving = self._metrics.serving(server, broker, lambda: self._request_log)
                 url = await stack.enter_async_context(serving)
                 # The only way to learn the port that replaced port 0.
-                sys.stderr.write(f"metrics on {url}\n")
+                self._announce(f"metrics on {url}")
             if self._dashboard is not None:
                 link = await stack.enter_async_context(
                     self._serving_dashboard(self._dashboard, server, broker, decoder)
                 )
-                sys.stderr.write(f"dashboard on {link}\n")
+                self._announce(f"dashboard on {link}")
             yield
 
     def publish(self, server: SocketServer, timeline: Timeline | None) -> None:

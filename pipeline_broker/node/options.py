@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pipeline_broker.dashboard.options import DashboardOptions
     from pipeline_broker.log.archive.local.archive_place import Wal
     from pipeline_broker.log.journal.flush_policy import Flush
+    from pipeline_broker.telemetry.log_lines import LogFormat
 
 __all__ = [
     "QUEUES",
@@ -63,6 +64,7 @@ class ServeOptions:
         store_delay_seconds: injected delay of each request to the store.
         standby: True to take over the journal only once its owner stops or fails.
         cluster: directory of the cluster that the broker is a member of; None without one.
+        log_format: form of the lines that the broker prints at startup.
     """
 
     mode: Mode
@@ -83,6 +85,7 @@ class ServeOptions:
     store_delay_seconds: float = 0.0
     standby: bool = False
     cluster: Path | None = None
+    log_format: LogFormat = "text"
 
     @classmethod
     def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
@@ -114,6 +117,7 @@ class ServeOptions:
             store_delay_seconds=_store_delay(options["store"], options["store_delay_seconds"]),
             standby=_standby(options["wal"], wanted=options["standby"]),
             cluster=options["cluster"],
+            log_format=options["log_format"],
             config=config,
         )
 

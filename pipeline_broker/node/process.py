@@ -38,8 +38,10 @@ from pipeline_broker.node.garbage import shorten_collections
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers
 from pipeline_broker.node.options import ServeOptions
+from pipeline_broker.node.service_manager import notify
 from pipeline_broker.node.surroundings import BrokerWiring
 from pipeline_broker.node.timelines import Timelines
+from pipeline_broker.telemetry.log_lines import announcement
 from stages.committer import CommitFailedError
 from stages.socket_server import SocketServer
 
@@ -80,6 +82,7 @@ def open_observers(options: ServeOptions) -> Observers:
         logs_requests=options.request_log is not None,
         dashboard=options.dashboard,
         metrics_names=options.metrics_names,
+        announce=functools.partial(_announce, options),
     )
 
 
@@ -107,6 +110,10 @@ def archive_store(options: ServeOptions, files: FileSystem) -> ArchiveStore | No
 
 def ready_line(options: ServeOptions, listeners: BrokerListeners) -> str:
     return f"listening on {listeners.first_address} mode={options.mode.name} data={options.data}"
+
+
+def _announce(options: ServeOptions, line: str) -> None:
+    sys.stderr.write(f"{announcement(line, options.log_format)}\n")  # stdout has the ready line alone
 
 
 def print_line(line: str) -> None:
@@ -141,10 +148,14 @@ async def serve(
         return
     assert store is not None, "options with a standby have a store"
     from pipeline_broker.node.standby import stand_by  # noqa: PLC0415 - only if configured
+    from pipeline_broker.node.standby_endpoint import serving_standby  # noqa: PLC0415 - only if configured
 
     on_standing_by(STANDING_BY_LINE)
+    notify("READY=1", f"STATUS={STANDING_BY_LINE}")
     start = functools.partial(_start, options, files, on_ready=on_ready, task_status=task_status)
-    await stand_by(options.config, store, start)
+    await stand_by(
+        options.config, store, start, lambda: serving_standby(options, functools.partial(_announce, options))
+    )
 
 
 async def _start(
@@ -239,8 +250,10 @@ async def _serve(
             if server.is_stopping:
                 return
             for line in listeners.further_lines:
-                sys.stderr.write(f"{line}\n")  # stdout has the ready line alone
-            on_ready(ready_line(options, listeners))
+                _announce(options, line)
+            line = ready_line(options, listeners)
+            on_ready(line)
+            notify("READY=1", f"STATUS={line}")
             task_status.started(server)
 
 
@@ -254,7 +267,7 @@ async def _serving_schema_registry(
     from pipeline_broker.node.schema_registry import serving_of_broker  # noqa: PLC0415 - only if configured
 
     async with serving_of_broker(broker, server, *options.schema_registry, "--schema-registry") as (registry, url):
-        sys.stderr.write(f"schema registry on {url}\n")  # stdout has the ready line alone
+        _announce(options, f"schema registry on {url}")
         yield registry
 
 
@@ -278,6 +291,7 @@ async def _end_with_supervisor() -> None:
 
 async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker, timelines: Timelines) -> None:
     async for _ in signals:
+        notify("STOPPING=1", "STATUS=shutting down")
         # First, because publishing the last timelines needs the server.
         await timelines.end()
         server.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -26,16 +27,23 @@ LATE_SESSIONS = 2
 logger = logging.getLogger(__name__)
 
 
-async def stand_by(config: BrokerConfig, store: ArchiveStore, start: Callable[[ArchiveStore], Awaitable[None]]) -> None:
+async def stand_by(
+    config: BrokerConfig,
+    store: ArchiveStore,
+    start: Callable[[ArchiveStore], Awaitable[None]],
+    standing_by: Callable[[], contextlib.AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+) -> None:
     """Take over the journal when its owner stops or fails. Wait again if the takeover is blocked.
 
     Args:
+        standing_by: returns a context that is open during a wait.
         start: runs the broker on the store, with the lease that it may claim. Raises StartBlockedError if the takeover
             is blocked.
     """
     times = LeaseTimes.of(config.broker_heartbeat_interval_ms, config.broker_session_timeout_ms)
     while True:
-        sight = await wait_for_lease(store.read_lease, times)
+        async with standing_by():
+            sight = await wait_for_lease(store.read_lease, times)
         try:
             await start(attrs.evolve(store, sight=sight))
         except StartBlockedError as failure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from pipeline_broker.node.cluster_directory import become_cluster
 from pipeline_broker.node.cluster_role import CONTROLLER_ID
 from pipeline_broker.node.errors import StartBlockedError, StartError
 from pipeline_broker.node.machine_metrics import MachineMetrics
+from pipeline_broker.node.service_manager import NOTIFY_VARIABLE, notify
+from pipeline_broker.telemetry.log_lines import announced, of_broker
 
 __all__ = ["DEATHS_MAX", "DEATHS_SECONDS", "BrokerCommand", "MetricsAddress", "supervise"]
 
@@ -35,6 +38,7 @@ LINE_BYTES_MAX = 64 * 1024
 METRICS_LINE = "metrics on "
 READY_LINE = "listening on "
 
+Announce = Callable[[str], None]
 BrokerCommand = Callable[[int, int], Sequence[str]]
 """Returns the command line of a broker, given its id and the port of its first listener; 0 is any free port."""
 
@@ -53,6 +57,7 @@ class _BrokerProcess:
     node_id: int
     port: int
     process: trio.Process | None = None
+    is_ready: bool = False
     ready_line: str = ""
     is_down: bool = False
     last_error: str = ""
@@ -69,8 +74,11 @@ class MetricsAddress:
 
 
 class _Supervisor:
-    def __init__(self, command: BrokerCommand, brokers: int, port: int, metrics: MetricsAddress | None) -> None:
+    def __init__(
+        self, command: BrokerCommand, brokers: int, port: int, metrics: MetricsAddress | None, announce: Announce
+    ) -> None:
         self._command = command
+        self._announce = announce
         self._metrics_address = metrics
         self._metrics = MachineMetrics()
         self.brokers = [_BrokerProcess(number, port + number - 1 if port else 0) for number in range(1, brokers + 1)]
@@ -96,6 +104,7 @@ class _Supervisor:
                 if not self._stopping.is_set():
                     self._is_serving = True
                     on_ready(self._ready_line(data))
+                    notify("READY=1")
                 await self._wait_ended(self.brokers)
                 nursery.cancel_scope.cancel()
         return 0 if self._stopping.is_set() else 1
@@ -104,9 +113,13 @@ class _Supervisor:
         address = self._metrics_address
         if address is None:
             return
-        port = await nursery.start(self._metrics.run, address.host, address.port, address.names)
-        sys.stderr.write(f"metrics on http://{address.host}:{port}/metrics\n")
-        sys.stderr.flush()
+        run = functools.partial(self._metrics.run, not_ready=self._not_ready)
+        port = await nursery.start(run, address.host, address.port, address.names)
+        self._announce(f"{METRICS_LINE}http://{address.host}:{port}/metrics")
+
+    def _not_ready(self) -> str | None:
+        missing = [str(broker.node_id) for broker in self.brokers if not broker.is_ready]
+        return f"without broker {', '.join(missing)}" if missing else None
 
     def _ready_line(self, data: Path) -> str:
         first, _, _ = self.brokers[0].ready_line.partition(" data=")
@@ -119,6 +132,7 @@ class _Supervisor:
     async def _stop_on_signal(self, signals: AsyncIterator[int]) -> None:
         async for _ in signals:
             self._stopping.set()
+            notify("STOPPING=1")
             # The controller last: the others may need it for their last requests.
             for broker in self.brokers[1:]:
                 self._terminate(broker)
@@ -144,7 +158,7 @@ class _Supervisor:
 
         while not self._stopping.is_set():
             code = await self._run_once(broker, ready)
-            broker.process = None
+            broker.process, broker.is_ready = None, False
             self._changed.unpark_all()
             if self._stopping.is_set():
                 break
@@ -169,6 +183,7 @@ class _Supervisor:
             stdin=subprocess.PIPE,  # its end tells the broker that the supervisor has ended
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env={name: value for name, value in os.environ.items() if name != NOTIFY_VARIABLE},
             start_new_session=True,  # Ctrl-C in a terminal must reach the supervisor alone, which stops all in order
         )
         try:
@@ -183,21 +198,24 @@ class _Supervisor:
     async def _read_output(self, broker: _BrokerProcess, process: trio.Process, ready: Callable[[], None]) -> None:
         assert process.stdout is not None, "a pipe"
         async for line in _lines(process.stdout):
-            if line.startswith(READY_LINE):
-                address, _, _ = line.removeprefix(READY_LINE).partition(" ")
-                broker.port, broker.ready_line = int(address.rpartition(":")[2]), line
+            message = announced(line)
+            if message.startswith(READY_LINE):
+                address, _, _ = message.removeprefix(READY_LINE).partition(" ")
+                broker.port, broker.ready_line = int(address.rpartition(":")[2]), message
+                broker.is_ready = True
                 ready()
 
     async def _read_errors(self, broker: _BrokerProcess, process: trio.Process) -> None:
         assert process.stderr is not None, "a pipe"
         async for line in _lines(process.stderr):
-            if line.startswith(METRICS_LINE):
-                self._metrics.urls[broker.node_id] = line.removeprefix(METRICS_LINE)
+            message = announced(line)
+            if message.startswith(METRICS_LINE):
+                self._metrics.urls[broker.node_id] = message.removeprefix(METRICS_LINE)
                 continue
             if line.startswith("Error: "):
                 broker.last_error = line.removeprefix("Error: ")
             if self._is_serving or not line.startswith("Error: "):
-                sys.stderr.write(f"[{broker.node_id}] {line}\n")
+                sys.stderr.write(f"{of_broker(line, broker.node_id)}\n")
                 sys.stderr.flush()
 
 
@@ -220,6 +238,7 @@ def supervise(
     brokers: int,
     port: int,
     on_ready: Callable[[str], None],
+    announce: Announce,
     metrics: MetricsAddress | None = None,
 ) -> int:
     """Run a cluster of brokers on this machine, and return its exit code.
@@ -228,6 +247,7 @@ def supervise(
         data: directory of the cluster.
         port: port of broker 1; the others get the ports after it. 0 lets the system choose.
         on_ready: called with the ready line, once all brokers serve.
+        announce: called with each other line about the start.
         metrics: address of the metrics of all brokers; None for no endpoint.
 
     Raises:
@@ -244,11 +264,11 @@ def supervise(
         raise StartError(f"cannot use the data directory {data}: {error.strerror}") from None
     try:
         if become_cluster(data, brokers):
-            sys.stderr.write(
+            announce(
                 f"the data of the single broker is now that of broker {CONTROLLER_ID}; new topics and partitions are"
-                " spread over all brokers\n"
+                " spread over all brokers"
             )
-        return trio.run(_Supervisor(command, brokers, port, metrics).run, on_ready, data)
+        return trio.run(_Supervisor(command, brokers, port, metrics, announce).run, on_ready, data)
     except* UnavailableError as errors:
         raise StartError(str(_first(errors))) from None
     finally:

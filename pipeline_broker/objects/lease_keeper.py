@@ -113,7 +113,6 @@ class LeaseKeeper:
         self._thread.start()
 
     def state(self) -> LeaseState:
-        """Return the state of the lease. Thread-safe."""
         is_held, now = self._tag is not None, time.monotonic()
         is_current = not self._is_anothers and now - max(self._asked_at, self._refused_at) < self._times.session_seconds
         return LeaseState(is_held, now - self._asked_at, is_current)

@@ -64,7 +64,6 @@ class StoreTotals:
     reason: str
 
     def of_kind(self, kind: str) -> int:
-        """Return the number of billed requests of a kind (`KINDS`)."""
         return sum(count for (operation, _), count in self.requests.items() if KINDS[operation] == kind)
 
     def with_outcome(self, outcome: Outcome) -> int:

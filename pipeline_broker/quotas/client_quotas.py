@@ -39,7 +39,6 @@ class ClientQuotas:
         return self._quotas
 
     def latest(self, entity: Entity) -> Mapping[str, float]:
-        """Return the quotas of an entity, including pending changes."""
         return self._pending.latest(entity, self._quotas.get(entity, {}))
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float]]) -> Write:

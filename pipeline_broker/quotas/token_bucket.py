@@ -22,7 +22,6 @@ class TokenBucket:
         self._updated_ms = 0
 
     def tokens(self, limit: float, now_ms: int) -> float:
-        """Return the number of tokens; negative for a debt."""
         full = limit * self._windows.all_ms / 1000
         if self._tokens is None:
             self._tokens = full

@@ -60,7 +60,6 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> int:
-        """The id of the codec, 0 for none."""
         return self.attributes & COMPRESSION_MASK
 
     @property

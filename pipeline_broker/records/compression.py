@@ -25,7 +25,6 @@ class Compression(IntEnum):
 
 
 def codec_name(number: int) -> str:
-    """Return the name of a codec, or "codec N" for an unknown id."""
     try:
         return Compression(number).name.lower()
     except ValueError:

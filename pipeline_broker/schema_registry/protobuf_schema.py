@@ -103,7 +103,6 @@ def parse(text: str, dependencies: Mapping[str, str]) -> ProtobufFile:
 
 
 def _descriptor(text: str) -> FileDescriptorProto | None:
-    """Return the descriptor if a text is one in base64; None if it is source."""
     try:
         data = base64.b64decode(text, validate=True)
         file = FileDescriptorProto.FromString(data)

@@ -37,7 +37,6 @@ class Decisions(Generic[_Key, _Value]):
                 del self._unsettled[key], self._values[key]
 
     def latest(self, key: _Key, durable: _Value) -> _Value:
-        """Return the pending value of a key, or `durable` if nothing is pending."""
         return self._values.get(key, durable)
 
     def all_latest(self, durable: Mapping[_Key, _Value]) -> dict[_Key, _Value]:

@@ -48,7 +48,6 @@ UNKNOWN_OFFSET = -1
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the epoch after `epoch`, or EPOCH_FINAL after a negative one."""
     if epoch < EPOCH_INITIAL:
         return EPOCH_FINAL
     # The count restarts at 1, because 0 only ever opens a session.
@@ -168,7 +167,6 @@ class FetchSessions(Generic[Key, Request]):
         return len(self._sessions)
 
     def keys_of(self, session_id: int) -> tuple[Key, ...]:
-        """Return the partitions of a session; empty for an unknown one."""
         session = self._sessions.get(session_id)
         return () if session is None else tuple(session.partitions)
 

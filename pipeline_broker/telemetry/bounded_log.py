@@ -13,6 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
+from pipeline_broker.telemetry.log_lines import Line, text_line
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -120,11 +122,13 @@ class BoundedHandler(logging.StreamHandler[TextIO]):
     Args:
         stream: the file to write to.
         clock: returns monotonic seconds.
+        line: makes the line of a record.
     """
 
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic, line: Line = text_line) -> None:
         super().__init__(stream)
         self._clock = clock
+        self._line = line
         self._log = BoundedLog()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -133,14 +137,11 @@ class BoundedHandler(logging.StreamHandler[TextIO]):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, and the traceback if any, both of bounded length."""
-        formatter = self.formatter or logging.Formatter()
-        record.message = record.getMessage()
-        line = formatter.formatMessage(record).translate(_CONTROLS)
-        if len(line) > CHARS_MAX:
-            line = f"{line[:CHARS_MAX]}... ({len(line)} characters)"
-        if not record.exc_info:
-            return line
-        return f"{line}\n{_cut_middle(formatter.formatException(record.exc_info))}"
+        message = record.getMessage().translate(_CONTROLS)
+        if len(message) > CHARS_MAX:
+            message = f"{message[:CHARS_MAX]}... ({len(message)} characters)"
+        traceback = _cut_middle(logging.Formatter().formatException(record.exc_info)) if record.exc_info else None
+        return self._line(record, message, traceback)
 
     def close(self) -> None:
         """Write the outstanding summaries; `logging` calls it when Python exits."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pipeline_broker.config.properties import PREFIXED, broker_properties, topic_properties
+from pipeline_broker.telemetry.log_lines import utc
 from pipeline_broker.traces.stage_durations import stage_durations
 from pipeline_broker.wire.codec import decoder, versions_of
 from pipeline_broker.wire.header import read_request_header, read_response_header
@@ -27,10 +27,11 @@ ALTERS_CONFIGS = frozenset({ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFI
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 NO_SOFTWARE = "unknown"
 MICROSECONDS = 1000
+LEVEL = "DEBUG"  # of Kafka's kafka.request.logger
 
 
 def line_of(request: Request, ended_ns: int, ended_at: float) -> dict[str, Any]:
-    """Return the fields of a line: `time`, followed by the fields of Kafka's log in Kafka's order.
+    """Return the fields of a line: `time` and `level`, followed by the fields of Kafka's log in Kafka's order.
 
     Call it in a thread: a large request takes long. Values of secret or unknown settings are hidden, as in Apache
     Kafka, and so are salts, passwords and tokens. Records are replaced by their size.
@@ -61,7 +62,8 @@ def line_of(request: Request, ended_ns: int, ended_at: float) -> dict[str, Any]:
         if key in ALTERS_CONFIGS:
             _hide_values(body)
     line: dict[str, Any] = {
-        "time": datetime.fromtimestamp(ended_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "time": utc(ended_at),
+        "level": LEVEL,
         "isForwarded": False,
         "requestHeader": header_form,
         "request": _without_secrets(body),

@@ -109,7 +109,6 @@ def _called(frame: bytes) -> Outcome:
 
 
 def _read(source: int, size: int) -> bytes:
-    """Read `size` bytes; return b"" at the end of the input."""
     data = bytearray()
     while len(data) < size:
         part = os.read(source, size - len(data))

@@ -78,7 +78,6 @@ class Axis:
     kind: str = "log"
 
     def place(self, value: float) -> float:
-        """Return the position of a value on the axis, from 0 to 1."""
         low, high = self._scaled(self.low), self._scaled(self.high)
         if high == low:
             return 0.5

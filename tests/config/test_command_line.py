@@ -41,6 +41,6 @@ def test_a_wrong_line_in_a_file_ends_with_one_line_and_2(tmp_path):
 def test_a_property_without_effect_gives_one_warning_line(broker_process):
     broker = broker_process(settings=["log.cleaner.threads=2"])
     broker.stop()
-    assert broker.stderr.splitlines() == [
-        "warning: log.cleaner.threads is accepted, but this broker does not act on it"
+    assert [line.partition(" ")[2] for line in broker.stderr.splitlines()] == [
+        "WARNING pipeline_broker.config: log.cleaner.threads is accepted, but this broker does not act on it"
     ]

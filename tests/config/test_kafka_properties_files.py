@@ -120,8 +120,8 @@ def test_a_listener_on_all_interfaces_is_served_with_metrics_and_one_warning_nam
     file.write_text(text.format(data=tmp_path / "kraft-combined-logs"), encoding="utf-8")
     broker = broker_process(arguments=["--config", str(file), "--metrics", "0"])
     ignored, controller, metrics = broker.stderr.splitlines()
-    assert ignored == (
-        "warning: controller.quorum.bootstrap.servers, num.recovery.threads.per.data.dir are accepted, but this broker "
+    assert ignored.partition(" pipeline_broker.config: ")[2] == (
+        "controller.quorum.bootstrap.servers, num.recovery.threads.per.data.dir are accepted, but this broker "
         "does not act on them"
     )
     assert "CONTROLLER" in controller

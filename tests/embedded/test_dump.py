@@ -6,6 +6,7 @@ import time
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.embedded.dump import as_html, as_text, seen
@@ -122,6 +123,14 @@ def test_contents_are_cut_and_escaped(broker):
 def test_an_unused_broker_has_an_empty_report(broker):
     assert text_of(broker).count("none") == 3
     assert as_html(broker, seen(broker), "nothing").count("<p>none</p>") == 4
+
+
+def test_a_topic_whose_metadata_alone_a_client_asks_for_is_not_reported(broker):
+    broker.produce("earlier", "of another test")
+    with broker.island():
+        broker.produce("own", "of this test")
+        AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics("earlier", timeout=10)
+        assert seen(broker).topics == ["own"]
 
 
 def test_the_topics_used_last_are_reported(broker):

@@ -1,5 +1,6 @@
 """Differences between the records of a topic and the expected ones."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -34,6 +35,76 @@ def test_differences_turn_the_records_into_the_expected_ones(there, wanted, any_
     lines = (difference(made(there), wanted, any_order=any_order) or "").splitlines()[1:]
     missing, extra = (sum(line.startswith(sign) for line in lines) for sign in "-+")
     assert len(there) - extra + missing == len(wanted)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-9, 9) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+)
+
+
+def of_values(values):
+    return made([(None, value) for value in values])
+
+
+@given(JSON)
+def test_json_equals_itself_in_any_form(value):
+    forms = [
+        json.dumps(value),
+        json.dumps(value, indent=2),
+        json.dumps(value, sort_keys=True),
+        json.dumps(value, ensure_ascii=False),
+        "\0\0\0\0\7" + json.dumps(value),
+    ]
+    records = of_values([form.encode() for form in forms])
+    assert difference(records, [value] * len(forms), any_order=False, json=True) is None
+
+
+@given(JSON, JSON)
+def test_json_is_compared_like_python_objects_but_a_bool_is_no_number(there, wanted):
+    is_same = difference(of_values([json.dumps(there).encode()]), [wanted], any_order=True, json=True) is None
+    if is_same:
+        assert there == wanted
+    elif "true" not in (texts := json.dumps([there, wanted])) and "false" not in texts:
+        assert there != wanted
+
+
+def test_differences_of_json_are_lines_of_json():
+    there = of_values([b'{"b": 2, "a": "\xc3\xa4"}', b"no json", None])
+    wanted = [{"a": "ä", "b": 2.0}, {"a": 1}, None]
+    assert difference(there, wanted, any_order=False, json=True).splitlines() == [
+        "expected 3, found 3 (- missing, + unexpected):",
+        '  {"a": "ä", "b": 2}  at t[0] offset 0',
+        '- {"a": 1}',
+        "+ 'no json'  at t[0] offset 1",
+        "  null  at t[0] offset 2",
+    ]
+
+
+def test_json_has_keys_beside_it():
+    there = made([(b"k", b'{"a":1}')])
+    assert difference(there, [("k", {"a": 1})], any_order=False, json=True) is None
+    assert difference(there, [("l", {"a": 1})], any_order=False, json=True) is not None
+
+
+@pytest.mark.parametrize("value", [b"bytes", {1, 2}, object(), {"a": object()}, {("a", 1): 1}])
+def test_a_value_that_json_cannot_express_is_an_error(value):
+    with pytest.raises(EmbeddedBrokerError, match=r"^assert_records: JSON cannot express "):
+        difference([], [value], any_order=False, json=True)
+
+
+def test_an_object_without_json_is_an_error_that_names_json():
+    with pytest.raises(EmbeddedBrokerError, match=r"; encode it, or compare JSON with json=True$"):
+        difference([], [{"a": 1}], any_order=False)
+
+
+@pytest.mark.parametrize("expected", ["text", b"bytes", {"a": 1}, 5, None])
+def test_one_value_instead_of_a_list_is_an_error(expected):
+    with (
+        EmbeddedBroker() as broker,
+        pytest.raises(EmbeddedBrokerError, match="expected needs a list of values"),
+    ):
+        broker.assert_records("t", expected)
 
 
 def test_differences_are_lines_with_offsets():

@@ -21,7 +21,7 @@ def test_a_record_is_returned_as_produced(broker):
     (record,) = broker.records("t")
     assert record == produced
     assert (record.topic, record.partition, record.offset) == ("t", 0, 0)
-    assert (record.key, record.value, record.headers) == (b"key", "välue".encode(), (("a", b"1"), ("a", None)))
+    assert (record.key, record.value, record.headers) == (b"key", "välue".encode(), [("a", b"1"), ("a", None)])
     assert record.timestamp == 1_700_000_000_000
 
 
@@ -62,7 +62,17 @@ def test_log_append_time_is_returned(broker):
 def test_headers_are_pairs_or_a_dictionary(broker):
     broker.create_topic("t")
     assert broker.produce("t", "v", headers={"a": "1", "b": None}).headers == (("a", b"1"), ("b", None))
-    assert broker.produce("t", "v", headers=[("a", "1"), ("a", b"2")]).headers == (("a", b"1"), ("a", b"2"))
+    assert broker.produce("t", "v", headers=[("a", "1"), ("a", b"2")]).headers == [("a", b"1"), ("a", b"2")]
+
+
+def test_headers_are_a_list_and_equal_the_tuple_of_earlier_releases(broker):
+    headers = broker.produce("t", "v", headers={"a": "1", "b": None}).headers
+    assert headers == [("a", b"1"), ("b", None)]
+    assert headers == (("a", b"1"), ("b", None))
+    assert (("a", b"1"), ("b", None)) == headers  # noqa: SIM300 - the other side decides
+    assert headers != (("a", b"1"),)
+    assert dict(headers)["a"] == b"1"
+    assert len({record for record in broker.records("t")}) == 1  # noqa: C416 - records can be in a set
 
 
 @pytest.mark.parametrize(

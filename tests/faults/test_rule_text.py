@@ -13,7 +13,9 @@ PRODUCE = RequestCondition(api="Produce")
 EFFECTS = {
     "error=NOT_LEADER_OR_FOLLOWER": effects.Error("NOT_LEADER_OR_FOLLOWER"),
     "delay=200ms": effects.Delay(0.2),
+    "error=6": effects.Error("NOT_LEADER_OR_FOLLOWER"),
     "delay=1s": effects.Delay(1),
+    "delay=2min": effects.Delay(120),
     "drop": effects.Drop(),
     "disconnect=before": effects.Disconnect("before"),
     "disconnect=after": effects.Disconnect("after"),
@@ -42,6 +44,7 @@ def test_a_rule_has_a_condition_a_choice_and_an_effect():
     ("written", "effect"),
     [
         ("error=eio", effects.DiskError("EIO")),
+        ("error=5", effects.DiskError("EIO")),
         ("delay=10ms", effects.Delay(0.01)),
         ("pause", effects.Pause("commit")),
         ("crash", effects.Crash()),
@@ -59,6 +62,13 @@ def test_a_rule_about_files_has_effects_of_its_own(written, effect):
     ("written", "line"),
     [
         (["api=Produce"], "a rule needs exactly one effect of error, delay,"),
+        (
+            ["api=Produce", "error=999"],
+            "unknown error 999; use a name such as NOT_LEADER_OR_FOLLOWER, or a number of Kafka",
+        ),
+        (["api=Produce", "error=0"], "unknown error 0; use a name"),
+        (["api=Produce", "error"], "error needs a name or number of Kafka"),
+        (["disk=sync", "error=99999"], "unknown system error '99999'"),
         (
             ["drop"],
             "a rule needs exactly one of api = a request's name, disk = sync or write, or store = put, get, ...",
@@ -138,7 +148,7 @@ delay = "20ms"
         ),
         ('\n[[rule]]\napi = "Produce"\nnth = "two"\ndrop = true\n', ":4: nth needs a whole number"),
         ('[[rule]]\napi = "Produce"\n', ":1: a rule needs exactly one effect"),
-        ('[[rule]]\napi = "Produce"\ndelay = "soon"\n', ":3: needs a time"),
+        ('[[rule]]\napi = "Produce"\ndelay = "soon"\n', ":3: delay needs a time"),
         ('[[rule]]\napi = "Produce"\ntopics = "t"\ndrop = true\n', ":3: unknown key 'topics'"),
         ('[[rule]]\napi = "Produce\n', ":2: "),
         ('[[rules]]\napi = "Produce"\n', ":1: unknown key 'rules'; use only [[rule]] tables"),

@@ -56,13 +56,15 @@ def render_text():
     return TEXT.encode()
 
 
-def with_endpoint(scenario, render=render_text, names=()):
+def with_endpoint(scenario, render=render_text, names=(), not_ready=lambda: None):
     """Run `scenario(port)` against an endpoint."""
 
     async def main():
         with trio.fail_after(10):
             async with trio.open_nursery() as nursery:
-                port = await nursery.start(serve_metrics, "127.0.0.1", 0, render, ByteBudget(EDGE_BYTES), names)
+                port = await nursery.start(
+                    serve_metrics, "127.0.0.1", 0, render, ByteBudget(EDGE_BYTES), names, not_ready
+                )
                 result = await scenario(port)
                 nursery.cancel_scope.cancel()
         return result
@@ -80,6 +82,25 @@ def test_get_metrics_returns_what_is_rendered_as_prometheus_text():
     assert (status, body) == (200, TEXT)
     assert headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "status", "body"),
+    [
+        (b"GET /healthz HTTP/1.1", None, 200, "ok\n"),
+        (b"GET /readyz HTTP/1.1", None, 200, "ok\n"),
+        (b"HEAD /readyz HTTP/1.1", None, 200, ""),
+        (b"GET /healthz HTTP/1.1", "it stands by", 200, "ok\n"),
+        (b"GET /readyz HTTP/1.1", "it stands by", 503, '{"error":"it stands by"}'),
+        (b"GET /metrics HTTP/1.1", "it stands by", 200, TEXT),
+        (b"POST /readyz HTTP/1.1", None, 405, '{"error":"unsupported method; use GET"}'),
+        (b"GET /healthz/x HTTP/1.1", None, 404, '{"error":"unknown path; use one of /metrics, /healthz, /readyz"}'),
+    ],
+)
+def test_a_broker_is_healthy_while_it_answers_and_ready_without_a_reason_against_it(line, reason, status, body):
+    found, _, text = with_endpoint(lambda port: exchange(port, request(line)), not_ready=lambda: reason)
+
+    assert (found, text) == (status, body)
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,10 @@ def numbered_produce(sequence):
 class Standby:
     """A process started with --standby that has printed its line."""
 
-    def __init__(self, directory, url, port):
+    def __init__(self, directory, url, port, arguments=()):
         self.directory = directory
         directory.mkdir()
-        command = ["serve", "--port", str(port), "--data", str(directory / "data"), "--standby"]
+        command = ["serve", "--port", str(port), "--data", str(directory / "data"), "--standby", *arguments]
         with (directory / "stderr").open("wb") as stderr:
             self.process = start_python([*command, *on_objects(url), *SETTING], stderr)
         assert read_line(self.process, WAIT_SECONDS) == "standing by", self.stderr
@@ -73,8 +73,8 @@ def standby(tmp_path):
     """Start standbys. Those still running at the end must exit with 0 on SIGTERM."""
     started = []
 
-    def start(url, port=0):
-        started.append(Standby(tmp_path / f"standby-{len(started)}", url, port))
+    def start(url, port=0, arguments=()):
+        started.append(Standby(tmp_path / f"standby-{len(started)}", url, port, arguments))
         return started[-1]
 
     yield start

@@ -11,6 +11,7 @@ WITHOUT_VALUE = {
     "kafka_network_requestchannel_controlplanerequestqueuesize",  # no control plane
     "pipeline_broker_failed_logins_total",  # nobody was refused
     "pipeline_broker_denials_total",
+    "pipeline_broker_standby",  # of a standby only
 }
 """A metric without a value has no lines."""
 DOCUMENT = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ PACKAGES = ("pipeline_broker", "pyspark_pipeline_broker", "stages")
 PATH_METHODS = {"read_bytes", "read_text"}
 OPENERS = {("os", "open"), ("gzip", "open"), ("io", "open")}
 MAY_OPEN = {
-    "_stages_check.py": "a file that is installed with the package",
+    "_package_check.py": "a file that is installed with the package",
     "commands/cluster/bootstrap.py": "the null device",
     "commands/cluster/streams.py": "what a user names to be produced, which may be a pipe, read in pieces of 64 KiB",
     "config/properties.py": "a table that is installed with the package",

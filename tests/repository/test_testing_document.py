@@ -34,11 +34,14 @@ def test_the_programs_that_it_shows_run(block, tmp_path):
     assert "hello" in result.stdout
 
 
-def test_the_configuration_that_it_shows_is_one(tmp_path):
-    (block,) = blocks(DOCUMENT, "ini")
+@pytest.mark.parametrize(
+    ("place", "claim"),
+    [(0, "kafka_broker.mode == 'classic'"), (1, "kafka_broker.addresses['CONTAINER'][0] == 'host.docker.internal'")],
+)
+def test_each_configuration_that_it_shows_is_one(tmp_path, place, claim):
+    block = blocks(DOCUMENT, "ini")[place]
     (tmp_path / "pytest.ini").write_text(block.text, encoding="utf-8")
-    test = "def test_it(kafka_broker): assert kafka_broker.mode == 'classic'\n"
-    (tmp_path / "test_it.py").write_text(test, encoding="utf-8")
+    (tmp_path / "test_it.py").write_text(f"def test_it(kafka_broker): assert {claim}\n", encoding="utf-8")
     assert passed(run_pytest(tmp_path, "-q", "--strict-config")) == 1
 
 

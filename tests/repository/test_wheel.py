@@ -1,6 +1,7 @@
 """The published wheel: one for all packages, which serves wherever it is installed and started from."""
 
 import os
+import re
 import signal
 import site
 import subprocess
@@ -76,6 +77,12 @@ def test_the_wheel_holds_the_four_packages_and_its_metadata_only(wheel):
     metadata = {top for top in tops if top.endswith(".dist-info")}
     assert tops - metadata == set(PACKAGES)
     assert len(metadata) == 1
+
+
+def test_the_documents_install_this_wheel(wheel):
+    documents = [ROOT / "README.md", ROOT / "examples/README.md", *ROOT.glob("docs/**/*.md")]
+    named = re.findall(r"[\w.-]+\.whl", "\n".join(path.read_text(encoding="utf-8") for path in documents))
+    assert {name for name in named if "none-any" in name} == {wheel.name}
 
 
 def test_the_wheel_is_pure_unless_asked_for(wheel):

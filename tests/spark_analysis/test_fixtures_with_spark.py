@@ -1,14 +1,16 @@
-"""The documented tests with Spark: its Kafka connector reads and writes the broker of the fixtures.
+"""The example of tests with Spark: its Kafka connector reads and writes the broker of the fixtures.
 
 Without that connector (from Maven) or a Java, the test skips with the reason, and fails under REQUIRE_TOOLS=1.
 """
+
+import shutil
 
 import pytest
 
 from spark_analysis.errors import SparkError
 from spark_analysis.java import find_java
 from spark_analysis.live.connector import connector_jars
-from tests.documents import blocks_run_by
+from tests.documents import ROOT
 from tests.plugin_runs import run_pytest
 from tests.required import absent
 from tests.short_java import SHORT_JAVA
@@ -29,8 +31,7 @@ def connector():
 
 def test_spark_reads_and_writes_in_batches_and_in_streams(connector, tmp_path, monkeypatch):
     monkeypatch.setenv("JDK_JAVA_OPTIONS", SHORT_JAVA)
-    (block,) = blocks_run_by("tests/spark_analysis/test_fixtures_with_spark.py")
-    (tmp_path / "test_shown.py").write_text(block.text, encoding="utf-8")
+    shutil.copy(ROOT / "examples/test_with_spark.py", tmp_path)
     result = run_pytest(tmp_path, "-q", *NOT_OURS)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "2 passed" in result.stdout

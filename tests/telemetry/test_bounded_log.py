@@ -34,13 +34,17 @@ def raised(kind, text=""):
     return caught.value
 
 
+def plain(_record, message, traceback):
+    return message if traceback is None else f"{message}\n{traceback}"
+
+
 class Written:
     """A handler that writes here, on a clock of its own."""
 
     def __init__(self):
         self.now = 0.0
         self.stream = io.StringIO()
-        self.handler = BoundedHandler(self.stream, lambda: self.now)
+        self.handler = BoundedHandler(self.stream, lambda: self.now, plain)
 
     def log(self, *args, **kwargs):
         self.handler.handle(record(*args, **kwargs))

@@ -21,9 +21,9 @@ from stages.request import NO_OP, Close, Request, Send
 TOPIC, BROKER, BROKER_LOGGER, UNKNOWN = 2, 4, 8, 16
 ENDED_AT = 1_784_000_000.25
 FIELDS = [
-    "time", "isForwarded", "requestHeader", "request", "response", "connection", "totalTimeMs", "requestQueueTimeMs",
-    "localTimeMs", "remoteTimeMs", "throttleTimeMs", "responseQueueTimeMs", "sendTimeMs", "securityProtocol",
-    "principal", "listener", "clientInformation",
+    "time", "level", "isForwarded", "requestHeader", "request", "response", "connection", "totalTimeMs",
+    "requestQueueTimeMs", "localTimeMs", "remoteTimeMs", "throttleTimeMs", "responseQueueTimeMs", "sendTimeMs",
+    "securityProtocol", "principal", "listener", "clientInformation",
 ]  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def test_a_line_has_its_time_and_the_fields_of_kafka_in_their_order():
     found = line(asked(MetadataRequest([]), 12, answer=MetadataRequest([])))
 
     assert list(found) == FIELDS
-    assert found["time"] == "2026-07-14T03:33:20.250Z"
+    assert (found["time"], found["level"]) == ("2026-07-14T03:33:20.250Z", "DEBUG")
     assert found["isForwarded"] is False
     assert found["requestHeader"] == {
         "requestApiKey": 3,

@@ -249,7 +249,6 @@ def _is_transactional(call: Call, request: ProduceRequest) -> Stepwise[bool | Er
 
 
 def _append(call: Call, batch: _Batch, admission: Admission | None) -> Appended | None:
-    """Append one batch and set its response; return None if it was refused."""
     log, checked, index, records = batch.log, batch.checked, batch.index, batch.records
     if log is None:
         return None

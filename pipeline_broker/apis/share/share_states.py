@@ -40,7 +40,6 @@ def _check_may(call: Call) -> None:
 
 
 def check_partition(key: ShareKey) -> None:
-    """Raise ShareStateError if the partition is negative."""
     if key.partition < 0:
         raise ShareStateError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
 

@@ -78,7 +78,6 @@ def _wanted(call: Call, request: DeleteTopicsRequest) -> list[Wanted]:
 
 
 def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[TopicResult]:
-    """Collect the topics to delete in `found`; return the results of the others."""
     results, named, ids = _refuse_unclear(wanted)
     by_id = {topic_id: _existing(call, call.broker.topics.by_id(topic_id)) for topic_id in ids}
     may_all = authorize_cluster(call, AclOperation.DELETE, is_logged=False)

@@ -62,7 +62,6 @@ assert _HEADER.size == FRAME_HEADER_SIZE
 
 
 def entry_key(topic_id: bytes, partition: int) -> bytes:
-    """Return the first 20 bytes of an entry: topic id and partition."""
     return _ENTRY.pack(topic_id, partition, 0)[:_ENTRY_KEY_SIZE]
 
 

@@ -211,7 +211,6 @@ class ProducerStates:
         return found is not None and found.producer_epoch == epoch
 
     def last_marker_offset(self, producer_id: int) -> int:
-        """Return the offset of a producer's last marker; -1 without one."""
         producer = self._producers.get(producer_id)
         return NOTHING if producer is None else producer.marker_offset
 

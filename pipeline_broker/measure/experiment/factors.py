@@ -51,7 +51,6 @@ class Offer:
 
     @property
     def word(self) -> str:
-        """The offer in tables: `2000`, `50%-of-classic`."""
         return f"{self.share * 100:g}%-of-{self.of}" if self.per_s is None else f"{self.per_s:g}"
 
 

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Self
 
-from pipeline_broker._stages_check import commit
+from pipeline_broker._package_check import commit
 
 _STAT = Path("/proc/stat")
 _STEAL = 7

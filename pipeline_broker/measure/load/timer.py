@@ -31,8 +31,6 @@ class _Moments(ctypes.Structure):
 
 
 class Timer(Protocol):
-    """A timer that waits for one time at a time."""
-
     async def wait_until(self, moment_ns: int) -> None:
         """Wait until a time of `time.monotonic_ns`, or an earlier one that `hurry` sets during the wait."""
 

@@ -112,7 +112,6 @@ class HeldBytes:
             self._total.bytes_held += size_bytes
 
     def count_in(self, total: GroupMemory | None) -> None:
-        """Include the group in a total, or exclude it (None)."""
         if self._total is not None:
             self._total.bytes_held -= self._count
         self._total = total

@@ -84,7 +84,6 @@ class GroupRegistry:
             self.memory.bytes_held -= _size_of(group)
 
     def shown(self, group_id: str) -> Group | None:
-        """Return a group in its durable state; None if no durable group has the id."""
         return self._shown.get(group_id)
 
     def all_shown(self) -> Iterator[Group]:

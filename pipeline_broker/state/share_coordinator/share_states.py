@@ -137,7 +137,6 @@ class ShareStates:
     # Queries
 
     def find(self, key: ShareKey) -> ShareState | None:
-        """Return a state with pending changes; None for an unknown share partition."""
         return self._states.get(key)
 
     def summary(self, key: ShareKey) -> Summary | None:
@@ -244,7 +243,6 @@ class ShareStates:
         return self._snapshot(key, state, now_ms)
 
     def delete(self, keys: Iterable[ShareKey]) -> list[Write]:
-        """Delete share partitions and return one write for each; ignore unknown ones."""
         gone = [key for key in keys if self._remove(key)]
         return [Write(self.subject(key), (tombstone_record(key),), _Change(key, None, None)) for key in gone]
 

@@ -139,7 +139,6 @@ class Transaction:
         )
 
     def with_partitions(self, added: Iterable[Partition], version: int, now_ms: int) -> Transaction:
-        """Return the transaction with more partitions; the first ones begin it."""
         return self._become(
             TransactionState.ONGOING,
             partitions=self.partitions.union(added),
