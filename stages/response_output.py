@@ -17,7 +17,7 @@ from stages.file_range import FileRange
 from stages.frames import frame_of
 from stages.request import Buffer, Close, Part, Request, Send
 from stages.timeline import Timeline, now_ns
-from stages.transport_layer import JOIN_BYTES_MAX, PARTS_MAX, TransportLayer
+from stages.transport_layer import PARTS_MAX, TransportLayer
 
 __all__ = ["ResponseOutput"]
 
@@ -80,7 +80,7 @@ class ResponseOutput:
             self._output.extend(parts)
             self.unsent_bytes += count
             request.response_bytes = count
-            if count > JOIN_BYTES_MAX and not self._has_ranges:
+            if len(parts) > 1 and not self._has_ranges:
                 self._has_ranges = any(type(part) is FileRange for part in parts)
         elif type(result) is Close and result.last_bytes:
             self._output.append(result.last_bytes)

@@ -25,14 +25,14 @@ class LentRange:
     The event loop sends. `load`, `read` and `take_back` may run in other threads at the same time.
     """
 
-    __slots__ = ("__weakref__", "_file", "_kept", "_loaded_end", "_next", "position", "size_bytes")
+    __slots__ = ("__weakref__", "_file", "_kept", "_next", "_present_end", "position", "size_bytes")
 
     def __init__(self, file: File, position: int, size_bytes: int) -> None:
         self.position = position
         self.size_bytes = size_bytes
         self._file: File | None = file
         self._next = position
-        self._loaded_end = 0
+        self._present_end = 0  # bytes before it are in the page cache, until the socket must be waited for
         self._kept: tuple[int, bytes] = (position, b"")  # a position, and the bytes from there on
 
     def send_to(self, descriptor: int, position: int, size_bytes: int) -> int:
@@ -48,6 +48,9 @@ class LentRange:
             return os.write(descriptor, file.read(count, position))
         try:
             sent = os.sendfile(descriptor, source, position, count)
+        except BlockingIOError:
+            self._present_end = 0  # the client may be slow, and the system may drop the bytes in the meantime
+            raise
         except OSError as error:
             if error.errno not in _NO_SENDFILE:
                 raise
@@ -58,18 +61,18 @@ class LentRange:
 
     def _resident(self, file: File, position: int, size_bytes: int) -> int:
         """Return how many of the bytes can be sent without waiting for the disk, by probing one byte of each window."""
-        count, size_bytes = 0, min(size_bytes, SENT_BYTES_MAX)
-        while count < size_bytes:
-            # A file system without RWF_NOWAIT never reports bytes as present, so loaded ones are not probed.
-            if position + count >= self._loaded_end and file.read_cached(1, position + count) is None:
-                break
-            count += min(PROBE_BYTES, size_bytes - count)
-        return count
+        wanted_end = position + min(size_bytes, SENT_BYTES_MAX)
+        end = max(self._present_end, position)
+        while end < wanted_end and file.read_cached(1, end) is not None:
+            end += PROBE_BYTES
+        self._present_end = end
+        return min(end, wanted_end) - position
 
     def load(self, position: int, size_bytes: int) -> None:
         size_bytes = min(size_bytes, LOAD_BYTES_MAX)
         self.read(position, size_bytes)
-        self._loaded_end = position + size_bytes
+        # Not probed again: a file system without RWF_NOWAIT never reports bytes as present.
+        self._present_end = position + size_bytes
 
     def read(self, position: int, size_bytes: int) -> bytes:
         file = self._file
