@@ -109,7 +109,7 @@ class ResponseOutput:
             # A transport takes at most PARTS_MAX parts in one call.
             parts = tuple(output if len(output) <= PARTS_MAX else islice(output, PARTS_MAX))
             try:
-                count = self._send_beside_ranges(parts) if self._has_ranges else self._transport.send(parts)  # type: ignore[arg-type]
+                count = self._send_beside_ranges(parts) if self._has_ranges else self._transport.send(parts)  # type: ignore[arg-type]  # has no ranges
             except BlockingIOError:
                 self.is_blocked = True
                 break
@@ -196,5 +196,6 @@ class ResponseOutput:
         abandoned = [request for request, _ in self._ends]
         self._ends.clear()
         self._output.clear()
+        self._cold = None
         self.unsent_bytes = 0
         return abandoned

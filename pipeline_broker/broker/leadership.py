@@ -48,7 +48,6 @@ class Leadership:
         self._epoch_of = epoch_of
 
     def brokers(self, listener: str) -> list[BrokerAddress]:
-        """Return the brokers that advertise a listener."""
         address = self._advertised(listener)
         return [] if address is None else [BrokerAddress(self.broker_id, *address)]
 

@@ -154,7 +154,6 @@ class Transactions:
 
     @property
     def known(self) -> int:
-        """Number of transactional ids."""
         return 0 if self._coordinator is None else len(self._coordinator)
 
     @property

@@ -34,7 +34,6 @@ def _folder() -> Any:
 
 @functools.cache
 def checksums() -> dict[str, str]:
-    """Return the SHA-256 of each served file by name."""
     found: dict[str, str] = json.loads((_folder() / CHECKSUMS).read_text(encoding="utf-8"))
     return found
 

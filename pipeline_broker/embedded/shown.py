@@ -87,7 +87,6 @@ class Snapshot:
 
     @property
     def size_bytes(self) -> int:
-        """The size of its files in memory."""
         return self.files.used_bytes
 
 

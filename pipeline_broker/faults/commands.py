@@ -22,12 +22,10 @@ class RuledBroker(Protocol):
     """The part of a broker that the commands use."""
 
     @property
-    def faults(self) -> Faults:
-        """The fault rules, created on first access."""
+    def faults(self) -> Faults: ...
 
     @property
-    def has_faults(self) -> bool:
-        """True if `faults` was accessed."""
+    def has_faults(self) -> bool: ...
 
 
 def describe_rule(rule: Rule, holds: int) -> dict[str, Any]:

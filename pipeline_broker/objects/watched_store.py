@@ -35,7 +35,6 @@ class Outcome(StrEnum):
 
     @property
     def is_answer(self) -> bool:
-        """True if the store answered the request."""
         return self in _ANSWERS
 
 

@@ -76,7 +76,6 @@ class Quotas:
 
     @functools.cached_property
     def request(self) -> RateQuota:
-        """The quota of handler time."""
         return self._kinds.request
 
     @functools.cached_property

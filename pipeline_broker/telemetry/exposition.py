@@ -51,7 +51,6 @@ Families: TypeAlias = Generator["Family | None", None, None]
 
 
 def gauge(name: str, explanation: str, *samples: Sample) -> Family:
-    """Return a family of values that rise and fall."""
     return Family(name, "gauge", explanation, samples)
 
 

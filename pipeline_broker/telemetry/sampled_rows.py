@@ -43,7 +43,6 @@ class SampledRows:
 
     @property
     def count(self) -> int:
-        """The exact number of events."""
         return self._counted - self.until_row
 
     def _row_in(self, events: int) -> None:

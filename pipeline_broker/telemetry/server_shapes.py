@@ -164,11 +164,9 @@ class Memory(Protocol):
 
 class ObservedServer(Protocol):
     @property
-    def memory(self) -> Memory:
-        """The byte budget of the data plane."""
+    def memory(self) -> Memory: ...
 
-    def statistics(self) -> ServerStatistics:
-        """Return the current statistics of all stages."""
+    def statistics(self) -> ServerStatistics: ...
 
     def connections(self) -> Iterable[tuple[str, int, Any]]:
         """Yield the listener, the number of the processor, and the session or None of each open connection."""

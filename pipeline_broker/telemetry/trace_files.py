@@ -319,7 +319,6 @@ class TraceFiles(RequestRows):
 
     @property
     def lost(self) -> dict[str, int]:
-        """The number of lost rows by table."""
         return {recording.table.name: recording.lost for recording in self._recordings}
 
     def close(self) -> None:

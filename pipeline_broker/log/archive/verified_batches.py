@@ -10,7 +10,7 @@ from pipeline_broker.log.archive.damage import SegmentKey
 __all__ = ["VerifiedBatch", "VerifiedBatches", "VerifiedRun"]
 
 BATCHES_MAX: Final = 20_000
-"""Batches that are remembered, about 300 bytes each."""
+"""Archived batches that are remembered as verified, about 300 bytes each; others are verified again."""
 BATCH_BYTES_MIN: Final = 16 << 10
 """Average size from which batches are remembered. Finding smaller ones takes longer than reading them."""
 

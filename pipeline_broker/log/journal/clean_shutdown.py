@@ -87,7 +87,6 @@ def write_mark(files: FileSystem, data_directory: Path, mark: CleanShutdown) -> 
 
 
 def remove_mark(files: FileSystem, data_directory: Path) -> None:
-    """Remove the mark durably, if it exists."""
     if MARK_NAME in files.list_directory(data_directory):
         files.unlink(mark_path(data_directory))
         files.sync_directory(data_directory)

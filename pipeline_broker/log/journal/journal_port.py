@@ -73,8 +73,7 @@ class JournalPort(JournalBytes, Protocol):
         """The absolute path of the broker's data directory."""
 
     @property
-    def next_lsn(self) -> int:
-        """The LSN of the next entry."""
+    def next_lsn(self) -> int: ...
 
     def is_in_place(self) -> bool:
         """Return whether the locked data directory still has its path.

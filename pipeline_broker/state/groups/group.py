@@ -42,12 +42,10 @@ class Group(Protocol):
     def group_type(self) -> GroupType: ...
 
     @property
-    def members(self) -> Mapping[str, Any]:
-        """Members by their ids."""
+    def members(self) -> Mapping[str, Any]: ...
 
     @property
-    def state_name(self) -> str:
-        """The state, by the name that clients see."""
+    def state_name(self) -> str: ...
 
     @property
     def protocol_type_name(self) -> str:

@@ -16,7 +16,8 @@ from pipeline_broker.log.archive.store import split_name
 from pipeline_broker.log.errors import ShortFile
 
 FILES_OPEN_MAX = 256  # for reading; with sockets and journal well below the usual limit of 1024 descriptors
-RANGES_LENT_MAX = 256  # each may keep a file open that has left the cache
+RANGES_LENT_MAX = 256
+"""Ranges of archived files in unsent responses; each may keep a file open. Further responses copy the bytes."""
 FILES_UNSYNCED_MAX = 64  # beyond that the oldest is synced early, which it needs anyway
 
 

@@ -24,7 +24,6 @@ class TopicView(Protocol):
 
 
 def topic_ids(topics: TopicView, names: Iterable[str]) -> frozenset[bytes]:
-    """Return the ids of the named topics that exist."""
     return frozenset(topic.topic_id for topic in _existing(topics, names))
 
 
