@@ -152,8 +152,8 @@ CLUSTER_DEFAULT = "min.insync.replicas"
 """A formatted KRaft cluster has one dynamic default, this one; ours has none, but the value is the same."""
 REQUIRED = {"node.id", "process.roles"}
 """Kafka has no defaults of them, so it shows none beside what is set."""
-OTHER_DEFAULTS = {"broker.session.timeout.ms", "socket.listen.backlog.size"}
-"""Ours are the time until a standby takes over, and the maximum of the system."""
+OTHER_DEFAULTS = {"broker.session.timeout.ms", "socket.listen.backlog.size", "socket.receive.buffer.bytes"}
+"""Ours are the time until a standby takes over, the maximum of the system, and its choice."""
 
 
 def settings_of_broker(configs: list[dict[str, Any]], *, is_default: bool) -> list[dict[str, Any]]:
