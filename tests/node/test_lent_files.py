@@ -1,5 +1,7 @@
 """Archived batches that a broker sends from their file, also while the file is deleted."""
 
+import select
+import socket
 import time
 from pathlib import Path
 
@@ -67,17 +69,19 @@ def test_a_response_that_is_not_read_survives_the_deletion_of_its_segment_and_ke
     address = (broker.host, broker.port)
     folder = broker.data / "archive" / "t-0"
     with WireClient(address) as slow, WireClient(address) as other:
+        slow._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # most of a response stays in the broker
         fill(other)
         first = folder / f"{0:020d}.log"
         until(lambda: len(list(folder.glob("*.log"))) > 1)  # the first one is complete
         wanted = records(slow.ask(fetch(), VERSION))
+        # The journal serves them until the archive counts them.
+        until(lambda: records(slow.ask(fetch(), VERSION)) == wanted and str(first) in open_names(broker.pid))
         assert records(slow.ask(fetch(), VERSION)) == wanted
         assert len(wanted) > 2 * RECORD_BYTES > LENT_BYTES_MIN
-        for _ in range(2):
-            slow.send(fetch(), VERSION)
-        until(lambda: str(first) in open_names(broker.pid))
+        slow.send(fetch(), VERSION)
+        assert select.select([slow], [], [], SECONDS_MAX)[0]  # the broker has begun to send
         partitions = [DeleteRecordsRequest.DeleteRecordsPartition(0, BATCHES // 2)]
         other.ask(DeleteRecordsRequest([DeleteRecordsRequest.DeleteRecordsTopic("t", partitions)], 10_000), 2)
         until(lambda: not first.exists())
         until(lambda: not any(str(first) in name for name in open_names(broker.pid)))
-        assert [records(slow.receive()) for _ in range(2)] == [wanted, wanted]
+        assert records(slow.receive()) == wanted
