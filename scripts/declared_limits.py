@@ -75,6 +75,8 @@ LIMITS: dict[str, dict[str, str]] = {
     "files and objects": {
         "log/journal/segment.py": "SEGMENT_FILE_BYTES_MAX",
         "log/archive/local/manifest_file.py": "MANIFEST_BYTES_MAX DOUBTFUL_BYTES_MAX",
+        "log/archive/local/local_store.py": "RANGES_LENT_MAX",
+        "log/archive/verified_batches.py": "BATCHES_MAX",
         "files/window.py": "WINDOW_BYTES",
         "log/journal/segment_window.py": "DOUBTFUL_BYTES_MAX",
         "objects/slot_reader.py": "FIRST_READ_BYTES INDEX_BYTES_MAX",

@@ -13,13 +13,15 @@ import math
 import os
 import resource
 import socket
+import struct
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import trio
 
 from stages.connection_quotas import ConnectionQuotas, Refuse, Throttle
-from stages.listener import BACKLOG, SYSTEM_DEFAULT, Accepted, AcceptSource, Listener
+from stages.listener import SYSTEM_DEFAULT, Accepted, AcceptSource, Listener
 from stages.processor import NewConnection, Processor
 from stages.transport_layer import PlaintextTransportLayer, TransportLayer
 
@@ -27,6 +29,8 @@ __all__ = ["Acceptor", "AcceptorStatistics", "SocketSource", "plain_ip"]
 
 logger = logging.getLogger(__name__)
 
+ACCEPTS_MAX = 50
+"""Connections accepted in one pass of the event loop, so that a flood of clients cannot stop other tasks."""
 EXHAUSTED_PAUSE_SECONDS = 0.1
 THROTTLED_MAX = 500
 """Maximum of throttled connections kept open; beyond it the one whose throttle ends first is closed early."""
@@ -40,6 +44,8 @@ They remain for files, lazily imported modules and other ports. An import withou
 request that needs it. Importing all modules at startup would cost every server about 20 MB and half a second, and would
 help neither files nor ports."""
 _MAPPED = "::ffff:"
+_SO_MEMINFO = 55
+_MEMINFO = struct.Struct("9I")  # the last number counts drops: of a listening socket, attempts to connect
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
@@ -77,11 +83,18 @@ def _is_kept(descriptor: int) -> bool:
 
 
 class SocketSource:
-    __slots__ = ("_is_scarce", "_sock")
+    __slots__ = ("_is_scarce", "_overflows", "_sock")
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
+        self._overflows = 0
         self._is_scarce = False  # the last connection got a reserved descriptor
+
+    @property
+    def overflows(self) -> int:
+        if sys.platform == "linux" and self._sock.fileno() >= 0:
+            self._overflows = _MEMINFO.unpack(self._sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, _MEMINFO.size))[-1]
+        return self._overflows
 
     async def wait_readable(self) -> None:
         await trio.lowlevel.wait_readable(self._sock)
@@ -121,6 +134,7 @@ class AcceptorStatistics(NamedTuple):
         throttled_total: throttled connections so far.
         failed: connections that broke before they could be served.
         exhausted: accepts that failed for lack of file descriptors or memory.
+        overflows: attempts to connect that the system dropped because the backlog was full.
     """
 
     listener: str
@@ -131,6 +145,7 @@ class AcceptorStatistics(NamedTuple):
     throttled_total: int = 0
     failed: int = 0
     exhausted: int = 0
+    overflows: int = 0
 
 
 class Acceptor:
@@ -190,8 +205,7 @@ class Acceptor:
                 self._close_first_throttled()
 
     def _burst(self) -> Iterator[Accepted]:
-        # Bounded, so that a flood of clients cannot keep other tasks from running.
-        for _ in range(BACKLOG):
+        for _ in range(ACCEPTS_MAX):
             try:
                 accepted = self._source.accept()
             except BlockingIOError:
@@ -322,4 +336,5 @@ class Acceptor:
             throttled_total=self._throttled_total,
             failed=self._failed,
             exhausted=self._exhausted,
+            overflows=self._source.overflows,
         )

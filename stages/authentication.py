@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple, Protocol
 
-from stages.request import Buffer
+from stages.request import Buffer, Part
 
 __all__ = ["Authenticator", "Conversation", "Reply"]
 
@@ -29,7 +29,7 @@ class Reply(NamedTuple):
     """
 
     conversation: Conversation
-    parts: tuple[Buffer, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 class Authenticator(Protocol):

@@ -12,7 +12,7 @@ from stages.frames import FrameReader
 from stages.mute import MuteReason
 from stages.muting import Muting
 from stages.network_counters import NetworkCounters
-from stages.request import Buffer
+from stages.request import Buffer, Part
 
 __all__ = ["AuthenticationGate", "GuardedConnection"]
 
@@ -27,7 +27,7 @@ class GuardedConnection(Protocol):
     async def wait_quiet(self) -> None:
         """Wait until no request is in flight and all responses have left, or the connection is closed."""
 
-    def send_reply(self, parts: tuple[Buffer, ...], *, is_last: bool) -> None:
+    def send_reply(self, parts: tuple[Part, ...], *, is_last: bool) -> None:
         """Send a frame that answers no request, or nothing if `parts` is empty. Close afterwards if `is_last`."""
 
     def stop_reading(self) -> None:

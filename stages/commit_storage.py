@@ -44,8 +44,7 @@ class CommitStorage(Protocol):
         If each request has its own commit, commits that share a key run one after the other.
         """
 
-    def size_of(self, entry: Any) -> int:
-        """Return the size of an entry in bytes."""
+    def size_of(self, entry: Any) -> int: ...
 
     def fail_waiting_writes(self) -> None:
         """Make writes that wait for space fail, now and in future, because the server stops. Never blocks."""

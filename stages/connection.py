@@ -23,7 +23,7 @@ from stages.frames import LENGTH_BYTES, InvalidFrameError
 from stages.listener import HandshakeFailed, OpenSession
 from stages.mute import MuteReason
 from stages.muting import Muting
-from stages.request import Buffer, Close, NoOp, Parked, Pending, Request, Result, Send, Unfinished
+from stages.request import Close, NoOp, Parked, Part, Pending, Request, Result, Send, Unfinished
 from stages.request_channel import RequestQueue
 from stages.response_order import ResponseOrder
 from stages.response_output import ResponseOutput
@@ -121,6 +121,10 @@ class Connection:
         self._closing = False
         self._is_marked = False  # registered for the next flush
         self._reading = trio.CancelScope()
+
+    @property
+    def sends_ranges(self) -> bool:
+        return self.transport.sends_ranges
 
     @property
     def limits(self) -> ConnectionLimits:
@@ -386,7 +390,7 @@ class Connection:
         while (self.order or self.unsent_bytes or self.is_blocked) and not self.closed:
             await self.muting.wait()
 
-    def send_reply(self, parts: tuple[Buffer, ...], *, is_last: bool) -> None:
+    def send_reply(self, parts: tuple[Part, ...], *, is_last: bool) -> None:
         if self.closed:
             return
         if parts:

@@ -10,7 +10,8 @@ Counterpart in Kafka: `NetworkReceive`; frames above 64 KiB share a memory bound
 import struct
 from typing import Final
 
-from stages.request import Buffer, Send
+from stages.file_range import FileRange
+from stages.request import Buffer, Part, Send
 
 __all__ = ["LENGTH_BYTES", "FrameReader", "InvalidFrameError", "frame_of"]
 
@@ -31,14 +32,14 @@ class InvalidFrameError(Exception):
     """The client declared a negative or too large length, so later bytes cannot be parsed."""
 
 
-def frame_of(send: Send) -> tuple[tuple[Buffer, ...], int]:
+def frame_of(send: Send) -> tuple[tuple[Part, ...], int]:
     """Return the parts of a response, beginning with its 4-byte length, and the total number of bytes."""
     parts = send.parts
     if len(parts) == 1:
         part = parts[0]
         size = len(part)
         # Copying a small response is cheaper than sending one more part.
-        if size <= GROWTH_BYTES_MIN:
+        if size <= GROWTH_BYTES_MIN and type(part) is not FileRange:
             return (_pack_length(size) + part,), size + LENGTH_BYTES
         return (_pack_length(size), part), size + LENGTH_BYTES
     size = sum(map(len, parts))

@@ -21,6 +21,7 @@ import typing
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from stages.file_range import FileRange
 from stages.stamps import NO_STAMP, Stamps
 
 __all__ = [
@@ -33,9 +34,11 @@ __all__ = [
     "Close",
     "ConnectionHandle",
     "Deferral",
+    "FileRange",
     "Final",
     "NoOp",
     "Parked",
+    "Part",
     "Pending",
     "QueueHeldError",
     "Request",
@@ -48,6 +51,7 @@ __all__ = [
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+Part: TypeAlias = Buffer | FileRange
 
 
 class Deferral(Protocol):
@@ -79,6 +83,7 @@ class ConnectionHandle(Protocol):
             bytes always has at least 1.
         unsent: for handlers; keeps requests that must wait until earlier responses have left.
         closed: whether the connection can send no more responses.
+        sends_ranges: whether responses may have FileRange parts.
     """
 
     id: str
@@ -87,6 +92,9 @@ class ConnectionHandle(Protocol):
     listener: str
     session: Any
     closed: bool
+
+    @property
+    def sends_ranges(self) -> bool: ...
 
     @property
     def unsent(self) -> Deferral: ...
@@ -132,7 +140,7 @@ class Send:
 
     __slots__ = ("parts",)
 
-    def __init__(self, *parts: Buffer) -> None:
+    def __init__(self, *parts: Part) -> None:
         self.parts = parts
 
     def __repr__(self) -> str:

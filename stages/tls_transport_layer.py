@@ -10,6 +10,7 @@ from typing import Final
 
 import trio
 
+from stages.file_range import FileRange
 from stages.request import Buffer
 from stages.transport_layer import JOIN_BYTES_MAX, RECEIVE_BYTES, BrokenTransportError, HandshakeError, TransportLayer
 
@@ -55,6 +56,8 @@ class TlsTransportLayer:
         self._ended = False
         self._in_threads = in_threads
         self._is_in_thread = False
+
+    sends_ranges = False  # OpenSSL needs the bytes
 
     @property
     def has_unsent(self) -> bool:
@@ -199,7 +202,10 @@ class TlsTransportLayer:
             self._unsent = self._unsent[sent:]
         return True
 
-    def send(self, parts: Sequence[Buffer]) -> int:
+    def send_range(self, part: FileRange) -> int:
+        return self.send((part.source.read(part.position, min(part.size_bytes, JOIN_BYTES_MAX)),))
+
+    def send(self, parts: Sequence[Buffer], *, is_continued: bool = False) -> int:  # noqa: ARG002 - a record leaves at once
         """Hand over bytes to OpenSSL; they count as sent even while the lower layer does not take them."""
         if not self._flush():
             raise BlockingIOError

@@ -4,12 +4,15 @@ Calls never block; only two methods wait. A caller tries `receive` and `send` fi
 BlockingIOError. All other errors of a transport become `BrokenTransportError`.
 """
 
+import os
 import socket
+import sys
 from collections.abc import Sequence
 from typing import Final, Protocol
 
 import trio
 
+from stages.file_range import FileRange
 from stages.request import Buffer
 
 __all__ = [
@@ -27,6 +30,8 @@ JOIN_BYTES_MAX: Final = 64 * 1024
 """Total size up to which parts are joined, since one copy is cheaper than one vector element for each part."""
 PARTS_MAX: Final = 512
 """Vector elements of one `sendmsg`; Linux accepts 1024."""
+SENDS_RANGES: Final = sys.platform == "linux" and hasattr(os, "RWF_NOWAIT")
+MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 HAS_SENDMSG = hasattr(socket.socket, "sendmsg")
 """False on Windows, where parts are sent one by one."""
 
@@ -48,11 +53,15 @@ class TransportLayer(Protocol):
     Attributes:
         has_unsent: whether the layer holds bytes that `send` accepted; after `wait_writable`, `send(())` passes them
             on.
+        sends_ranges: whether `send_range` is cheaper than to read the range and send its bytes.
         peer_certificate: certificate of the client in DER form, if the server requested one and the client sent it.
     """
 
     @property
     def has_unsent(self) -> bool: ...
+
+    @property
+    def sends_ranges(self) -> bool: ...
 
     @property
     def peer_certificate(self) -> bytes | None: ...
@@ -76,12 +85,21 @@ class TransportLayer(Protocol):
     def receive_into(self, room: memoryview) -> int:
         """Receive into `room`, and return the number of bytes; 0 at the end of the stream. Raises like `receive`."""
 
-    def send(self, parts: Sequence[Buffer]) -> int:
+    def send(self, parts: Sequence[Buffer], *, is_continued: bool = False) -> int:
         """Hand over as many bytes as fit, and return their number.
+
+        Args:
+            is_continued: more bytes follow at once, so the system may wait for them.
 
         Raises:
             BlockingIOError: if none fit.
             BrokenTransportError: if the connection is broken.
+        """
+
+    def send_range(self, part: FileRange) -> int:
+        """Hand over as many bytes of a file as fit. Raises like `send`.
+
+        Returns 0 if the bytes are not in memory. Then call `load` of the range in a thread.
         """
 
     async def wait_readable(self) -> None: ...
@@ -101,6 +119,7 @@ class PlaintextTransportLayer:
 
     __slots__ = ("_sock",)
     has_unsent = False
+    sends_ranges = SENDS_RANGES
     peer_certificate = None
 
     def __init__(self, sock: socket.socket) -> None:
@@ -126,16 +145,25 @@ class PlaintextTransportLayer:
         except OSError as error:
             raise BrokenTransportError(str(error)) from error
 
-    def send(self, parts: Sequence[Buffer]) -> int:
+    def send(self, parts: Sequence[Buffer], *, is_continued: bool = False) -> int:
+        flags = MSG_MORE if is_continued else 0
         try:
             if len(parts) == 1:
-                return self._sock.send(parts[0])
+                return self._sock.send(parts[0], flags)
             if sum(map(len, parts)) <= JOIN_BYTES_MAX:
-                return self._sock.send(b"".join(parts))
+                return self._sock.send(b"".join(parts), flags)
             if not HAS_SENDMSG:
                 # An empty first part would make no progress.
                 return self._sock.send(parts[0] or b"".join(parts))
-            return self._sock.sendmsg(parts[:PARTS_MAX])
+            return self._sock.sendmsg(parts[:PARTS_MAX], (), flags)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise BrokenTransportError(str(error)) from error
+
+    def send_range(self, part: FileRange) -> int:
+        try:
+            return part.source.send_to(self._sock.fileno(), part.position, part.size_bytes)
         except BlockingIOError:
             raise
         except OSError as error:

@@ -569,7 +569,6 @@ class Broker:
 
     @property
     def has_faults(self) -> bool:
-        """True once the fault rules are in use."""
         return self._faults is not None
 
     @functools.cached_property
@@ -641,7 +640,6 @@ class Broker:
             self.faults.end()
 
     def advance(self, now_ms: int) -> None:
-        """Do the work whose deadline has passed."""
         self._forget_logs()
         self.fetches.advance(now_ms)
         self.coordinators.advance(now_ms)

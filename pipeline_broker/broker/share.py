@@ -66,7 +66,6 @@ class Share:
 
     @property
     def is_used(self) -> bool:
-        """True once the coordinator exists."""
         return self._manager is not None
 
     def settings_changed(self, config: BrokerConfig) -> None:

@@ -109,7 +109,6 @@ class WaitingFetches:
         self._answer(self._parked.wake(partition))
 
     def advance(self, now_ms: int) -> None:
-        """Answer the fetches whose deadline has passed."""
         self._answer(self._parked.advance(now_ms))
 
     def end(self) -> None:

@@ -153,6 +153,7 @@ class BrokerConfig:
     pipeline_transaction_partitions: int
     pipeline_transactional_ids: int
     pipeline_fetch_session_partitions: int
+    pipeline_fetch_verify: str
     pipeline_partial_request_bytes: int
     pipeline_unsent_response_bytes: int
     pipeline_in_flight: int | None

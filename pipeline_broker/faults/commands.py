@@ -22,8 +22,7 @@ class RuledBroker(Protocol):
     """The part of a broker that the commands use."""
 
     @property
-    def faults(self) -> Faults:
-        """The fault rules, created on first access."""
+    def faults(self) -> Faults: ...
 
     @property
     def has_faults(self) -> bool: ...

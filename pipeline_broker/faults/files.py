@@ -22,6 +22,7 @@ class _FaultyFile:
         "_files",
         "_path",
         "data_from",
+        "descriptor",
         "read",
         "read_ahead",
         "read_cached",
@@ -34,6 +35,7 @@ class _FaultyFile:
         self._file = file
         self._path = path
         self.data_from = file.data_from
+        self.descriptor = file.descriptor
         self.read = file.read  # rules are about writes and syncs only
         self.read_ahead = file.read_ahead
         self.read_cached = file.read_cached

@@ -70,6 +70,9 @@ class File(ReadableFile, Protocol):
     def read_ahead(self, size_bytes: int, position: int) -> None:
         """Hint that these bytes will be read soon."""
 
+    def descriptor(self) -> int | None:
+        """Return the system's descriptor, for use while this object exists; None for a file in memory."""
+
     def sync_data(self) -> None:
         """Return once all data written so far, and the length of the file, survive a power cut."""
 
@@ -198,6 +201,9 @@ class _SystemFile:
     def read_ahead(self, size_bytes: int, position: int) -> None:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._descriptor, position, size_bytes, os.POSIX_FADV_WILLNEED)
+
+    def descriptor(self) -> int | None:
+        return self._descriptor
 
     def sync_data(self) -> None:
         try:

@@ -49,6 +49,9 @@ class _MemoryFile:
 
     def read_ahead(self, size_bytes: int, position: int) -> None: ...
 
+    def descriptor(self) -> None:
+        return None
+
     def sync_data(self) -> None: ...
 
     def truncate(self, size_bytes: int) -> None:

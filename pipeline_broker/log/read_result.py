@@ -6,6 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 import attrs
 
 from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.files.lent_range import LentRange
 
 T = TypeVar("T")
 
@@ -30,19 +31,27 @@ class ColdRead(Generic[T]):
         return self.work()
 
 
+class LentBatches(NamedTuple):
+    """Whole batches that lie in a file, and the offset after them."""
+
+    range: LentRange
+    end_offset: int
+
+
 @attrs.frozen
 class ReadResult:
-    """The whole batches that were in memory, or the cold read that gets them.
+    """The whole batches that were in memory or are lent, or the cold read that gets them.
 
-    `parts` is empty and `cold` is None at the end of the log.
+    At the end of the log `parts` is empty and the others are None.
     """
 
     parts: list[Buffer] = attrs.field(factory=list)
     cold: ColdRead[list[Buffer]] | None = None
+    lent: LentBatches | None = None
 
     @property
     def size_bytes(self) -> int:
-        return sum(map(len, self.parts))
+        return sum(map(len, self.parts)) if self.lent is None else self.lent.range.size_bytes
 
 
 class TimestampedOffset(NamedTuple):

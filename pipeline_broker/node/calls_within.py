@@ -46,7 +46,7 @@ class _Slot:
     """A `stages.request.ConnectionHandle` for one call."""
 
     index = -1
-    closed = False
+    closed = sends_ranges = False
     response_room_bytes = RESPONSE_BYTES_MAX
     unsent = _NeverDeferred()
 

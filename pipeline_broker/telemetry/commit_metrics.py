@@ -44,7 +44,6 @@ class CommitMetrics:
         record_spans(self._syncs, written, durable, at_seconds, stands_for)
 
     def families(self) -> Iterator[Family]:
-        """Yield the metrics of the rows drained so far."""
         described: tuple[tuple[str, str, DecayingHistogram, Callable[[DecayingHistogram], list[Sample]]], ...] = (
             (
                 "kafka_log_logflushstats_logflushrateandtimems",

@@ -36,12 +36,16 @@ def announcement(line: str, log_format: LogFormat) -> str:
 
 
 def announced(line: str) -> str:
-    """Return the message of a line that `announcement` made."""
-    return str(json.loads(line)["message"]) if line.startswith("{") else line
+    """Return the message of a line that `announcement` made, or another line as it is."""
+    if not line.startswith("{"):
+        return line
+    try:
+        return str(json.loads(line)["message"])
+    except (ValueError, KeyError, RecursionError):
+        return line
 
 
 def of_broker(line: str, node_id: int) -> str:
-    """Return a line of the log of one broker, with its id."""
     if line.startswith("{"):
         return f'{{"broker": {node_id}, {line.removeprefix("{")}'
     return f"[{node_id}] {line}"

@@ -28,6 +28,46 @@ UNKNOWN, OTHER = "unknown", "other"
 SOCKETS = "kafka_server_socket_server_metrics_"
 SECONDS_IN_NS = 1_000_000_000
 
+_OF_ACCEPTORS: tuple[tuple[Callable[..., Family], str, str, str], ...] = (
+    (counter, "accepted_total", "Accepted connections, by listener.", "accepted"),
+    (
+        counter,
+        "rejected_total",
+        "Connections closed because their address has too many, by listener.",
+        "rejected",
+    ),
+    (
+        counter,
+        "acceptor_blocked_seconds_total",
+        "Time that an acceptor waited, by listener.",
+        "blocked_seconds",
+    ),
+    (counter, "accept_failed_total", "Connections that broke before they were served, by listener.", "failed"),
+    (
+        counter,
+        "accept_exhausted_total",
+        "Failures to accept connections for lack of file descriptors or memory, by listener.",
+        "exhausted",
+    ),
+    (
+        counter,
+        "accept_overflows_total",
+        "Attempts to connect that the system dropped because the backlog was full, by listener.",
+        "overflows",
+    ),
+    (
+        gauge,
+        "throttled_connections",
+        "Connections kept unserved because their address exceeds its rate, by listener.",
+        "throttled",
+    ),
+    (
+        counter,
+        "throttled_connections_total",
+        "Connections kept unserved since startup, by listener.",
+        "throttled_total",
+    ),
+)
 _OF_PROCESSORS: tuple[tuple[Callable[..., Family], str, str, Callable[[Processor], int]], ...] = (
     (gauge, "connection_count", "Open connections (connection-count).", lambda one: one.connections),
     (
@@ -227,41 +267,7 @@ class NetworkMetrics:
             "by listener (AcceptorBlockedPercent).",
             *(Sample(share.value, (("listener", name),)) for name, share in self._blocked_shares.items()),
         )
-        own: tuple[tuple[Callable[..., Family], str, str, str], ...] = (
-            (counter, "accepted_total", "Accepted connections, by listener.", "accepted"),
-            (
-                counter,
-                "rejected_total",
-                "Connections closed because their address has too many, by listener.",
-                "rejected",
-            ),
-            (
-                counter,
-                "acceptor_blocked_seconds_total",
-                "Time that an acceptor waited, by listener.",
-                "blocked_seconds",
-            ),
-            (counter, "accept_failed_total", "Connections that broke before they were served, by listener.", "failed"),
-            (
-                counter,
-                "accept_exhausted_total",
-                "Failures to accept connections for lack of file descriptors or memory, by listener.",
-                "exhausted",
-            ),
-            (
-                gauge,
-                "throttled_connections",
-                "Connections kept unserved because their address exceeds its rate, by listener.",
-                "throttled",
-            ),
-            (
-                counter,
-                "throttled_connections_total",
-                "Connections kept unserved since startup, by listener.",
-                "throttled_total",
-            ),
-        )
-        for family, name, explanation, attribute in own:
+        for family, name, explanation, attribute in _OF_ACCEPTORS:
             samples = [Sample(getattr(one, attribute), (("listener", one.listener),)) for one in statistics.acceptors]
             yield family(f"pipeline_broker_{name}", explanation, *samples)
         yield gauge(

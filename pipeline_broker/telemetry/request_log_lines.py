@@ -80,7 +80,7 @@ def _response(request: Request, response_class: type[Any], key: int, version: in
         return ""
     answer = request.answer
     if answer is None:  # the fast path of produce makes bytes without a message
-        frame = b"".join(request.result.parts)
+        frame = b"".join(map(bytes, request.result.parts))
         _, position = read_response_header(key, version, frame)
         answer, _ = decoder(response_class, version)(frame, position)
     return json_form(answer, version)

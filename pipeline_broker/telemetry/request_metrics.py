@@ -244,7 +244,6 @@ class RequestMetrics:
     # For a scrape
 
     def families(self) -> Families:
-        """Yield the metrics of the rows drained so far."""
         all_series = self._all_series()
         yield counter(
             f"{PREFIX}requests_total",

@@ -43,6 +43,8 @@ class Acceptor(Protocol):
     def failed(self) -> int: ...
     @property
     def exhausted(self) -> int: ...
+    @property
+    def overflows(self) -> int: ...
 
 
 class Processor(Protocol):
@@ -162,8 +164,7 @@ class Memory(Protocol):
 
 class ObservedServer(Protocol):
     @property
-    def memory(self) -> Memory:
-        """The byte budget of the data plane."""
+    def memory(self) -> Memory: ...
 
     def statistics(self) -> ServerStatistics: ...
 

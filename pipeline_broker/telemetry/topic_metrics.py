@@ -151,7 +151,6 @@ class TopicMetrics:
                 counts.fetches += 1
 
     def fetch_failed(self, topic: str) -> None:
-        """Count a partition that could not be read."""
         for counts in self._counts(topic):
             counts.fetches_failed += 1
 

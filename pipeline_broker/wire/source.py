@@ -23,7 +23,6 @@ FORMATS = {
 
 
 def width(code: str) -> int:
-    """Return the size of a struct format in bytes."""
     return calcsize(">" + code)
 
 

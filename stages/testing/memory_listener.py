@@ -36,6 +36,8 @@ class MemoryListener:
         is_closed: whether new connections are refused.
     """
 
+    overflows = 0
+
     def __init__(self) -> None:
         self.accept_faults: deque[OSError] = deque()
         self.configure_faults: deque[OSError] = deque()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import trio
 
+from stages.file_range import FileRange
 from stages.frames import FrameReader
 from stages.request import Buffer
 from stages.transport_layer import RECEIVE_BYTES, BrokenTransportError
@@ -61,6 +62,7 @@ class MemoryTransportLayer:
     """
 
     has_unsent = False
+    sends_ranges = True
     peer_certificate = None
 
     def __init__(self, wire: _Wire, receive_sizes: Iterable[int] = (), send_sizes: Iterable[int] = ()) -> None:
@@ -99,7 +101,10 @@ class MemoryTransportLayer:
         room[: len(data)] = data
         return len(data)
 
-    def send(self, parts: Sequence[Buffer]) -> int:
+    def send_range(self, part: FileRange) -> int:
+        return self.send((bytes(part),))
+
+    def send(self, parts: Sequence[Buffer], *, is_continued: bool = False) -> int:  # noqa: ARG002 - nothing waits
         self._check()
         wire = self._wire
         data = b"".join(parts)

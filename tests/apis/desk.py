@@ -42,6 +42,7 @@ class Connection:
     peer = "127.0.0.1"
     listener = "PLAINTEXT"
     response_room_bytes = 2**30
+    sends_ranges = False
     closed = False
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Many connections that do little or the wrong thing: what each of them costs, and that others are served meanwhile.
 
-Rules: the broker's memory and sockets are looked at from outside; a crowd connects in groups smaller than the listen
-backlog, or some of it waits a second. LONG=1 in the environment makes crowds as large as they are in the worst case.
+Rules: the broker's memory and sockets are looked at from outside. LONG=1 in the environment makes crowds as large as
+they are in the worst case.
 """
 
 import os

@@ -38,6 +38,7 @@ class Connection:
     listener: str = "PLAINTEXT"
     session: object = None
     response_room_bytes: int = 2**30
+    sends_ranges: bool = False
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """`serve --brokers N`: several broker processes on one machine, as clients and operators see them."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -28,11 +30,11 @@ TOPICS = ("t", "copy")
 class Cluster:
     """A supervisor and the brokers that it has started."""
 
-    def __init__(self, directory, mode="pipelined", brokers=3, **options):
+    def __init__(self, directory, mode="pipelined", brokers=3, *, metrics=False, **options):
         self.supervisor = start_broker(
             directory,
             mode=mode,
-            arguments=["--brokers", str(brokers)],
+            arguments=["--brokers", str(brokers), *(["--metrics", "0"] if metrics else [])],
             settings=["group.initial.rebalance.delay.ms=0"],
             program=PROGRAM,
             **options,
@@ -227,7 +229,10 @@ def test_brokers_end_with_their_supervisor(tmp_path):
 def test_a_broker_that_dies_again_and_again_stays_down_and_the_others_serve(tmp_path, node_id):
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    cluster = Cluster(tmp_path / "cluster", brokers=2)
+    cluster = Cluster(tmp_path / "cluster", brokers=2, metrics=True)
+    (url,) = re.findall(r"^metrics on (\S+)$", cluster.supervisor.stderr, re.MULTILINE)
+    ready = url.replace("/metrics", "/readyz")
+    assert urllib.request.urlopen(ready, timeout=SECONDS_MAX).read() == b"ok\n"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap(1)})
     admin.create_topics([NewTopic("t", 2, 1)])["t"].result(SECONDS_MAX)
     last = None
@@ -244,6 +249,10 @@ def test_a_broker_that_dies_again_and_again_stays_down_and_the_others_serve(tmp_
         return sorted((it.leader_id, it.error_code) for it in topic.partitions)
 
     wait(lambda: shown() == [(-1, ErrorCode.LEADER_NOT_AVAILABLE), (other, ErrorCode.NONE)])
+    with pytest.raises(urllib.error.HTTPError, match="503") as found:
+        urllib.request.urlopen(ready, timeout=SECONDS_MAX)
+    with found.value as answer:
+        assert json.load(answer) == {"error": f"without broker {node_id}"}
     assert cluster.metadata(cluster.brokers[other].port).controller_id == (-1 if node_id == 1 else 1)
     cluster.supervisor.stop()
     cluster.supervisor.process.stdout.close()
@@ -288,3 +297,22 @@ def test_several_listeners_and_one_metrics_endpoint_serve_all_brokers(tmp_path):
         process.send_signal(signal.SIGTERM)
         assert process.wait(SECONDS_MAX) == 0
         process.stdout.close()
+
+
+def test_every_line_of_a_supervisor_is_json_if_wanted(tmp_path):
+    command = [sys.executable, "-m", "pipeline_broker", "serve", "--brokers", "2", "--data", str(tmp_path / "data")]
+    command += ["--port", "0", "--log-format", "json", "--metrics", "0"]
+    with (tmp_path / "stderr").open("w") as stderr:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr)
+    try:
+        ready = json.loads(process.stdout.readline())
+        assert ready["message"].startswith("listening on 127.0.0.1:")
+        os.kill(int((tmp_path / "data" / "2" / ".lock").read_text()), signal.SIGKILL)
+        wait(lambda: "started again" in (tmp_path / "stderr").read_text())
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SECONDS_MAX) == 0
+        process.stdout.close()
+    lines = [json.loads(line) for line in (tmp_path / "stderr").read_text().splitlines()]
+    assert "metrics on http://" in lines[0]["message"]
+    assert any("broker 2 ended" in line["message"] for line in lines)

@@ -28,6 +28,7 @@ OTHERS = {
     "log.message.timestamp.type": "LogAppendTime",
     "max.connections.per.ip.overrides": "127.0.0.1:5",
     "min.insync.replicas": "2",
+    "pipeline.fetch.verify": "always",
     "ssl.client.auth": "required",
     "ssl.enabled.protocols": "TLSv1.3",
 }

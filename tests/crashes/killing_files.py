@@ -62,12 +62,23 @@ class _Counter:
 
 
 class _CountedFile:
-    __slots__ = ("_counter", "_file", "_path", "data_from", "read", "read_ahead", "read_cached", "size_bytes")
+    __slots__ = (
+        "_counter",
+        "_file",
+        "_path",
+        "data_from",
+        "descriptor",
+        "read",
+        "read_ahead",
+        "read_cached",
+        "size_bytes",
+    )
 
     def __init__(self, file, path, counter):
         self._file, self._path, self._counter = file, path, counter
         self.read, self.read_cached = file.read, file.read_cached
         self.read_ahead, self.size_bytes, self.data_from = file.read_ahead, file.size_bytes, file.data_from
+        self.descriptor = file.descriptor
 
     def write(self, parts, position):
         def half():

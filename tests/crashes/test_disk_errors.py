@@ -46,6 +46,7 @@ class Connection:
     listener: str = "PLAINTEXT"
     session: object = None
     response_room_bytes: int = 1 << 30
+    sends_ranges: bool = False
 
 
 class Bench:

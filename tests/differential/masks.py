@@ -152,8 +152,8 @@ CLUSTER_DEFAULT = "min.insync.replicas"
 """A formatted KRaft cluster has one dynamic default, this one; ours has none, but the value is the same."""
 REQUIRED = {"node.id", "process.roles"}
 """Kafka has no defaults of them, so it shows none beside what is set."""
-LEASE = "broker.session.timeout.ms"
-"""Ours is the time until a standby takes over."""
+OTHER_DEFAULTS = {"broker.session.timeout.ms", "socket.listen.backlog.size", "socket.receive.buffer.bytes"}
+"""Ours are the time until a standby takes over, the maximum of the system, and its choice."""
 
 
 def settings_of_broker(configs: list[dict[str, Any]], *, is_default: bool) -> list[dict[str, Any]]:
@@ -163,7 +163,7 @@ def settings_of_broker(configs: list[dict[str, Any]], *, is_default: bool) -> li
         name = config["name"]
         if OWN_SETTINGS.fullmatch(name) or (is_default and name == CLUSTER_DEFAULT):
             continue
-        is_own = name in PLACES or name == LEASE or COPIES.fullmatch(name)
+        is_own = name in PLACES | OTHER_DEFAULTS or COPIES.fullmatch(name)
         hides = config.keys() & {"value", "config_source", "is_default", "synonyms"} if is_own else ()
         if name in REQUIRED:
             hides = config.keys() & {"synonyms"}

@@ -89,6 +89,9 @@ class _MemoryFile:
     def read_ahead(self, size_bytes: int, position: int) -> None:
         self._owner.before("read ahead", self._path)
 
+    def descriptor(self) -> None:
+        return None
+
     def sync_data(self) -> None:
         content = self._content
         try:

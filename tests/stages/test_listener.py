@@ -1,6 +1,9 @@
 """The address of a listener, and the options of its sockets."""
 
 import socket
+import sys
+
+import pytest
 
 from stages.acceptor import SocketSource
 from stages.listener import Listener, open_listener
@@ -41,3 +44,31 @@ def test_all_interfaces_are_those_of_both_protocols_where_the_system_can_listen_
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
     with open_listener("ALL", "", 0).sock as sock:
         assert sock.family is socket.AF_INET
+
+
+def test_a_listener_without_a_backlog_has_that_of_the_system():
+    """A burst of connects fits; Kafka's backlog of 50 would drop some, whose clients try again a second later."""
+    clients = [socket.socket() for _ in range(200)]
+    listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
+    for client in clients:
+        client.settimeout(0.9)
+        client.connect((listener.host, listener.port))
+    assert SocketSource(listener.sock).overflows == 0
+    for one in (*clients, listener.sock):
+        one.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts them")
+def test_attempts_to_connect_beyond_the_backlog_are_counted():
+    listener = open_listener("PLAINTEXT", "127.0.0.1", 0, backlog=2)
+    source = SocketSource(listener.sock)
+    clients = [socket.socket() for _ in range(10)]
+    for client in clients:
+        client.setblocking(False)
+        client.connect_ex((listener.host, listener.port))
+    overflows = source.overflows
+    assert overflows >= len(clients) - 3  # a backlog of 2 holds three
+    listener.sock.close()
+    assert source.overflows >= overflows  # it remains after the end
+    for client in clients:
+        client.close()

@@ -9,6 +9,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from stages import transport_layer
+from stages.file_range import FileRange
 from stages.transport_layer import JOIN_BYTES_MAX, BrokenTransportError, PlaintextTransportLayer
 from tests.compiled import skip_if_compiled
 from tests.waiting import wait_readable
@@ -79,3 +80,44 @@ def test_a_peer_that_resets_breaks_the_transport(receive):
             assert wait_readable(ours.fileno(), 10)
             with pytest.raises(BrokenTransportError):
                 receive(layer)
+
+
+class Scripted:
+    """The source of a range that answers each `send_to` with a number or an error."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = list(answers), []
+
+    def send_to(self, descriptor, position, size_bytes):
+        self.asked.append((descriptor, position, size_bytes))
+        answer = self.answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+
+def test_a_range_is_sent_by_its_source():
+    ours, theirs = socket.socketpair()
+    with theirs:
+        layer, source = PlaintextTransportLayer(ours), Scripted(5, 0, BlockingIOError(), BrokenPipeError(32, "gone"))
+        part = FileRange(source, 3, 10)
+        assert layer.send_range(part) == 5
+        assert layer.send_range(part.after(5)) == 0
+        with pytest.raises(BlockingIOError):
+            layer.send_range(part)
+        with pytest.raises(BrokenTransportError, match="gone"):
+            layer.send_range(part)
+        assert source.asked[:2] == [(ours.fileno(), 3, 10), (ours.fileno(), 8, 5)]
+        ours.close()
+
+
+def test_bytes_that_continue_are_held_back_until_the_last_ones():
+    ours = socket.create_server(("127.0.0.1", 0))
+    with ours, socket.create_connection(ours.getsockname()) as client:
+        accepted, _ = ours.accept()
+        with accepted:
+            layer = PlaintextTransportLayer(accepted)
+            assert layer.send((b"head",), is_continued=True) == 4
+            assert layer.send((b"tail",)) == 4
+            client.settimeout(10)
+            assert client.recv(100) == b"headtail"

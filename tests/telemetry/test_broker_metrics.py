@@ -97,7 +97,7 @@ def broker_metrics(time=None, statistics=None, sessions=(), request_log=lambda: 
 def default_statistics():
     return SocketServerStatistics(
         acceptors=(
-            AcceptorStatistics("PLAINTEXT", accepted=5, rejected=1, blocked_seconds=0.25),
+            AcceptorStatistics("PLAINTEXT", accepted=5, rejected=1, blocked_seconds=0.25, overflows=3),
             AcceptorStatistics("ADMIN", accepted=1, rejected=0, blocked_seconds=0.0),
         ),
         processors=(
@@ -171,6 +171,7 @@ def test_the_servers_statistics_are_under_kafkas_names():
     assert samples["kafka_network_requestchannel_responsequeuesize", ("processor", "0")] == 4
     assert samples["kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",] == 1.0
     assert samples["pipeline_broker_acceptor_blocked_seconds_total", ("listener", "PLAINTEXT")] == 0.25
+    assert samples["pipeline_broker_accept_overflows_total", ("listener", "PLAINTEXT")] == 3
     assert samples["pipeline_broker_commits_total",] == 6
     assert samples["pipeline_broker_commit_failed",] == 0
     assert samples["pipeline_broker_writes_refused",] == 0

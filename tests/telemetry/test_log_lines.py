@@ -8,7 +8,7 @@ import re
 import pytest
 
 from pipeline_broker.telemetry.bounded_log import CHARS_MAX, BoundedHandler
-from pipeline_broker.telemetry.log_lines import LINES, announcement
+from pipeline_broker.telemetry.log_lines import LINES, announced, announcement, of_broker
 
 TIME = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ"
 
@@ -55,3 +55,18 @@ def test_an_announcement_is_plain_as_text_and_a_line_of_the_log_as_json():
     line = json.loads(announcement("listening on 127.0.0.1:9092", "json"))
     assert re.fullmatch(TIME, line.pop("time"))
     assert line == {"level": "INFO", "logger": "pipeline_broker", "message": "listening on 127.0.0.1:9092"}
+
+
+@pytest.mark.parametrize("log_format", LINES)
+def test_an_announcement_is_read_back(log_format):
+    assert announced(announcement("listening on 127.0.0.1:9092", log_format)) == "listening on 127.0.0.1:9092"
+
+
+@pytest.mark.parametrize("line", ["", "{", "{}", '{"message"', "Error: no", "{" * 100_000, '["message"]'])
+def test_another_line_is_read_as_it_is(line):
+    assert announced(line) == line
+
+
+def test_a_line_of_a_broker_begins_with_its_number_and_stays_json():
+    assert of_broker("Error: no", 2) == "[2] Error: no"
+    assert json.loads(of_broker(announcement("a", "json"), 2)).items() >= {"broker": 2, "message": "a"}.items()

@@ -11,7 +11,7 @@ Longer than most files: reading, waiting, disk reads and the response share the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -29,12 +29,12 @@ from pipeline_broker.log.leader_epochs import NO_EPOCH
 from pipeline_broker.log.partition.committed_reads import AbortedView, end_of
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
-from pipeline_broker.log.read_result import ColdRead
+from pipeline_broker.log.read_result import ColdRead, ReadResult
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
 from pipeline_broker.state.parked_fetches import Readable
 from pipeline_broker.wire.messages.data.fetch import FetchLeaderIdAndEpoch, FetchRequest, FetchResponse
-from stages.request import PARKED, Parked, Result, Send, go_on
+from stages.request import PARKED, FileRange, Parked, Result, Send, go_on
 
 PartitionData = FetchResponse.PartitionData
 # Topic name, topic id, partition. The name or the id is empty, depending on the version.
@@ -46,6 +46,7 @@ READ_COMMITTED: Final = 1
 NO_OFFSET: Final = -1
 LEADER_FROM: Final = 16
 # Costs of one partition, about microseconds.
+VERIFY_ALWAYS: Final = "always"
 READ_COST = 12
 ANSWER_COST = 1
 # Partitions whose response is encoded in the turn that reads them.
@@ -117,6 +118,8 @@ class _Fetch:
         self._is_replica = replica_id >= FIRST_REPLICA_ID
         self._is_allowed = _every_topic if self._is_replica else topics_allowed(call, AclOperation.READ)
         self._is_committed = request.isolation_level == READ_COMMITTED
+        verify = call.broker.config.pipeline_fetch_verify
+        self._may_lend = call.request.connection.sends_ranges and verify != VERIFY_ALWAYS
         self._was_interrupted = False
         self._bytes_max = min(request.max_bytes, call.broker.config.fetch_max_bytes)
         quota_bytes_max = None if call.quota is None else call.quota.fetch_bytes_max()
@@ -191,7 +194,7 @@ class _Fetch:
             diverging = None if wanted.last_fetched_epoch <= NO_EPOCH else _divergence(log, wanted)
             if diverging is not None:
                 return Read(key, diverging, log)
-            result = log.read(wanted.fetch_offset, limit, at_least_one=at_least_one, committed=self._is_committed)
+            result = self._read_log(log, wanted.fetch_offset, limit, at_least_one=at_least_one)
         except OffsetOutOfRange:
             return Read(key, _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE), log)
         except (OSError, LogError) as error:
@@ -206,7 +209,7 @@ class _Fetch:
                 last_stable_offset=log.last_stable_offset,
                 log_start_offset=log.log_start_offset,
                 aborted_transactions=[] if self._is_committed else None,
-                records=result.parts,
+                records=_parts_of(result),
             ),
             log=log,
             readable=self._readable(log, wanted),
@@ -215,8 +218,16 @@ class _Fetch:
             offset=wanted.fetch_offset,
         )
         if self._is_committed:
-            _add_aborted(read, log, result.parts)
+            _add_aborted(read, log, result)
         return read
+
+    def _read_log(self, log: PartitionLog, offset: int, limit: int, *, at_least_one: bool) -> ReadResult:
+        committed = self._is_committed
+        lent = log.lend(offset, limit, committed=committed) if self._may_lend else None
+        # If aborted transactions must be read from the disk, the records are read with them.
+        if lent is None or (committed and isinstance(log.aborted_view(offset).find(offset, lent.end_offset), ColdRead)):
+            return log.read(offset, limit, at_least_one=at_least_one, committed=committed)
+        return ReadResult(lent=lent)
 
     def _leader_error(self, log: PartitionLog, wanted: FetchRequest.FetchPartition) -> ErrorCode | None:
         refused = epoch_error(wanted.current_leader_epoch, log.leader_epoch)
@@ -351,15 +362,22 @@ class _Fetch:
             response.node_endpoints = [FetchResponse.NodeEndpoint(*each) for each in known]
 
 
-def _add_aborted(read: Read, log: PartitionLog, parts: list[Buffer]) -> None:
+def _parts_of(result: ReadResult) -> list[Any]:
+    if result.lent is None:
+        return result.parts
+    lent = result.lent.range
+    return [FileRange(lent, lent.position, lent.size_bytes)]
+
+
+def _add_aborted(read: Read, log: PartitionLog, result: ReadResult) -> None:
     """Add the aborted transactions that a read_committed consumer must skip. A search on disk is deferred."""
-    view = log.aborted_view(read.offset)
+    view, parts = log.aborted_view(read.offset), result.parts
     if read.cold is not None:
         read.aborted = view
         return
-    if not parts:
+    if not parts and result.lent is None:
         return
-    found = view.find(read.offset, end_of(parts))
+    found = view.find(read.offset, end_of(parts) if result.lent is None else result.lent.end_offset)
     if isinstance(found, ColdRead):
         read.cold, read.aborted = ColdRead(lambda: parts, read.size_bytes), view
     else:

@@ -31,7 +31,7 @@ from stages.authentication import Conversation, Reply
 
 if TYPE_CHECKING:
     from pipeline_broker.security.offer import SaslOffer
-    from stages.request import Buffer
+    from stages.request import Buffer, Part
 
 __all__ = ["SaslAuthenticator"]
 
@@ -141,17 +141,17 @@ class SaslAuthenticator:
 
     # The steps. Each returns a response and sets the next state; `receive` has set FAILED for a step that does not.
 
-    def _versions_or_handshake(self, frame: Buffer) -> tuple[Buffer, ...]:
+    def _versions_or_handshake(self, frame: Buffer) -> tuple[Part, ...]:
         header, position = read_request_header(frame)
         if header.api_key == ApiKey.API_VERSIONS:
             return self._versions(header, frame, position)
         return self._handshake(header, frame, position)
 
-    def _handshake_only(self, frame: Buffer) -> tuple[Buffer, ...]:
+    def _handshake_only(self, frame: Buffer) -> tuple[Part, ...]:
         header, position = read_request_header(frame)
         return self._handshake(header, frame, position)
 
-    def _versions(self, header: RequestHeader, frame: Buffer, position: int) -> tuple[Buffer, ...]:
+    def _versions(self, header: RequestHeader, frame: Buffer, position: int) -> tuple[Part, ...]:
         call = self._call(header)
         if header.api_version not in SERVED[ApiKey.API_VERSIONS].versions:
             self._state = State.VERSIONS_OR_HANDSHAKE
@@ -162,7 +162,7 @@ class SaslAuthenticator:
         self._state = State.HANDSHAKE if is_valid else State.VERSIONS_OR_HANDSHAKE
         return api_versions.handle(call, request).parts
 
-    def _handshake(self, header: RequestHeader, frame: Buffer, position: int) -> tuple[Buffer, ...]:
+    def _handshake(self, header: RequestHeader, frame: Buffer, position: int) -> tuple[Part, ...]:
         if header.api_key != ApiKey.SASL_HANDSHAKE:
             raise AuthenticationFailedError(
                 f"the client sent a request of API key {header.api_key} before the handshake"
@@ -186,11 +186,11 @@ class SaslAuthenticator:
             self._state = State.TOKEN if header.api_version >= WRAPPED_FROM else State.RAW_TOKEN
         return self._send(header, SaslHandshakeResponse(mechanisms=names))
 
-    def _raw_token(self, frame: Buffer) -> tuple[Buffer, ...]:
+    def _raw_token(self, frame: Buffer) -> tuple[Part, ...]:
         answer, _ = self._answer(bytes(frame), State.RAW_TOKEN)
         return (answer,)
 
-    def _token(self, frame: Buffer) -> tuple[Buffer, ...]:
+    def _token(self, frame: Buffer) -> tuple[Part, ...]:
         header, position = read_request_header(frame)
         if header.api_key != ApiKey.SASL_AUTHENTICATE:
             return self._refuse(header)
@@ -211,14 +211,14 @@ class SaslAuthenticator:
             return self._send(header, SaslAuthenticateResponse(error_code=code, error_message=text))
         return self._send(header, SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms))
 
-    def _refuse(self, header: RequestHeader) -> tuple[Buffer, ...]:
+    def _refuse(self, header: RequestHeader) -> tuple[Part, ...]:
         # Only APIs of the conversation get an error response; all others close the connection.
         if header.api_key not in OUT_OF_TURN or header.api_version not in SERVED[header.api_key].versions:
             raise AuthenticationFailedError(f"the client sent a request of API key {header.api_key} instead of a token")
         self._report_failure(f"the client sent a request of {SERVED[header.api_key].name} instead of a token")
         return self._send(header, OUT_OF_TURN[header.api_key])
 
-    def _other_mechanism(self, frame: Buffer) -> tuple[Buffer, ...]:
+    def _other_mechanism(self, frame: Buffer) -> tuple[Part, ...]:
         raise AuthenticationFailedError(
             f"the client re-authenticated by another mechanism than {self._mechanism}, in a frame of {len(frame)} bytes"
         )
@@ -266,7 +266,7 @@ class SaslAuthenticator:
     def _call(self, header: RequestHeader) -> Envelope:
         return Envelope(self._session, header.api_key, header.api_version, header.correlation_id, header.client_id)
 
-    def _send(self, header: RequestHeader, response: Any) -> tuple[Buffer, ...]:
+    def _send(self, header: RequestHeader, response: Any) -> tuple[Part, ...]:
         return self._call(header).send(response).parts
 
     def _report_failure(self, reason: str) -> None:
@@ -276,7 +276,7 @@ class SaslAuthenticator:
         logger.info("%s failed to authenticate on %s%s: %s", session.host, session.listener, claim, reason)
 
     # The step that handles a frame, by state.
-    _STEPS: ClassVar[Mapping[State, Callable[[SaslAuthenticator, Buffer], tuple[Buffer, ...]]]] = {
+    _STEPS: ClassVar[Mapping[State, Callable[[SaslAuthenticator, Buffer], tuple[Part, ...]]]] = {
         State.VERSIONS_OR_HANDSHAKE: _versions_or_handshake,
         State.HANDSHAKE: _handshake_only,
         State.TOKEN: _token,

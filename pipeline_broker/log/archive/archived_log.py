@@ -10,7 +10,7 @@ from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.archive.segment_reader import SEARCH_WINDOW_BYTES, SegmentReader
 from pipeline_broker.log.archive.transaction_index import aborted_in
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
-from pipeline_broker.log.read_result import ColdRead, ReadResult, TimestampedOffset
+from pipeline_broker.log.read_result import ColdRead, LentBatches, ReadResult, TimestampedOffset
 from pipeline_broker.records.record import iterate_records
 
 __all__ = ["ArchivedLog"]
@@ -62,6 +62,13 @@ class ArchivedLog:
             return None
         segment = self.manifest.segments[place]
         return self._reader.read(self.manifest.folder, segment, offset, bytes_max, at_least_one=at_least_one)
+
+    def lend(self, offset: int, bytes_max: int) -> LentBatches | None:
+        """Lend verified batches from an offset; None if they must be read."""
+        place = self._place(offset)
+        if place == len(self.manifest.segments):
+            return None
+        return self._reader.lend(self.manifest.folder, self.manifest.segments[place], offset, bytes_max)
 
     def offset_for_timestamp(
         self, timestamp: int, start_offset: int

@@ -22,12 +22,14 @@ from pipeline_broker.log.archive.segment_file import (
 )
 from pipeline_broker.log.archive.segment_index import SegmentIndex
 from pipeline_broker.log.archive.store import SegmentStore
+from pipeline_broker.log.archive.verified_batches import BATCH_BYTES_MIN, VerifiedBatch, VerifiedBatches
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
 from pipeline_broker.log.read_result import (
     BATCHES_PER_READ,
     BYTES_PER_READ,
     SPAN_BYTES_MAX,
     ColdRead,
+    LentBatches,
     ReadResult,
     TimestampedOffset,
 )
@@ -36,6 +38,7 @@ from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.record import iterate_records
 
 READ_AHEAD_BYTES = 2 * BYTES_PER_READ  # for sequential reads: the current one and the next
+LENT_BYTES_MIN = 64 << 10  # a copy of fewer bytes is cheaper than one more system call
 SEQUENCES_MAX = 1024  # remembered end positions of reads
 SEARCH_WINDOW_BYTES = 16 << 10  # a search by timestamp usually ends within this distance of its start
 SEARCH_BYTES_MAX = 1 << 20  # limit of a search on the event loop; a thread continues longer ones
@@ -75,11 +78,12 @@ class _Wanted(NamedTuple):
 
 
 class _Run:
-    __slots__ = ("_wanted", "count", "end", "found", "is_full", "next_offset", "parts", "size_bytes")
+    __slots__ = ("_wanted", "count", "end", "found", "is_full", "next_offset", "parts", "size_bytes", "verified")
 
     def __init__(self, wanted: _Wanted) -> None:
         self._wanted = wanted
         self.parts: list[Buffer] = []
+        self.verified: list[VerifiedBatch] = []
         self.size_bytes = 0
         self.count = 0
         self.found = False  # whether the first wanted batch was seen
@@ -108,6 +112,10 @@ class _Run:
                         self.is_full = True
                         break
                     self.size_bytes = size
+                    if end - start >= BATCH_BYTES_MIN:
+                        self.verified.append(
+                            VerifiedBatch(header.base_offset, position + start, position + end, last_offset + 1)
+                        )
                 else:
                     first = end
                 self.next_offset = last_offset + 1
@@ -182,6 +190,7 @@ class SegmentReader:
         self._store = store
         self._damage = DamageRecord()
         self._indexes = IndexCache(store, self._damage, index_bytes_max)
+        self._verified = VerifiedBatches()
         self._sequences = _Sequences()
 
     def read(self, folder: str, segment: SegmentInfo, offset: int, bytes_max: int, *, at_least_one: bool) -> ReadResult:
@@ -212,6 +221,24 @@ class SegmentReader:
             size_bytes = wanted.stop(index, segment.size_bytes) - wanted.start(index)
         return ReadResult(cold=ColdRead(lambda: self._read_cold(wanted), size_bytes))
 
+    def lend(self, folder: str, segment: SegmentInfo, offset: int, bytes_max: int) -> LentBatches | None:
+        """Lend the batches from the one at `offset`, if all were verified before and none was damaged since.
+
+        Returns None if the batches must be read, or are few.
+        """
+        key = segment_key(folder, segment)
+        run = self._verified.find(key, offset, min(bytes_max, BYTES_PER_READ), segment.last_offset)
+        if run is None or run.size_bytes < LENT_BYTES_MIN:
+            return None
+        # A damaged segment is served up to its damage; that is left to reads, which verify.
+        if self._damage.find(key) is not None or self._damage.is_gone(key):
+            return None
+        lent = self._store.lend(log_name(folder, segment.base_offset, segment.cleanings), run.size_bytes, run.start)
+        if lent is None:
+            return None
+        self._sequences.ended(key, run.end_offset, run.start + run.size_bytes)
+        return LentBatches(lent, run.end_offset)
+
     def _read_now(self, wanted: _Wanted, index: SegmentIndex) -> list[Buffer] | None:
         """Return the batches; None if bytes are not in memory, or look damaged."""
         try:
@@ -238,6 +265,8 @@ class SegmentReader:
         run = _collect(wanted, index, end, fetch)
         if not run.found and wanted.stop(index, end) == end:  # searched up to the readable end
             raise damage
+        if run.verified:
+            self._verified.add(wanted.key, run.verified)
         if run.parts and run.next_offset is not None:
             self._sequences.ended(wanted.key, run.next_offset, run.end)
         return run.parts
@@ -354,6 +383,7 @@ class SegmentReader:
         """
         key = segment_key(folder, segment)
         self._damage.retire(key)
+        self._verified.forget(key)
         self._indexes.forget(key)
 
     def write_repairs(self) -> int:

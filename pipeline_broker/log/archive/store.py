@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from pipeline_broker.base.buffer import Buffer
+from pipeline_broker.files.lent_range import LentRange
 
 
 class SegmentStore(Protocol):
@@ -44,6 +45,12 @@ class SegmentStore(Protocol):
         """Like `read`, without waiting for a disk or a network.
 
         Returns None if that is impossible or the file is missing.
+        """
+
+    def lend(self, name: str, size_bytes: int, position: int) -> LentRange | None:
+        """Lend a range of a file to a response; None if the store cannot, or has lent too many.
+
+        The range stays readable when the file is deleted or replaced.
         """
 
     def read_ahead(self, name: str, size_bytes: int, position: int) -> None:

@@ -21,7 +21,7 @@ from pipeline_broker.log.partition.time_search import Found, TimeSearch
 from pipeline_broker.log.producers.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.producers.producer_batches import note_among_transactions, replay_transactional
 from pipeline_broker.log.producers.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
-from pipeline_broker.log.read_result import ColdRead, ReadResult
+from pipeline_broker.log.read_result import ColdRead, LentBatches, ReadResult
 from pipeline_broker.log.segments.log_segment import NO_TIMESTAMP
 from pipeline_broker.log.segments.policies import DEFAULT_POLICIES, LogPolicies
 from pipeline_broker.records.batch import (
@@ -401,6 +401,16 @@ class PartitionLog:
         if self.archived is not None and offset < self.archived.end_offset:
             return self.archived.bytes_from(offset) + index.size_bytes
         return index.totals[-1] - index.totals[max(0, index.find(offset))]
+
+    def lend(self, offset: int, bytes_max: int, *, committed: bool) -> LentBatches | None:
+        """Lend archived batches that were verified before, instead of `read`; None if they must be read."""
+        archived = self.archived
+        if archived is None or not self.log_start_offset <= offset < archived.end_offset:
+            return None
+        # A read that ends within the archive is cut by the headers of its batches.
+        if archived.end_offset > (self.last_stable_offset if committed else self.high_watermark):
+            return None
+        return archived.lend(offset, bytes_max)
 
     def read(self, offset: int, bytes_max: int, *, at_least_one: bool, committed: bool = False) -> ReadResult:
         """Read whole batches, starting with the one that contains `offset`.

@@ -63,7 +63,6 @@ class GroupMemory:
 
     @property
     def refusal(self) -> str:
-        """The error message for a refused client."""
         return (
             f"This request needs more memory than groups may hold: {self.bytes_max} bytes together, and"
             f" {self.bytes_max // MEMBER_SHARE} bytes for one member. Raise pipeline.group.bytes, or use fewer groups."

@@ -71,6 +71,9 @@ class ChunkStore:
         data = self.read(name, size_bytes, position)
         return data if len(data) == size_bytes else None
 
+    def lend(self, name: str, size_bytes: int, position: int) -> None:
+        """See SegmentStore."""
+
     def read_ahead(self, name: str, size_bytes: int, position: int) -> None:
         """See SegmentStore."""
         self.read_aheads.append((name, size_bytes, position))

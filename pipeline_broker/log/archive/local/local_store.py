@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -10,10 +11,13 @@ from pathlib import Path
 from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.files.file_system import File, FileSystem
 from pipeline_broker.files.large_writes import LargeWriter
+from pipeline_broker.files.lent_range import LentRange
 from pipeline_broker.log.archive.store import split_name
 from pipeline_broker.log.errors import ShortFile
 
 FILES_OPEN_MAX = 256  # for reading; with sockets and journal well below the usual limit of 1024 descriptors
+RANGES_LENT_MAX = 256
+"""Ranges of archived files in unsent responses; each may keep a file open. Further responses copy the bytes."""
 FILES_UNSYNCED_MAX = 64  # beyond that the oldest is synced early, which it needs anyway
 
 
@@ -64,6 +68,34 @@ class _OpenFiles:
                 self._files.pop(name, None)
 
 
+class _LentRanges:
+    """The ranges of files that responses refer to, by the name of the file."""
+
+    def __init__(self, open_files: _OpenFiles) -> None:
+        self._open = open_files
+        self._names: weakref.WeakKeyDictionary[LentRange, str] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def lend(self, name: str, size_bytes: int, position: int) -> LentRange | None:
+        # One step under the lock, so that `forget` finds every range of a file that it drops.
+        with self._lock:
+            file = self._open.find(name)
+            if file is None or len(self._names) >= RANGES_LENT_MAX:
+                return None
+            lent = LentRange(file, position, size_bytes)
+            self._names[lent] = name
+            return lent
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Drop names that were deleted or replaced from the open files, and take their ranges back."""
+        names = set(names)
+        with self._lock:
+            self._open.forget(names)
+            lent = [one for one, name in self._names.items() if name in names]
+        for one in lent:
+            one.take_back()
+
+
 class LocalStore:
     """A SegmentStore in which folders are directories.
 
@@ -83,6 +115,7 @@ class LocalStore:
         self._file_system = files
         self._directory = directory
         self._open = _OpenFiles(lambda name: files.open(self._path(name)), files_open_max)
+        self._lent = _LentRanges(self._open)
         self._writer = LargeWriter()
         self._unsynced: OrderedDict[str, File] = OrderedDict()
         # Only names that this process has synced: an earlier process may have been killed before it synced its names.
@@ -162,6 +195,9 @@ class LocalStore:
         file = self._open.find(name)
         return None if file is None else file.read_cached(size_bytes, position)
 
+    def lend(self, name: str, size_bytes: int, position: int) -> LentRange | None:
+        return self._lent.lend(name, size_bytes, position)
+
     def read_ahead(self, name: str, size_bytes: int, position: int) -> None:
         self._open.take(name).read_ahead(size_bytes, position)
 
@@ -173,7 +209,7 @@ class LocalStore:
         self._unsynced.pop(target, None)
         self._folders_with_durable_names.discard(folder)
         self._file_system.rename(self._path(source), self._path(target))
-        self._open.forget([source, target])
+        self._lent.forget([source, target])
         self.sync([target])
 
     def delete(self, names: Iterable[str]) -> None:
@@ -207,7 +243,7 @@ class LocalStore:
                 except OSError:
                     if path.name not in self._file_system.list_directories(path.parent):
                         raise  # otherwise it is a directory that a user put there, which is left alone
-        self._open.forget(names)
+        self._lent.forget(names)
 
     def free_bytes(self) -> int:
         return self._file_system.free_bytes(self._directory)
