@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from pipeline_broker.inspect.errors import NoDataDirectoryError, RecordsGoneError
 from pipeline_broker.inspect.stored_logs import read_logs
+from pipeline_broker.inspect.stored_place import StoredPlace
 from pipeline_broker.inspect.stored_range import StoredRange, stored_ranges
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pyspark_pipeline_broker.bounds import Bounds
@@ -37,7 +38,7 @@ def batch_ranges(options: ReadOptions, bounds: Bounds) -> list[StoredRange]:
     logs = _logs(options)
     for position in (options.starting, options.ending):
         position.check([(log.topic, log.partition) for log in logs])
-    for log in logs:
+    for log, place in logs.items():
         end_offset = _end(log, options)
         start = options.starting.find(log, end_offset, skips_gone=options.skips_gone)
         end = options.ending.find(log, end_offset, skips_gone=options.skips_gone)
@@ -51,7 +52,7 @@ def batch_ranges(options: ReadOptions, bounds: Bounds) -> list[StoredRange]:
         if bounds.end_offset is not None:
             end = min(end, bounds.end_offset)
         if start < end and bounds.take(log.topic, log.partition):
-            found += stored_ranges(log, start, end, committed=options.is_committed, since_ms=bounds.since_ms)
+            found += stored_ranges(log, place, start, end, committed=options.is_committed, since_ms=bounds.since_ms)
     return found
 
 
@@ -109,7 +110,8 @@ def stream_ranges(options: ReadOptions, start: Offsets, end: Offsets) -> list[St
         StoredDataError: the data is damaged.
     """
     found = []
-    logs = {(log.topic, str(log.partition)): log for log in _logs(options)}
+    places = _logs(options)
+    logs = {(log.topic, str(log.partition)): log for log in places}
     if not options.skips_gone:
         for topic, partitions in start.items():
             for partition in partitions.keys() - end.get(topic, {}).keys():
@@ -126,7 +128,7 @@ def stream_ranges(options: ReadOptions, start: Offsets, end: Offsets) -> list[St
             # A recreated topic can end before the checkpoint's offset.
             last = min(end_offset, log.high_watermark)
             if first < last:
-                found += stored_ranges(log, first, last, committed=options.is_committed)
+                found += stored_ranges(log, places[log], first, last, committed=options.is_committed)
     return found
 
 
@@ -169,8 +171,12 @@ def _end(log: PartitionLog, options: ReadOptions) -> int:
     return log.last_stable_offset if options.is_committed else log.high_watermark
 
 
-def _logs(options: ReadOptions) -> list[PartitionLog]:
-    """Return the selected logs; raises NoDataDirectoryError if a named topic or partition is missing."""
+def _logs(options: ReadOptions) -> dict[PartitionLog, StoredPlace]:
+    """Return the selected logs, as `read_logs` does.
+
+    Raises:
+        NoDataDirectoryError: a named topic or partition is missing.
+    """
     logs = read_logs(options.stored, options.topics.has)
     if missing := sorted(set(options.topics.names or ()) - {log.topic for log in logs}):
         option = "subscribe" if options.topics.partitions is None else "assign"
@@ -181,4 +187,4 @@ def _logs(options: ReadOptions) -> list[PartitionLog]:
     if missing_partitions := sorted(options.topics.partitions - existing):
         names = ", ".join(f"{partition} of topic {topic}" for topic, partition in missing_partitions)
         raise NoDataDirectoryError(f"{options.stored} has no partition {names}. Correct the option assign")
-    return [log for log in logs if (log.topic, log.partition) in options.topics.partitions]
+    return {log: place for log, place in logs.items() if (log.topic, log.partition) in options.topics.partitions}

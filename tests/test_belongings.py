@@ -51,13 +51,13 @@ def test_takes_the_broker_of_the_session(kafka_broker):
 
 def test_a_test_that_leaks_a_resource_fails_and_names_it(tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_broker.py").write_text(KEEPS_A_BROKER)
+    (tmp_path / "test_session_broker.py").write_text(KEEPS_A_BROKER)
     (tmp_path / "test_leaks.py").write_text(LEAKS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     assert "5 passed, 4 errors" in done.stdout, done.stdout
-    assert "ERROR test_broker.py" in done.stdout
+    assert "ERROR test_session_broker.py" in done.stdout
     for kind, words in (("descriptor", "socket:"), ("process", "process "), ("thread", "thread Thread-1")):
         assert f"ERROR test_leaks.py::test_leaves[{kind}]" in done.stdout
         assert words in done.stdout

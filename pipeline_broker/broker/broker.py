@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pipeline_broker.base.byte_budget import ByteBudget
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.base.steps import THINGS_PER_STEP, Steps
 from pipeline_broker.broker.cluster_parts import ClusterParts
 from pipeline_broker.broker.coordinators import Coordinators
 from pipeline_broker.broker.groups import Groups
@@ -203,8 +204,7 @@ class Broker:
         """
         entries = self.transactions.start_entries(now_ms)
         if self.members is not None:
-            write = self.members.open()
-            if write is not None:
+            while (write := self.members.open()) is not None:
                 self.partitions_open(write)  # early: the startup makes it durable, or fails, before clients connect
                 entries.append(self.append_metadata(write, now_ms))
         if self._cluster_id.value is None:
@@ -238,7 +238,7 @@ class Broker:
 
     def apply_metadata(
         self, records: Iterable[tuple[bytes, bytes | None]], now_ms: int, then: Callable[[], None]
-    ) -> None:
+    ) -> Steps[None]:
         """Apply durable records that the controller wrote, and open the partitions that this broker leads now.
 
         Args:
@@ -246,7 +246,9 @@ class Broker:
         """
         assert self.members is not None, "only members of a cluster receive metadata"
         kinds: set[int] = set()
-        for key, value in records:
+        for count, (key, value) in enumerate(records, 1):
+            if not count % THINGS_PER_STEP:
+                yield
             kinds.add(record_type(key))
             change = self._apply_metadata(key, value)
             if change is not None and change.before is not None and change.after is None:
@@ -259,6 +261,10 @@ class Broker:
             self.quotas.replayed()
         if RecordType.TOPIC in kinds:
             self.groups.topic_changed()
+        self._open_partitions(now_ms, then)
+
+    def _open_partitions(self, now_ms: int, then: Callable[[], None]) -> None:
+        assert self.members is not None, "only members of a cluster open partitions"
         write = self.members.open()
         if write is None:
             then()
@@ -266,7 +272,7 @@ class Broker:
 
         def opened() -> None:
             self.partitions_open(write)
-            then()
+            self._open_partitions(now_ms, then)
 
         self.ports.submit([self.append_metadata(write, now_ms)], opened)
 

@@ -63,7 +63,7 @@ class ClusterLeadership(Leadership):
     def _is_there(self, node_id: int) -> bool:
         node = self._members.image.nodes.get(node_id)
         is_joined = node is not None and node.state is NodeState.JOINED
-        # Nobody fences the controller, so each broker learns by itself that it is down.
+        # The controller cannot fence itself. Each broker sees on its own connection that the controller is down.
         return is_joined and not (node_id == self._members.controller_id and self._members.is_controller_down)
 
     def replicas_of(self, topic: str, partition: int) -> list[int]:

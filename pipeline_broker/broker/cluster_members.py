@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import islice
 
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.leadership.cluster_image import ClusterImage
@@ -11,10 +12,12 @@ from pipeline_broker.state.leadership.topic_placement import TopicPlacement
 from pipeline_broker.state.metadata_records import RecordType, Topic, record_type
 from pipeline_broker.state.outcome import Write
 
-__all__ = ["ClusterMembers"]
+__all__ = ["OPENED_MAX", "ClusterMembers"]
 
 LOCAL_TYPES = frozenset({RecordType.PRODUCER_IDS, RecordType.LOG_START, RecordType.OPEN})
 """Records that each broker keeps in its own journal. All others come from the controller."""
+OPENED_MAX = 256
+"""Partitions that are opened in one turn of the event loop."""
 PRODUCER_IDS_BITS = 40
 """A broker allocates producer ids above its id times two to this power, so that no two brokers allocate the same."""
 
@@ -111,13 +114,15 @@ class ClusterMembers:
         ]
 
     def open(self) -> Write | None:
-        """Return the OPEN records of all partitions that this broker leads and has not opened; None without any.
+        """Return OPEN records of some partitions that this broker leads and has not opened; None if all are open.
 
         `opened` follows once they are durable.
         """
         if not self._to_open:
             return None
-        change, self._to_open = self._to_open, {}
+        change = dict(islice(self._to_open.items(), OPENED_MAX))
+        for key in change:
+            del self._to_open[key]
         return Write("", tuple(open_record(key, OpenRecord(epoch)) for key, epoch in change.items()), change)
 
     def opened(self, write: Write) -> list[PartitionKey]:

@@ -8,13 +8,15 @@ from pathlib import Path
 import click
 
 from pipeline_broker.commands.documented_command import DocumentedCommand
+from pipeline_broker.files.file_system import ReadOnlyFileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage
 from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.inspect.json_report import json_lines
 from pipeline_broker.inspect.selection import DEPTHS, Selection
-from pipeline_broker.inspect.stored_place import StoredPlace
+from pipeline_broker.inspect.stored_place import StoredPlace, brokers_of
 from pipeline_broker.inspect.text_report import text_lines
+from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 
 __all__ = ["inspect"]
@@ -61,6 +63,8 @@ def inspect(
 ) -> None:
     """Show and verify the journal and the archive of the data directory DATA (default ./data), or of a store.
 
+    DATA may be the directory of `serve --brokers`; the command then shows one broker after the other.
+
     The command only reads, and uses no lock. If the broker is running, its last commit may look torn. The whole
     journal is verified; of the archive, only the parts that --topic, --partition and the offsets select.
 
@@ -84,13 +88,20 @@ def inspect(
 
 def _report(stored: StoredPlace, selection: Selection, *, as_json: bool) -> bool:
     lines = json_lines if as_json else text_lines
-    is_damaged = False
-    inspection = Inspection(stored, selection)
-    for finding in inspection.findings():
-        is_damaged = is_damaged or isinstance(finding, Damage)
-        for line in lines(finding, selection):
-            click.echo(line)
-    if not is_damaged and not inspection.has_found_topic():
+    is_damaged = has_found_topic = False
+    names = TopicNames()  # of the controller, which is the first
+    brokers = brokers_of(ReadOnlyFileSystem(), stored)
+    places: list[tuple[int | None, StoredPlace]] = [*brokers.items()] or [(None, stored)]
+    for node_id, place in places:
+        if node_id is not None and not as_json:
+            click.echo(f"broker {node_id}: {place}")
+        inspection = Inspection(place, selection, names=names)
+        for finding in inspection.findings():
+            is_damaged = is_damaged or isinstance(finding, Damage)
+            for line in lines(finding, selection):
+                click.echo(line if node_id is None or not as_json else f'{{"broker": {node_id}, {line[1:]}')
+        has_found_topic = has_found_topic or inspection.has_found_topic()
+    if not is_damaged and not has_found_topic:
         raise NoDataDirectoryError(
             f"{stored} has no data of topic {selection.topic!r}. Leave --topic out to list its topics"
         )

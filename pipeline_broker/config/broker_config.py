@@ -217,7 +217,7 @@ class BrokerConfig:
     def listeners_of_broker(self, number: int) -> list[str]:
         """Return the settings with the listeners of the `number`-th broker of a machine, from 1.
 
-        With one listener there are none, because the port of the first one is an option.
+        The result is empty for a single listener, whose port is an option of the command line.
         """
         if len(self.listeners) == 1:
             return []

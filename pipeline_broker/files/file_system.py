@@ -351,7 +351,6 @@ class ReadOnlyFileSystem(SystemFileSystem):
         raise _refusal(path)
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """Open for reading only, so the system rejects writes to the file."""
         if create:
             raise _refusal(path)
         return _SystemFile(open_regular(self._confined.resolve(path)))

@@ -19,8 +19,8 @@ _NO_SENDFILE: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 class LentRange:
     """A range of an open file, lent to one response; the source of a `stages.file_range.FileRange`.
 
-    The open file keeps a deleted file on the disk. So whoever deletes the file takes the range back first: its unsent
-    bytes move to memory, and no slow client holds space of the disk.
+    The open file keeps a deleted file on the disk. So the store takes its ranges back when it deletes a file: their
+    unsent bytes move to memory, and no slow client holds space of the disk.
 
     The event loop sends. `load`, `read` and `take_back` may run in other threads at the same time.
     """

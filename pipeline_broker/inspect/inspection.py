@@ -40,18 +40,25 @@ class Inspection:
     Args:
         stored: a data directory, or a node in a store.
         selection: the data to report.
+        names: the known topics; those that the data names are added.
         files: the file system; by default the real one, read-only.
 
     Raises:
         NoDataDirectoryError: the directory cannot be read, or holds neither a journal nor an archive.
     """
 
-    def __init__(self, stored: StoredPlace, selection: Selection = EVERYTHING, files: FileSystem | None = None) -> None:
+    def __init__(
+        self,
+        stored: StoredPlace,
+        selection: Selection = EVERYTHING,
+        files: FileSystem | None = None,
+        names: TopicNames | None = None,
+    ) -> None:
         self._stored = stored
         self._selection = selection
         self._files = ReadOnlyFileSystem() if files is None else files
         self._counts: Counter[str] = Counter()
-        self._names = TopicNames()
+        self._names = TopicNames() if names is None else names
         check_is_stored(self._files, stored)
 
     def findings(self) -> Iterator[Finding]:

@@ -4,6 +4,8 @@ Damaged data is refused, because a reader would not notice missing records; a to
 running broker has written but not synced are included, although a power cut could still remove them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.inspect.stored_place import (
     StoredPlace,
+    brokers_of,
     check_is_stored,
     journal_bytes,
     journal_of,
@@ -34,8 +37,9 @@ from pipeline_broker.records.batch import BatchHeader, read_header
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.leadership.records import PartitionKey, read_partition
 from pipeline_broker.state.log_starts import LogStarts
-from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic
+from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, RecordType, Topic, record_type
 
 __all__ = ["StoredFiles", "read_logs"]
 
@@ -83,18 +87,37 @@ class StoredFiles:
             yield from self._archive.batches(manifest.folder, segment)
 
 
-def read_logs(stored: StoredPlace, wants: Callable[[str], bool]) -> list[PartitionLog]:
+def read_logs(stored: StoredPlace, wants: Callable[[str], bool]) -> dict[PartitionLog, StoredPlace]:
     """Return the logs of the existing topics with a wanted name, sorted by topic and partition.
+
+    Args:
+        stored: the data of a broker, or the directory of a cluster.
+
+    Returns:
+        the logs, each with the data of the broker that leads its partition.
 
     Raises:
         NoDataDirectoryError: `stored` holds no broker's data, or cannot be read.
         StoredDataError: the data is damaged, also when it is read again.
     """
+    brokers = brokers_of(ReadOnlyFileSystem(), stored)
+    if not brokers:
+        return dict.fromkeys(_read(stored, wants).logs(), stored)
+    found: dict[PartitionLog, StoredPlace] = {}
+    controller = None
+    for node_id, place in brokers.items():
+        replay = _read(place, wants, controller)
+        controller = controller or replay
+        found |= dict.fromkeys(replay.logs(node_id), place)
+    return {log: found[log] for log in sorted(found, key=lambda log: (log.topic, log.partition))}
+
+
+def _read(stored: StoredPlace, wants: Callable[[str], bool], controller: _Replay | None = None) -> _Replay:
     files = ReadOnlyFileSystem()
     check_is_stored(files, stored)
     for left in reversed(range(READS_MAX)):
         mark = MarkReader(files, stored) if isinstance(stored, Path) else None
-        replay = _Replay(stored, wants)
+        replay = _Replay(stored, wants, controller)
         manifests = open_stored_archive(files, stored).manifests
         journal = journal_of(files, stored, manifests, replay)
         try:
@@ -109,7 +132,7 @@ def read_logs(stored: StoredPlace, wants: Callable[[str], bool]) -> list[Partiti
         except PermissionError as error:
             raise NoDataDirectoryError(f"{error.filename} cannot be read: {error.strerror}") from None
         else:
-            return replay.logs()
+            return replay
     raise AssertionError("the last read has ended in one way or another")
 
 
@@ -120,11 +143,16 @@ def _refuse_damage(findings: Iterable[Finding]) -> None:
 
 
 class _Replay(EntryCheck):
-    """The check of the journal's entries, which builds the logs of those that are not archived."""
+    """The check of the journal's entries, which builds the logs of those that are not archived.
 
-    def __init__(self, stored: StoredPlace, wants: Callable[[str], bool]) -> None:
-        self._topics = TopicNames()
-        super().__init__(self._topics, NOTHING)
+    Args:
+        controller: the controller of the broker's cluster, which knows topics and leaders; None if this broker does.
+    """
+
+    def __init__(self, stored: StoredPlace, wants: Callable[[str], bool], controller: _Replay | None) -> None:
+        self.topics: TopicNames = TopicNames() if controller is None else controller.topics
+        self.leaders: dict[PartitionKey, int] = {} if controller is None else controller.leaders
+        super().__init__(self.topics, NOTHING)
         self._files = StoredFiles(stored)
         self._wants = wants
         self._archived: Manifest = Manifest()
@@ -140,8 +168,8 @@ class _Replay(EntryCheck):
         metadata = manifest.partitions.get(entry_key(METADATA_TOPIC_ID, 0))
         if metadata is not None:
             for header, batch in self._files.archived_batches(metadata):
-                self._topics.note_batch(METADATA_TOPIC_ID, header, batch)
-                self._note_log_starts(header, batch)
+                self.topics.note_batch(METADATA_TOPIC_ID, header, batch)
+                self._note(header, batch)
 
     def findings(self, segment: NamedSegment, lsn: int, entry: StoredEntry) -> Iterator[Finding]:
         yield from super().findings(segment, lsn, entry)
@@ -151,17 +179,22 @@ class _Replay(EntryCheck):
         header = read_header(entry.batch)  # readable: the consumer of the findings stops at damage
         topic_id, partition = split_key(entry.key)
         if topic_id == METADATA_TOPIC_ID:
-            self._note_log_starts(header, entry.batch)
+            self._note(header, entry.batch)
             return
-        name = self._topics.find(topic_id)
+        name = self.topics.find(topic_id)
         if name is not None and self._wants(name):
             log = self._log(Topic(name, topic_id, 0), partition)
             log.replay(header, self._files.place_at(segment.number, entry.place), 0, entry.batch)
 
-    def _note_log_starts(self, header: BatchHeader, batch: memoryview) -> None:
+    def _note(self, header: BatchHeader, batch: memoryview) -> None:
         try:
             for record in iterate_records(batch, header):
-                self._log_starts.replay(record.key or b"", record.value)
+                key = record.key or b""
+                self._log_starts.replay(key, record.value)
+                if record_type(key) == RecordType.PARTITION:
+                    partition, leadership = read_partition(key, record.value)
+                    if leadership is not None:
+                        self.leaders[partition] = leadership.leader
         except (CorruptStateRecordError, RecordError):
             return  # a startup sets such records aside, too
 
@@ -176,12 +209,14 @@ class _Replay(EntryCheck):
                 log.attach(self._files.archived(manifest), producers)
         return log
 
-    def logs(self) -> list[PartitionLog]:
-        """Return the logs of the topics that exist at the end of the journal."""
+    def logs(self, leader: int | None = None) -> list[PartitionLog]:
+        """Return the logs of the topics that exist at the end of the journal: of all partitions, or of one leader."""
         found = []
-        for topic in sorted(self._topics.live_topics(), key=lambda topic: topic.name):
+        for topic in sorted(self.topics.live_topics(), key=lambda topic: topic.name):
             if self._wants(topic.name):
                 for partition in range(topic.partitions):
+                    if leader is not None and self.leaders.get(PartitionKey(topic.topic_id, partition)) != leader:
+                        continue
                     log = self._log(topic, partition)
                     log.raise_log_start(self._log_starts.get(topic.topic_id, partition))
                     found.append(log)

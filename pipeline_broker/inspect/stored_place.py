@@ -22,10 +22,27 @@ if TYPE_CHECKING:
     from pipeline_broker.inspect.entry_check import EntryCheck
     from pipeline_broker.log.journal.journal_port import JournalBytes
 
-__all__ = ["StoredPlace", "check_is_stored", "journal_bytes", "journal_of", "open_stored_archive"]
+__all__ = ["StoredPlace", "brokers_of", "check_is_stored", "journal_bytes", "journal_of", "open_stored_archive"]
 
 StoredPlace: TypeAlias = Path | ArchivePlace
 """A data directory, or a node in a store with `--wal objects`."""
+
+
+def brokers_of(files: FileSystem, stored: StoredPlace) -> dict[int, Path]:
+    """Return the data directories of the brokers in the directory of a cluster, in the order of their ids.
+
+    The first one is that of the controller. The result is empty for a single broker.
+    """
+    if isinstance(stored, ArchivePlace):
+        return {}
+    try:
+        files.confine(stored)
+        names = files.list_directories(stored)
+    except OSError:
+        return {}  # `check_is_stored` reports it
+    if JOURNAL_NAME in names:
+        return {}
+    return {node_id: stored / str(node_id) for node_id in sorted(int(name) for name in names if name.isdecimal())}
 
 
 def open_stored_archive(files: FileSystem, stored: StoredPlace) -> StoredArchive:

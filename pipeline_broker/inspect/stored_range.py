@@ -44,12 +44,14 @@ class StoredRange:
     A running broker may archive or compact the records before they are read. Then the range is located again.
 
     Attributes:
+        place: the data of the broker that leads the partition.
         first_offset, end_offset: the offsets; the end is exclusive.
         archived: the partition with only this segment; None for data in the journal.
         placed: the batches in the journal: first offset, place in the journal, size in bytes, largest timestamp.
         aborted: aborted transactions with records in the range, to skip; None to use all records.
     """
 
+    place: StoredPlace
     topic: str
     topic_id: bytes
     partition: int
@@ -63,7 +65,7 @@ class StoredRange:
         """Yield the batches of the range, a few megabytes at a time.
 
         Args:
-            stored: a data directory, or a node in a store.
+            stored: a data directory, a node in a store, or the directory of a cluster.
             skips_gone: skip records that were deleted.
 
         Raises:
@@ -77,7 +79,7 @@ class StoredRange:
             current = pending.pop(0)
             offset = max(offset, current.first_offset)
             try:
-                for batches in current._batches(stored, offset):  # noqa: SLF001 - another StoredRange
+                for batches in current._batches(offset):  # noqa: SLF001 - another StoredRange
                     yield batches
                     offset = batches.end_offset
                 offset = current.end_offset
@@ -89,8 +91,8 @@ class StoredRange:
                     raise StoredDataError(str(error)) from None
                 pending = self._located_again(stored, offset, skips_gone=skips_gone)
 
-    def _batches(self, stored: StoredPlace, offset: int) -> Iterator[StoredBatches]:
-        log = self._log(StoredFiles(stored))
+    def _batches(self, offset: int) -> Iterator[StoredBatches]:
+        log = self._log(StoredFiles(self.place))
         while offset < self.end_offset:
             result = log.read(offset, BYTES_PER_READ, at_least_one=True)
             parts = result.parts if result.cold is None else result.cold()
@@ -125,16 +127,22 @@ class StoredRange:
             )
         if log is None:
             return []
-        return stored_ranges(log, max(start, offset), self.end_offset, committed=self.aborted is not None)
+        return stored_ranges(log, logs[log], max(start, offset), self.end_offset, committed=self.aborted is not None)
 
 
 def stored_ranges(
-    log: PartitionLog, first_offset: int, end_offset: int, *, committed: bool, since_ms: int | None = None
+    log: PartitionLog,
+    place: StoredPlace,
+    first_offset: int,
+    end_offset: int,
+    *,
+    committed: bool,
+    since_ms: int | None = None,
 ) -> list[StoredRange]:
     """Split a log between two offsets into ranges of one file each.
 
     Args:
-        log: a log from `read_logs`.
+        log, place: a log from `read_logs`, and its place.
         first_offset, end_offset: the offsets, not below the log start; the end is exclusive.
         committed: skip records of aborted transactions. For open ones, the caller lowers `end_offset`.
         since_ms: skip files with older records only, in milliseconds since the epoch; None for no limit.
@@ -145,7 +153,7 @@ def stored_ranges(
         if committed:
             transactions = log.aborted_transactions(start, end)
             aborted = tuple(transactions() if isinstance(transactions, ColdRead) else transactions)
-        found.append(StoredRange(log.topic, log.topic_id, log.partition, start, end, archived, placed, aborted))
+        found.append(StoredRange(place, log.topic, log.topic_id, log.partition, start, end, archived, placed, aborted))
     return found
 
 

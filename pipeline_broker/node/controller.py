@@ -191,7 +191,7 @@ class Controller:
     def _fence(self, node_id: int, generation: int) -> None:
         known = self._image.nodes.get(node_id)
         if known is not None and known.generation == generation and known.state is NodeState.JOINED:
-            logger.warning("broker %d left the cluster", node_id)
+            logger.info("broker %d left the cluster", node_id)  # the supervisor logs each end
             self._submit_node(NodeRecord(node_id, generation, NodeState.FENCED, dict(known.listeners)))
 
     async def _fence_absent(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import trio
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.node.assembly import AssembledBroker
+from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.metadata_stream import APPLIED, BATCHES, BATCHES_BYTES_MAX
 from pipeline_broker.node.peer_link import FrameReader
 from pipeline_broker.node.peer_server import serve_peers
@@ -23,13 +24,18 @@ from pipeline_broker.node.peer_socket import PeerError, connect_peer
 from pipeline_broker.node.peers import Peers, Response
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
+from pipeline_broker.web.turns import in_turns
 from stages.request import Request, Result
 
 __all__ = ["Member"]
 
 logger = logging.getLogger(__name__)
 
+UNREACHABLE = (PeerError, OSError, ValueError, trio.BrokenResourceError, trio.ClosedResourceError)
+"""Errors of a connection to a controller that is starting or has ended."""
 RECONNECT_SECONDS = 0.2
+JOIN_SECONDS_MAX = 60.0
+"""The longest wait of a start for the controller, which may be starting, too."""
 CONTROLLER_DOWN_SECONDS = 2.0
 """After this time without the controller, its partitions have no leader. A restart takes less."""
 
@@ -72,14 +78,21 @@ class Member:
             listeners: advertised addresses of this broker, by the names of listeners.
 
         Raises:
-            PeerError, OSError, trio.BrokenResourceError: the controller is not reachable.
+            StartError: the controller did not answer within JOIN_SECONDS_MAX.
         """
         self._listeners = listeners
         found: list[tuple[bytes, bytes | None]] = []
-        end = await self._connect()
-        while self._position < end:
-            found += await self._receive()
-        return found
+        with trio.move_on_after(JOIN_SECONDS_MAX):
+            while True:
+                try:
+                    end = await self._connect()
+                    while self._position < end:
+                        found += await self._receive()
+                except UNREACHABLE:
+                    await trio.sleep(RECONNECT_SECONDS)
+                else:
+                    return found
+        raise StartError(f"the controller, broker {self.controller_id}, did not answer within {JOIN_SECONDS_MAX:g} s")
 
     async def _connect(self) -> int:
         hello = {"node_id": self._node_id, "listeners": self._listeners, "position": self._position}
@@ -87,14 +100,14 @@ class Member:
         self._frames = FrameReader(self._stream)
         return int((await self._frames.line())["end"])
 
-    async def _receive(self) -> list[tuple[bytes, bytes | None]]:
+    async def _receive(self) -> Iterable[tuple[bytes, bytes | None]]:
         assert self._frames is not None, "connected first"
         size, end = BATCHES.unpack(await self._frames.exactly(BATCHES.size))
         if size > BATCHES_BYTES_MAX:
             raise PeerError(f"the controller sent {size} bytes of metadata at once")
-        records = list(_records_of(await self._frames.exactly(size)))
+        batches = await self._frames.exactly(size)
         self._position = end
-        return records
+        return _records_of(batches)  # decoded one by one, in the turns of the caller
 
     async def _acknowledge(self) -> None:
         assert self._stream is not None, "connected first"
@@ -120,11 +133,11 @@ class Member:
                 await self._acknowledge()
                 while True:
                     records, is_open = await self._receive(), trio.Event()
-                    broker.apply_metadata(records, broker.ports.clock_ms(), is_open.set)
+                    await in_turns(broker.apply_metadata(records, broker.ports.clock_ms(), is_open.set))
                     await is_open.wait()
                     await self._acknowledge()
-            except (PeerError, OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                logger.warning("lost the controller: %s", error)
+            except UNREACHABLE as error:
+                logger.info("lost the controller: %s", error)
             await self._reconnect(broker)
 
     async def _reconnect(self, broker: Broker) -> None:
@@ -134,7 +147,7 @@ class Member:
                 broker.controller_reached(is_reached=False)
             try:
                 await self._connect()
-            except (PeerError, OSError, trio.BrokenResourceError, ValueError):
+            except UNREACHABLE:
                 await trio.sleep(RECONNECT_SECONDS)
             else:
                 logger.info("joined the cluster again")

@@ -1,6 +1,6 @@
 """The Unix sockets through which the brokers of a machine talk to each other.
 
-A connection begins with a line of JSON that says what it is for:
+A connection begins with a line of JSON with its purpose:
 
     {"client": {...}}   requests under this identity: a broker's own, or those of a client that it forwards; see `peers`
     {"member": {...}}   a broker joins the controller and follows the metadata; see `member`

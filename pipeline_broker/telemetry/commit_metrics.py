@@ -33,7 +33,6 @@ class CommitMetrics:
             commits.add((len(commit.entries), commit.size_bytes, commit.written_ns, commit.durable_ns))
 
     def drain(self, at_ns: int) -> None:
-        """Add the waiting rows to the histograms."""
         rows, stands_for = self._commits.take()
         if not rows:
             return

@@ -92,7 +92,6 @@ class EncoderWriter:
         return f"{self.source.struct_method('pack', codes)}({', '.join(text for code, text in run if code != 'x')})"
 
     def flush(self) -> None:
-        """Write the pending run as one append."""
         if self.run:
             self.source.line(f"{self.sink}({self.packed()})")
             self.run.clear()

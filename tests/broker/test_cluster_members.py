@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_broker.broker.cluster_members import ClusterMembers
+from pipeline_broker.broker.cluster_members import OPENED_MAX, ClusterMembers
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.leadership.records import (
     NodeRecord,
@@ -37,6 +37,18 @@ def test_a_member_serves_a_partition_once_its_open_record_is_durable():
     assert members.opened(write) == [KEY]
     assert members.led(TOPIC) == [1]
     assert members.open() is None, "once is enough"
+
+
+def test_many_partitions_are_opened_a_bounded_number_at_a_time():
+    members = ClusterMembers(2, controller_id=1)
+    keys = [PartitionKey(TOPIC.topic_id, number) for number in range(2 * OPENED_MAX + 1)]
+    for key in keys:
+        leads(members, 2, key=key)
+    found = []
+    while (write := members.open()) is not None:
+        assert len(write.change) <= OPENED_MAX
+        found += members.opened(write)
+    assert found == keys
 
 
 def test_a_partition_that_got_another_leader_meanwhile_is_not_served():

@@ -21,6 +21,7 @@ from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, Metad
 from tests.apis.wire_client import WireClient
 from tests.conftest import start_broker
 from tests.forks import PROGRAM
+from tests.pyspark_pipeline_broker.stored_rows import rows
 
 pytestmark = [pytest.mark.clients, pytest.mark.faults]
 SECONDS_MAX = 30.0
@@ -182,6 +183,23 @@ def test_a_killed_broker_is_back_with_all_acknowledged_records(cluster, node_id)
     _, consumer = consume(cluster.bootstrap(3), f"after-{node_id}", values)
     consumer.close()
     assert f"broker {node_id} ended with exit code -9 and is started again" in cluster.supervisor.stderr
+
+
+def test_inspect_and_the_spark_source_read_the_data_of_all_brokers(cluster):
+    values = [f"s-{number}" for number in range(60)]
+    produce(cluster.bootstrap(1), values)
+    found = rows(cluster.data, subscribe="t")
+    assert sorted(row["value"].decode() for row in found if row["value"].startswith(b"s-")) == sorted(values)
+    assert {row["partition"] for row in found} == set(range(6))
+    command = [sys.executable, "-m", "pipeline_broker", "inspect", str(cluster.data), "--topic"]
+    options = {"capture_output": True, "text": True, "timeout": SECONDS_MAX}
+    text = subprocess.run([*command, "t"], check=False, **options).stdout
+    assert re.findall(r"^broker (\d): ", text, re.MULTILINE) == ["1", "2", "3"]
+    lines = subprocess.run([*command, "t", "--json", "--show", "entries"], check=False, **options).stdout.splitlines()
+    batches = [line for line in map(json.loads, lines) if "base_offset" in line]
+    assert {(line["broker"], line["topic"]) for line in batches} == {(1, "t"), (2, "t"), (3, "t")}
+    missing = subprocess.run([*command, "nothing"], check=False, **options)
+    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
 
 
 def test_a_second_supervisor_and_a_single_broker_are_refused_in_one_line(cluster, tmp_path):

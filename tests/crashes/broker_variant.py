@@ -18,7 +18,7 @@ import attrs
 from pipeline_broker import cli
 from pipeline_broker.apis import dispatch
 from pipeline_broker.apis.call import Call
-from pipeline_broker.broker import broker
+from pipeline_broker.broker import cluster_parts
 from pipeline_broker.files import large_writes
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.local import local_archive
@@ -328,7 +328,7 @@ VARIANTS = {
     "forgets-aborted-transactions": {(producer_state, "EndedTransactions"): ForgetfulEndedTransactions},
     "takes-offsets-of-former-members": {(group_coordinator, "GroupCoordinator"): CredulousGroups},
     "takes-no-turns": {(dispatch, "Call"): CallInOneTurn},
-    "gives-ids-again": {(broker, "ProducerIds"): ForgetfulProducerIds},
+    "gives-ids-again": {(cluster_parts, "ProducerIds"): ForgetfulProducerIds},
 }
 
 

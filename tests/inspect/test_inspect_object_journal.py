@@ -146,7 +146,7 @@ def test_a_journal_read_again_after_archiving_gives_all_records(data, url):
     stored = ArchivePlace(url, 1, "objects")
     for log, end_offset in zip(read_logs(stored, wants), (224, 222), strict=True):
         assert (log.log_start_offset, log.high_watermark) == (0, end_offset)
-        ranges = stored_ranges(log, 0, end_offset, committed=False)
+        ranges = stored_ranges(log, stored, 0, end_offset, committed=False)
         found = [(batches.offset, batches.end_offset) for each in ranges for batches in each.read(stored)]
         assert [start for start, _ in found] == [0, *(end for _, end in found[:-1])]
         assert found[-1][1] == end_offset

@@ -105,9 +105,6 @@ EQUIVALENT: dict[str, str] = {
     "stages/connection.py Connection._release: output.add(request) >= LARGE_RESPONSE_BYTES -> output.add(request) > "
     "LARGE_RESPONSE_BYTES": "one of just that size counts now or with the next flush",
     "stages/response_output.py ResponseOutput.add: 0 -> 1": "what has no bytes counts as small",
-    "stages/response_output.py ResponseOutput.send: without not output in not output and self._transport.has_unsent": (
-        "with something left it is blocked already"
-    ),
     "stages/request_handler.py RequestHandlerPool._fail: return Close(f'handler failed: {problem!r}') -> return None": (
         "what is no result closes the connection, too"
     ),

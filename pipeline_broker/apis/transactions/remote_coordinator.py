@@ -44,7 +44,7 @@ class RemoteAnswer:
 
     Attributes:
         code: NONE if the partition is part of the transaction.
-        marker_offset: offset of the producer's last marker in the partition when the coordinator was asked.
+        marker_offset: offset of the producer's last marker in the partition at the time of the question.
     """
 
     code: ErrorCode
@@ -53,8 +53,8 @@ class RemoteAnswer:
     def code_now(self, log: PartitionLog, producer_id: int) -> ErrorCode:
         """Return the code for a batch that is appended now.
 
-        A marker since the request may have ended the transaction. A batch behind it would begin one that no marker
-        ends (Kafka's verification guard), so the client tries again.
+        A new marker may have ended the transaction. A batch after that marker would begin a transaction without an
+        end, so the client tries again (Kafka's verification guard).
         """
         is_same = log.producers.last_marker_offset(producer_id) == self.marker_offset
         return self.code if is_same else ErrorCode.CONCURRENT_TRANSACTIONS

@@ -127,7 +127,7 @@ def ask_elsewhere(
     """Ask the coordinator about partitions that the producer has not written to, if it is another broker.
 
     Returns:
-        None if this broker is the coordinator, or if nothing must be asked.
+        None if this broker is the coordinator, or if the settings disable the verification.
     """
     transactional_id = request.transactional_id or ""
     coordinator = coordinator_elsewhere(call, transactional_id)

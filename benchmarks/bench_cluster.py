@@ -1,0 +1,118 @@
+"""Compare a broker with several brokers of one machine: paired, interleaved rounds in one run, with intervals.
+
+    python benchmarks/bench_cluster.py [--rounds 7] [--seconds 1.0] [--kills 20]
+
+The brokers are pipelined and share the cores with the load client. Loads have 100-byte records, acks=all and 12
+partitions. The last lines are the processor time of three idle brokers, and the times from a SIGKILL of one broker
+until it acknowledges a record again.
+"""
+
+import argparse
+import contextlib
+import os
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from processor_time import processor_ns
+
+from pipeline_broker.measure.experiment.broker_process import BrokerProcess, BrokerSettings, running
+from pipeline_broker.measure.experiment.intervals import speedup
+from pipeline_broker.measure.load.client import run_load
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.statistics import RunFigures, figures
+
+IDLE_SECONDS = 5.0
+KILL_SECONDS = 8.0  # between kills: a broker that ends five times in a minute stays down
+PARTITIONS = 12
+
+
+def settings(folder: Path, brokers: int) -> BrokerSettings:
+    options = ("--brokers", str(brokers)) if brokers > 1 else ()
+    return BrokerSettings("pipelined", folder / f"brokers-{brokers}", options=options)
+
+
+def drive(broker: BrokerProcess, connections: int, in_flight: int, seconds: float) -> RunFigures:
+    load = LoadOptions(
+        broker.host, broker.port, connections, in_flight, seconds=seconds, warmup_s=0.2, partitions=PARTITIONS
+    )
+    return figures(run_load(load).rows)
+
+
+def rate(found: RunFigures) -> float:
+    return found.requests_per_s
+
+
+def median_ns(found: RunFigures) -> float:
+    return statistics.median(found.latencies_ns)
+
+
+def compare(
+    brokers: tuple[BrokerProcess, BrokerProcess],
+    load: tuple[int, int],
+    rounds: int,
+    seconds: float,
+    value: Callable[[RunFigures], float],
+) -> str:
+    pairs = []
+    for number in range(rounds):
+        found = {}
+        for broker in brokers if number % 2 else reversed(brokers):
+            found[broker] = value(drive(broker, *load, seconds))
+        pairs.append((found[brokers[0]], found[brokers[1]]))
+    ratio = speedup(pairs)
+    assert ratio is not None
+    a, b = (statistics.median(values) for values in zip(*pairs, strict=True))
+    return f"{b:,.0f} over {a:,.0f} = {ratio.ratio:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+
+
+def children(supervisor: BrokerProcess) -> list[int]:
+    # Each child belongs to the thread that started it.
+    tasks = Path(f"/proc/{supervisor.pid}/task").iterdir()
+    return [int(pid) for task in tasks for pid in (task / "children").read_text(encoding="ascii").split()]
+
+
+def idle_share(supervisor: BrokerProcess) -> float:
+    """Return the processor time of all processes over the time that passes, in cores."""
+    pids = [supervisor.pid, *children(supervisor)]
+    before = sum(map(processor_ns, pids))
+    time.sleep(IDLE_SECONDS)
+    return (sum(map(processor_ns, pids)) - before) / (IDLE_SECONDS * 1e9)
+
+
+def restart_seconds(supervisor: BrokerProcess, data: Path, node_id: int) -> float:
+    """Kill a broker and return the seconds until all partitions acknowledge records again."""
+    time.sleep(KILL_SECONDS)
+    pid = int((data / str(node_id) / ".lock").read_text(encoding="ascii"))
+    began = time.perf_counter()
+    os.kill(pid, signal.SIGKILL)
+    while True:
+        with contextlib.suppress(Exception):  # the load fails until all leaders are back
+            drive(supervisor, PARTITIONS, 1, 0.3)
+            return time.perf_counter() - began - 0.3
+        time.sleep(0.02)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--kills", type=int, default=20)
+    options = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-")))
+        ours = [settings(folder, brokers) for brokers in (1, 2, 3)]
+        one, two, three = stack.enter_context(running(ours))
+        rounds, seconds = options.rounds, options.seconds
+        print(f"three idle brokers: {idle_share(three):.1%} of a core; goal 2 %", flush=True)
+        print(f"requests/s, 16 x 16: 2 brokers {compare((one, two), (16, 16), rounds, seconds, rate)}; goal 1.3")
+        print(f"median ns, 1 x 1: 3 brokers {compare((one, three), (1, 1), rounds, seconds, median_ns)}; goal 1.10")
+        times = sorted(restart_seconds(three, ours[2].data, number % 2 + 2) for number in range(options.kills))
+        print(f"after a kill: median {statistics.median(times):.2f} s, worst {times[-1]:.2f} s; goals 1.5 s, 3 s")
+
+
+if __name__ == "__main__":
+    main()
