@@ -11,6 +11,8 @@ continues.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline_broker.files.errors import DirectoryLocked
@@ -18,7 +20,7 @@ from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME, LOCK_NAME
 from pipeline_broker.node.errors import StartBlockedError, StartError
 
-__all__ = ["become_cluster", "become_single", "brokers_in", "leave_cluster"]
+__all__ = ["become_cluster", "become_single", "brokers_in", "leave_cluster", "locked"]
 
 MOVING_NAME = ".moving"
 """The data directory of broker 1 while its files are moved into it or out of it."""
@@ -96,15 +98,27 @@ def leave_cluster(directory: Path) -> None:
     Raises:
         StartError: the directory is in use or not usable, or brokers other than broker 1 have data there.
     """
-    if not brokers_in(directory) and not (directory / MOVING_NAME).is_dir():
-        return
+    if brokers_in(directory) or (directory / MOVING_NAME).is_dir():
+        with locked(directory):
+            become_single(directory)
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Create a directory if it is missing, and hold its lock.
+
+    Raises:
+        StartError: the directory is in use or not usable.
+    """
     try:
+        FILES.make_directory(directory)
+        directory.chmod(0o700)
         lock = FILES.lock(directory / LOCK_NAME)
     except DirectoryLocked as error:
         raise StartBlockedError(f"{error}. Stop that broker, or choose another data directory") from None
     except OSError as error:
         raise StartError(f"cannot use the data directory {directory}: {error.strerror}") from None
     try:
-        become_single(directory)
+        yield
     finally:
         lock.release()

@@ -16,12 +16,9 @@ import attrs
 import trio
 
 from pipeline_broker.base.unavailable import UnavailableError
-from pipeline_broker.files.errors import DirectoryLocked
-from pipeline_broker.files.file_system import SystemFileSystem
-from pipeline_broker.log.journal.taken_directory import LOCK_NAME
-from pipeline_broker.node.cluster_directory import become_cluster
+from pipeline_broker.node.cluster_directory import become_cluster, locked
 from pipeline_broker.node.cluster_role import CONTROLLER_ID
-from pipeline_broker.node.errors import StartBlockedError, StartError
+from pipeline_broker.node.errors import StartError
 from pipeline_broker.node.machine_metrics import MachineMetrics
 from pipeline_broker.node.service_manager import NOTIFY_VARIABLE, notify
 from pipeline_broker.telemetry.log_lines import announced, of_broker
@@ -253,26 +250,16 @@ def supervise(
     Raises:
         StartError: a broker cannot start, or the directory is not usable.
     """
-    files = SystemFileSystem()
-    try:
-        files.make_directory(data)
-        data.chmod(0o700)
-        lock = files.lock(data / LOCK_NAME)
-    except DirectoryLocked as error:
-        raise StartBlockedError(f"{error}. Stop that broker, or choose another data directory") from None
-    except OSError as error:
-        raise StartError(f"cannot use the data directory {data}: {error.strerror}") from None
-    try:
+    with locked(data):
         if become_cluster(data, brokers):
             announce(
                 f"the data of the single broker is now that of broker {CONTROLLER_ID}; new topics and partitions are"
                 " spread over all brokers"
             )
-        return trio.run(_Supervisor(command, brokers, port, metrics, announce).run, on_ready, data)
-    except* UnavailableError as errors:
-        raise StartError(str(_first(errors))) from None
-    finally:
-        lock.release()
+        try:
+            return trio.run(_Supervisor(command, brokers, port, metrics, announce).run, on_ready, data)
+        except* UnavailableError as errors:
+            raise StartError(str(_first(errors))) from None
 
 
 def _first(errors: BaseExceptionGroup[UnavailableError]) -> BaseException:
