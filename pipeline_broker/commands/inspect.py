@@ -18,6 +18,7 @@ from pipeline_broker.inspect.stored_place import StoredPlace, brokers_of
 from pipeline_broker.inspect.text_report import text_lines
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.local.archive_place import ArchivePlace
+from pipeline_broker.telemetry.log_lines import of_broker
 
 __all__ = ["inspect"]
 
@@ -99,7 +100,7 @@ def _report(stored: StoredPlace, selection: Selection, *, as_json: bool) -> bool
         for finding in inspection.findings():
             is_damaged = is_damaged or isinstance(finding, Damage)
             for line in lines(finding, selection):
-                click.echo(line if node_id is None or not as_json else f'{{"broker": {node_id}, {line[1:]}')
+                click.echo(of_broker(line, node_id) if as_json and node_id is not None else line)
         has_found_topic = has_found_topic or inspection.has_found_topic()
     if not is_damaged and not has_found_topic:
         raise NoDataDirectoryError(
