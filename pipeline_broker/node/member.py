@@ -31,7 +31,7 @@ __all__ = ["Member"]
 
 logger = logging.getLogger(__name__)
 
-UNREACHABLE = (PeerError, OSError, ValueError, trio.BrokenResourceError, trio.ClosedResourceError)
+UNREACHABLE = (PeerError, OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 """Errors of a connection to a controller that is starting or has ended."""
 RECONNECT_SECONDS = 0.2
 JOIN_SECONDS_MAX = 60.0

@@ -38,7 +38,10 @@ class FrameReader:
             if len(self._received) > HELLO_BYTES_MAX:
                 raise PeerError("the first line is too long")
         line, _, self._received = self._received.partition(b"\n")
-        found = json.loads(line)
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise PeerError("the first line is not JSON") from error
         if not isinstance(found, dict):
             raise PeerError("the first line is not a JSON object")
         return found
