@@ -5,15 +5,15 @@ is faster, and a claim states only the certain part of the size. A run is poor i
 
 * no claim is decided, or no load has an interval,
 * the interval of a mode compared with itself (A/A) excludes 1,
-* the machine was busy: a load average above 0.75 per core before the first run,
-* a hypervisor gave more than 5 % of the cores' time to others (mean over the runs),
+* other processes used more than 25 % of the cores' time (mean over the runs),
+* a hypervisor gave more than 5 % of it to other machines,
 * the client was at the limit of its core with both sides under every load, so the client was measured, not the brokers.
 
 A run is good if
 
 * half of the intervals are no wider than 1.5 times,
 * the A/A interval is no wider than 1.1 times,
-* the load average is at most 0.25 per core, and at most 1 % of the time was given to others,
+* other processes used at most 5 % of the time, and at most 1 % was given to other machines,
 * the client had time left.
 
 Measures that old traces lack are unknown, and keep a run from being good.
@@ -52,7 +52,7 @@ WORDS: Final = {
 }
 CLIENT_SHARE_MAX: Final = 0.9
 """The share of a core above which the client cannot send faster."""
-_LOADS_A_CORE: Final = (0.25, 0.75)
+_OTHERS_SHARES: Final = (0.05, 0.25)
 _STEAL_SHARES: Final = (0.01, 0.05)
 _NOISE_WIDTH_MAX: Final = 1.1
 _NAMED_MAX: Final = 3
@@ -84,7 +84,7 @@ class RunQuality:
 
 
 def run_quality(comparison: Comparison) -> RunQuality:
-    measures = (_intervals, _load, _steal, _client, _noise)
+    measures = (_intervals, _others, _steal, _client, _noise)
     return RunQuality(tuple(measure(comparison) for measure in measures))
 
 
@@ -111,24 +111,24 @@ def _intervals(comparison: Comparison) -> Measure:
     return Measure("intervals", Light.GOOD if middle <= SIZE_WIDTH_MAX else Light.FAIR, finding)
 
 
-def _load(comparison: Comparison) -> Measure:
-    runs = sorted(comparison.figures.runs, key=lambda run: run.number)
-    average = next((found for run in runs if (found := _number(run.machine, "load_average_before")) is not None), None)
-    cores = next((found for run in runs if (found := _number(run.machine, "cores"))), None)
-    if average is None or not cores:
-        return Measure("load average", Light.FAIR, "the load average before the experiment is unknown")
-    finding = f"load average {average:.1f} on {cores:.0f} cores before the first run"
-    return Measure("load average", _light(average / cores, _LOADS_A_CORE), finding)
+def _others(comparison: Comparison) -> Measure:
+    unknown = "the time that other processes used is unknown"
+    return _taken(comparison, "others", "other processes used {}", _OTHERS_SHARES, unknown)
 
 
 def _steal(comparison: Comparison) -> Measure:
-    shares = [_number(run.machine, "steal_share") for run in comparison.figures.runs]
-    known = [share for share in shares if share is not None]
-    if not known:
-        return Measure("steal", Light.FAIR, "the time that a hypervisor gave to others is unknown")
-    mean, most = f"{fmean(known):.1%}", f"{max(known):.1%}"
-    finding = f"a hypervisor gave {mean} of the cores' time to others on average, and at most {most} in a run"
-    return Measure("steal", _light(fmean(known), _STEAL_SHARES), finding)
+    unknown = "the time that a hypervisor gave to other machines is unknown"
+    return _taken(comparison, "steal", "a hypervisor gave other machines {}", _STEAL_SHARES, unknown)
+
+
+def _taken(comparison: Comparison, name: str, finding: str, bounds: tuple[float, float], unknown: str) -> Measure:
+    # Another broker may have been started by the user, so that it would be one of the others in its own runs.
+    runs = [run for run in comparison.figures.runs if run.side in (0, 1)]
+    shares = [share for run in runs if (share := _number(run.machine, f"{name}_share")) is not None]
+    if not shares:
+        return Measure(name, Light.FAIR, unknown)
+    taken = f"{fmean(shares):.1%} of the cores' time on average, and at most {max(shares):.1%} in a run"
+    return Measure(name, _light(fmean(shares), bounds), finding.format(taken))
 
 
 def _client(comparison: Comparison) -> Measure:

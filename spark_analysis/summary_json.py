@@ -62,7 +62,7 @@ def _quality(quality: RunQuality) -> dict[str, Any]:
 
 
 # Keys of `machine` that differ between runs.
-_OF_A_RUN = ("load_average_before", "load_average_after", "steal_share")
+_OF_A_RUN = ("others_share", "steal_share")
 
 
 def _run(run: Run) -> dict[str, Any]:

@@ -93,9 +93,9 @@ COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "machine": Column(
             "string",
             "JSON object: processor, cores, system; `date`, `commit`, versions of packages; `command`, which "
-            "repeats the experiment with its seed; for this run `load_average_before`, `load_average_after` "
-            "(last minute) and `steal_share` (share of the cores' time that a hypervisor gave to others, 0 to "
-            "1; null if unknown)",
+            "repeats the experiment with its seed; for this run the shares of the cores' time that processes outside "
+            "the experiment used (`others_share`) and that a hypervisor gave to other machines (`steal_share`), 0 "
+            "to 1; null if unknown",
         ),
         "client_cpu_share": Column(
             "double",

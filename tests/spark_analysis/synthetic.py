@@ -81,7 +81,7 @@ COLUMNS: dict[str, list[tuple[str, str]]] = {
     ],
 }
 ENUMS = {"requests": {"outcome": OUTCOMES}, "mutes": {"reason": REASONS}}
-MACHINE = {"load_average_before": 0.2, "load_average_after": 1.8, "steal_share": 0.0}
+MACHINE = {"others_share": 0.01, "steal_share": 0.0}
 MACHINE |= {"cpu": "synthetic", "cores": 2, "memory_bytes": 8 << 30, "kernel": "6.1", "python": "3.11"}
 START_NS = 1_000_000_000_000
 

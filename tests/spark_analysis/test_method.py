@@ -63,8 +63,7 @@ def test_the_summary_has_the_machine_of_every_run():
         "side": first.side,
         "mode": first.cell.mode,
         "traced": False,
-        "load_average_before": None,
-        "load_average_after": None,
+        "others_share": None,
         "steal_share": first.number / 1000,
     }
 

@@ -15,7 +15,7 @@ from spark_analysis.report.page import render
 from spark_analysis.run_quality import Light, run_quality
 from tests.spark_analysis import made
 
-QUIET = {"cores": 2, "load_average_before": 0.1, "load_average_after": 1.9, "steal_share": 0.0}
+QUIET = {"cores": 2, "others_share": 0.01, "steal_share": 0.0}
 EQUAL = (1.0, 1.01, 0.99, 1.0, 1.01)
 
 
@@ -44,16 +44,16 @@ def test_a_quiet_machine_with_narrow_intervals_and_equal_sides_is_good():
         ({"spread": 0.4, "gain": 1.0}, Light.POOR, "no claim is decided"),
         ({"client_cpu_share": 0.95}, Light.POOR, "with both sides the client was at the limit of a core under 4 of 4"),
         ({"client_cpu_share": None}, Light.FAIR, "the client's processor time is unknown"),
-        ({"machine": {**QUIET, "load_average_before": 1.0}}, Light.FAIR, "load average 1.0 on 2 cores"),
-        ({"machine": {**QUIET, "load_average_before": 5.0}}, Light.POOR, "load average 5.0 on 2 cores"),
-        ({"machine": {**QUIET, "steal_share": 0.03}}, Light.FAIR, "a hypervisor gave 3.0% of the cores' time"),
-        ({"machine": {**QUIET, "steal_share": 0.2}}, Light.POOR, "a hypervisor gave 20.0% of the cores' time"),
+        ({"machine": {**QUIET, "others_share": 0.1}}, Light.FAIR, "other processes used 10.0% of the cores' time"),
+        ({"machine": {**QUIET, "others_share": 0.5}}, Light.POOR, "other processes used 50.0% of the cores' time"),
+        ({"machine": {"steal_share": 0.0}}, Light.FAIR, "the time that other processes used is unknown"),
+        ({"machine": {**QUIET, "steal_share": 0.03}}, Light.FAIR, "a hypervisor gave other machines 3.0% of the"),
+        ({"machine": {**QUIET, "steal_share": 0.2}}, Light.POOR, "a hypervisor gave other machines 20.0% of the"),
         (
             {"machine": {**QUIET, "steal_share": None}},
             Light.FAIR,
-            "the time that a hypervisor gave to others is unknown",
+            "the time that a hypervisor gave to other machines is unknown",
         ),
-        ({"machine": {"cores": 2}}, Light.FAIR, "the load average before the experiment is unknown"),
         ({"equal": ()}, Light.FAIR, "No mode was compared with itself (A/A)"),
         ({"equal": (1.0, 1.1, 0.95, 1.05, 0.92)}, Light.FAIR, "pipelined against itself on this machine: "),
         (
@@ -72,13 +72,12 @@ def test_the_light_is_the_worst_measure_with_its_reason(changed, light, reason):
 @pytest.mark.parametrize(
     ("changed", "name", "light"),
     [
-        ({"load_average_before": 0.5}, "load average", Light.GOOD),
-        ({"load_average_before": 0.52}, "load average", Light.FAIR),
-        ({"load_average_before": 1.5}, "load average", Light.FAIR),
-        ({"load_average_before": 1.52}, "load average", Light.POOR),
-        ({"cores": 0}, "load average", Light.FAIR),
-        ({"cores": True}, "load average", Light.FAIR),
-        ({"cores": None}, "load average", Light.FAIR),
+        ({"others_share": 0.05}, "others", Light.GOOD),
+        ({"others_share": 0.051}, "others", Light.FAIR),
+        ({"others_share": 0.25}, "others", Light.FAIR),
+        ({"others_share": 0.251}, "others", Light.POOR),
+        ({"others_share": True}, "others", Light.FAIR),
+        ({"others_share": None}, "others", Light.FAIR),
         ({"steal_share": 0.01}, "steal", Light.GOOD),
         ({"steal_share": 0.011}, "steal", Light.FAIR),
         ({"steal_share": 0.05}, "steal", Light.FAIR),
@@ -99,7 +98,7 @@ def test_intervals_and_steal_report_their_median_and_their_worst():
     shares = (0.0, 0.02, 0.1, 0.0)
     runs = [attrs.evolve(run, machine={"steal_share": share}) for run, share in zip(runs, shares, strict=True)]
     said = {measure.name: measure.finding for measure in run_quality(made.comparison(runs)).measures}["steal"]
-    assert said == "a hypervisor gave 3.0% of the cores' time to others on average, and at most 10.0% in a run"
+    assert said == "a hypervisor gave other machines 3.0% of the cores' time on average, and at most 10.0% in a run"
 
 
 def test_a_client_at_the_limit_with_the_faster_side_only_leaves_claims_sound():
@@ -129,15 +128,16 @@ def test_one_round_of_a_mode_against_itself_is_at_most_fair():
 
 
 def test_the_terminal_shows_a_warning_for_a_poor_run():
-    assert quality(machine={**QUIET, "load_average_before": 5.0}).sentence == (
-        "Poor run: do not base a decision on it. Load average 5.0 on 2 cores before the first run."
+    assert quality(machine={**QUIET, "others_share": 0.5}).sentence == (
+        "Poor run: do not base a decision on it. Other processes used 50.0% of the cores' time on average, and at most"
+        " 50.0% in a run."
     )
 
 
 def test_the_decisions_of_a_poor_run_have_no_colour_and_a_warning():
     pages = {}
-    for light, load in ((Light.GOOD, 0.1), (Light.POOR, 5.0)):
-        comparison = experiment(machine={**QUIET, "load_average_before": load})
+    for light, share in ((Light.GOOD, 0.01), (Light.POOR, 0.5)):
+        comparison = experiment(machine={**QUIET, "others_share": share})
         found = run_quality(comparison)
         assert found.light is light
         pages[light] = render(comparison, found, "out")
@@ -156,21 +156,21 @@ def test_page_summary_and_terminal_show_the_same_light_computed_once(monkeypatch
     computed = []
     module = sys.modules[run_quality.__module__]
     monkeypatch.setattr(module, "_steal", lambda comparison, true=module._steal: computed.append(1) or true(comparison))
-    comparison = experiment(machine={**QUIET, "load_average_before": 5.0})
+    comparison = experiment(machine={**QUIET, "others_share": 0.5})
     told = write(tmp_path, comparison).splitlines()[-1]
-    assert told.startswith("Poor run: do not base a decision on it. Load average 5.0 on 2 cores")
+    assert told.startswith("Poor run: do not base a decision on it. Other processes used 50.0%")
     assert json.loads((tmp_path / "summary.json").read_text())["quality"]["light"] == "poor"
     assert "Poor run: do not base a decision on it" in (tmp_path / "report.html").read_text()
     assert len(computed) == 1
 
 
-def test_only_the_load_before_the_experiment_counts():
-    """The load average before later runs includes the load of the experiment itself."""
+def test_runs_of_another_broker_do_not_count():
+    """The user started it, so its time is that of another process."""
     runs = made.pairs(made.load(1), [3.0, 3.1, 3.0])
-    machines = [{**QUIET, "load_average_before": 0.1 if place == 0 else 4.0} for place in range(len(runs))]
-    runs = [attrs.evolve(run, machine=machine) for run, machine in zip(runs, machines, strict=True)]
+    other = attrs.evolve(runs[0], number=99, side=2, machine={**QUIET, "others_share": 0.9})
+    runs = [*(attrs.evolve(run, machine=QUIET) for run in runs), other]
     found = run_quality(made.comparison(runs))
-    assert {measure.name: measure.light for measure in found.measures}["load average"] is Light.GOOD
+    assert {measure.name: measure.light for measure in found.measures}["others"] is Light.GOOD
 
 
 def test_one_round_is_a_poor_run():

@@ -1,4 +1,4 @@
-"""The machine and the software of an experiment, and the load of other programs on the machine.
+"""The machine and the software of an experiment, and the time that other programs of the machine took.
 
 It needs the standard library only, and records no host or user names.
 """
@@ -7,6 +7,7 @@ import contextlib
 import os
 import platform
 import subprocess
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -14,9 +15,12 @@ from typing import Self
 
 from pipeline_broker._package_check import commit
 
-_STAT = Path("/proc/stat")
+_PROC = Path("/proc")
+_STAT = _PROC / "stat"
 _STEAL = 7
 """Index of "steal" in /proc/stat: time that the hypervisor gave to other machines. Fields 0 to 7 add up to all time."""
+_KERNEL = 2
+"""Process of the kernel whose children are its threads. They write and send for the experiment."""
 
 
 def describe_machine() -> dict[str, str | int]:
@@ -63,29 +67,27 @@ def source_commit(root: Path) -> str:
 
 
 class Surroundings:
-    """The load of the machine around a block; values that the system does not report are None."""
+    """The shares of processor time that others took during a block; those that the system does not report are None."""
 
     def __init__(self) -> None:
-        self._before: float | None = None
-        self._after: float | None = None
         self._times: tuple[int, ...] = ()
+        self._others: int | None = None
         self._steal_share: float | None = None
+        self._others_share: float | None = None
 
     def __enter__(self) -> Self:
-        self._before, self._times = _load_average(), _processor_times()
+        self._others, self._times = _ticks_of_others(), _processor_times()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._after = _load_average()
-        self._steal_share = steal_share(self._times, _processor_times())
+        times, others = _processor_times(), _ticks_of_others()
+        self._steal_share = steal_share(self._times, times)
+        if self._others is not None and others is not None:
+            self._others_share = _share(others - self._others, self._times, times)
 
     def describe(self) -> dict[str, float | None]:
-        """Return the load averages of one minute, and the share of processor time given to other machines."""
-        return {
-            "load_average_before": self._before,
-            "load_average_after": self._after,
-            "steal_share": self._steal_share,
-        }
+        """Return the shares of other processes of this machine, and of other machines of the hypervisor."""
+        return {"others_share": self._others_share, "steal_share": self._steal_share}
 
 
 def steal_share(before: tuple[int, ...], after: tuple[int, ...]) -> float | None:
@@ -96,15 +98,40 @@ def steal_share(before: tuple[int, ...], after: tuple[int, ...]) -> float | None
     """
     if min(len(before), len(after)) <= _STEAL:
         return None
-    spent = [late - early for early, late in zip(before[: _STEAL + 1], after[: _STEAL + 1], strict=True)]
-    return round(max(0, spent[_STEAL]) / sum(spent), 4) if sum(spent) > 0 else None
+    return _share(after[_STEAL] - before[_STEAL], before, after)
 
 
-def _load_average() -> float | None:
-    try:
-        return round(os.getloadavg()[0], 2)
-    except OSError:
-        return None
+def _share(ticks: int, before: tuple[int, ...], after: tuple[int, ...]) -> float | None:
+    spent = sum(after[: _STEAL + 1]) - sum(before[: _STEAL + 1])
+    return round(max(0, ticks) / spent, 4) if spent > 0 else None
+
+
+def ticks_of_others(stats: Iterable[str], ours: int) -> int:
+    """Return the processor time, in ticks, of all processes that are not below a process and not of the kernel.
+
+    The time of ended children is part of their parent's, so processes that began and ended between two readings count.
+
+    Args:
+        stats: contents of `/proc/PID/stat` (proc_pid_stat(5)).
+        ours: number of a process.
+    """
+    parents, ticks = {}, {}
+    for text in stats:
+        number, _, rest = text.partition(" ")
+        words = rest.rpartition(")")[2].split()  # a name may contain blanks and parentheses
+        parents[int(number)], ticks[int(number)] = int(words[1]), sum(map(int, words[11:15]))
+    left_out = {ours, _KERNEL}
+    while found := {number for number, parent in parents.items() if parent in left_out} - left_out:
+        left_out |= found
+    return sum(spent for number, spent in ticks.items() if number not in left_out)
+
+
+def _ticks_of_others() -> int | None:
+    stats = []
+    for path in _PROC.glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # the process has ended
+            stats.append(path.read_text(encoding="utf-8", errors="replace"))
+    return ticks_of_others(stats, os.getpid()) if stats else None
 
 
 def _processor_times() -> tuple[int, ...]:

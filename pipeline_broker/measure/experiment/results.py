@@ -228,7 +228,7 @@ class Results:
         base, compared = self.side(cell, 0), self.side(cell, 1)
         if not (base.kept_pace and compared.kept_pace):
             return None
-        return _paired(base, compared, lambda run: run.percentiles_ns[quantile] or 0.0)
+        return _paired(base, compared, lambda runs: _middle([run.percentiles_ns[quantile] or 0.0 for run in runs]))
 
     def ablation(self) -> list[tuple[Cell, str, CellTotals, Speedup | None]]:
         """Return the totals of the ablation, load by load: cell, mode, totals, and their ratio over classic.
@@ -250,18 +250,22 @@ class Results:
 
 
 def _faster(base: CellTotals, compared: CellTotals, cell: Cell) -> Speedup | None:
-    return None if cell.is_open else _paired(base, compared, lambda run: run.requests_per_s)
+    return None if cell.is_open else _paired(base, compared, _per_s)
 
 
-def _paired(base: CellTotals, compared: CellTotals, value: Callable[[RunTotals], float]) -> Speedup | None:
-    """Return the second over the first, over the rounds in which both have values.
+def _middle(values: Sequence[float]) -> float:
+    return statistics.geometric_mean(values) if all(values) else 0.0
 
-    The value of a side in a round is the geometric mean of its runs.
+
+def _paired(base: CellTotals, compared: CellTotals, value: Callable[[Sequence[RunTotals]], float]) -> Speedup | None:
+    """Return the second over the first, over the rounds in which both have values; 0 stands for none.
+
+    The samples are those of the report ("Ratios" in docs/reference/trace-format.md).
     """
     values: list[dict[int, float]] = []
     for totals in (base, compared):
-        by_round: dict[int, list[float]] = {}
+        by_round: dict[int, list[RunTotals]] = {}
         for run in totals.paired:
-            by_round.setdefault(run.round, []).append(value(run))
-        values.append({number: statistics.geometric_mean(found) for number, found in by_round.items() if all(found)})
+            by_round.setdefault(run.round, []).append(run)
+        values.append({number: found for number, runs in by_round.items() if (found := value(runs))})
     return speedup([(values[0][number], values[1][number]) for number in values[0] if number in values[1]])

@@ -107,7 +107,8 @@ class Experiment:
         if not group.traced:  # the files of a traced broker must contain its run only
             for side in fresh:
                 self.driver.warm_up(brokers[side].broker, is_ours=is_ours(side))
-                self.driver.prepare_topics(group.runs, brokers[side].broker)
+                own = [run for run in group.runs if run.side == side]
+                self.driver.prepare_topics(own, brokers[side].broker)
         self.driver.connect_clients(group.runs, {side: brokers[side].broker for side in brokers})
         others = sum(not is_ours(side) for side in fresh)
         self.progress.advance(self.costs.of_start(group, others), is_run=False)

@@ -1,8 +1,12 @@
 """The description of the machine and its load around a run."""
 
+import contextlib
 import re
 import subprocess
+import sys
+import time
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 import trio
@@ -15,6 +19,7 @@ from pipeline_broker.measure.experiment.machine import (
     describe_software,
     source_commit,
     steal_share,
+    ticks_of_others,
 )
 from tests.drawn import drawn, measured
 
@@ -38,13 +43,51 @@ def test_an_unknown_steal_share_is_none(times):
     assert steal_share(times, times) is None
 
 
-def test_a_block_has_load_averages_around_it():
-    with Surroundings() as surroundings:
-        pass
-    told = surroundings.describe()
-    assert told.keys() == {"load_average_before", "load_average_after", "steal_share"}
-    assert told["load_average_before"] >= 0
-    assert told["load_average_after"] >= 0
+def stat(pid, parent, ticks, name="python"):
+    return f"{pid} ({name}) S {parent} {' '.join(map(str, range(9)))} {' '.join(map(str, ticks))} 20 0 1 0 99"
+
+
+@measured(others=0.3, ours=0.3, kernel=0.2)
+@given(st.data())
+def test_the_time_of_others_leaves_out_the_tree_of_a_process_and_the_kernel(data):
+    """The model walks up from each process; names may look like the fields of the file."""
+    ours = 50
+    parents = {1: 0, 2: 0, ours: 1}
+    for pid in range(100, 100 + data.draw(st.integers(0, 12))):
+        parents[pid] = data.draw(st.sampled_from(sorted(parents)))
+    stats, expected = [], 0
+    for pid in data.draw(st.permutations(sorted(parents))):
+        ticks = data.draw(st.lists(st.integers(0, 1000), min_size=4, max_size=4))
+        stats.append(stat(pid, parents[pid], ticks, data.draw(st.sampled_from(["sh", "a b", ") S 1 (", "2"]))))
+        above, at = [pid], pid
+        while at := parents[at]:
+            above.append(at)
+        kind = "ours" if ours in above else "kernel" if 2 in above else "others"
+        drawn(kind, pid >= 100)
+        expected += sum(ticks) if kind == "others" else 0
+    assert ticks_of_others(stats, ours) == expected
+
+
+def await_end(pid, seconds_max=60.0):
+    deadline = time.monotonic() + seconds_max
+    with contextlib.suppress(FileNotFoundError):  # nobody may reap it in a container
+        while ") Z " not in Path(f"/proc/{pid}/stat").read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_the_shares_of_a_block_count_another_process_and_not_a_child():
+    burn = [sys.executable, "-c", "import time\nwhile time.process_time() < 0.3: pass"]
+    with Surroundings() as around_child:
+        subprocess.run(burn, check=True)
+    # The child of a shell that has ended belongs to the first process of the machine.
+    orphan = "import os, subprocess, sys\nprint(subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL).pid)"
+    with Surroundings() as around_other:
+        said = subprocess.run([sys.executable, "-c", orphan, *burn], check=True, capture_output=True, text=True)
+        await_end(said.stdout.strip())
+    told = around_child.describe(), around_other.describe()
+    assert all(it.keys() == {"others_share", "steal_share"} for it in told)
+    assert told[0]["others_share"] < told[1]["others_share"]
     assert "cores" in describe_machine()
 
 

@@ -77,6 +77,14 @@ def test_rates_are_requests_over_the_sum_of_the_runs_times():
     assert side.percentile_ms(0.99) is None
 
 
+def test_the_sample_of_a_round_is_the_common_rate_of_its_runs_as_in_the_report():
+    results = Results(("classic", "pipelined"))
+    for side, rates in enumerate(((100, 300), (200, 200))):
+        for rate in rates:
+            results.add(Run(0, 1, False, Side(results.modes[side], side), RAW_CELL, "grid"), rows(100, rate))
+    assert results.speedup(RAW_CELL).ratio == pytest.approx(200 / (200 / (100 / 100 + 100 / 300)), rel=1e-6)
+
+
 def test_traced_runs_count_only_for_order_violations():
     results = results_of((RAW_CELL, ([100], [1000])))
     before = results.side(RAW_CELL, 1).requests_per_s
