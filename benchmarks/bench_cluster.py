@@ -3,8 +3,9 @@
     python benchmarks/bench_cluster.py [--rounds 7] [--seconds 1.0] [--kills 20]
 
 The brokers are pipelined and share the cores with the load client. Loads have 100-byte records, acks=all and 12
-partitions. The last lines are the processor time of three idle brokers, and the times from a SIGKILL of one broker
-until it acknowledges a record again.
+partitions. Other lines are the processor time of three idle brokers, the processor time per request of N brokers at N
+times half of one broker's capacity (with flush=os; one broker serves one half), and the times from a SIGKILL of one
+broker until it acknowledges a record again.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from processor_time import processor_ns
@@ -22,17 +23,17 @@ from processor_time import processor_ns
 from pipeline_broker.measure.experiment.broker_process import BrokerProcess, BrokerSettings, running
 from pipeline_broker.measure.experiment.intervals import speedup
 from pipeline_broker.measure.load.client import run_load
-from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.options import Arrivals, LoadOptions
 from pipeline_broker.measure.load.statistics import RunFigures, figures
 
 IDLE_SECONDS = 5.0
 KILL_SECONDS = 8.0  # between kills: a broker that ends five times in a minute stays down
 PARTITIONS = 12
+OPEN_IN_FLIGHT = 1_000  # more than the pace needs
 
 
-def settings(folder: Path, brokers: int) -> BrokerSettings:
-    options = ("--brokers", str(brokers)) if brokers > 1 else ()
-    return BrokerSettings("pipelined", folder / f"brokers-{brokers}", options=options)
+def settings(folder: Path, brokers: int, flush: str = "always") -> BrokerSettings:
+    return BrokerSettings("pipelined", folder / f"brokers-{brokers}-{flush}", flush=flush, brokers=brokers)
 
 
 def drive(broker: BrokerProcess, connections: int, in_flight: int, seconds: float) -> RunFigures:
@@ -67,6 +68,35 @@ def compare(
     assert ratio is not None
     a, b = (statistics.median(values) for values in zip(*pairs, strict=True))
     return f"{b:,.0f} over {a:,.0f} = {ratio.ratio:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+
+
+def request_cost_ns(broker: BrokerProcess, pids: list[int], rate_per_s: float, seconds: float) -> float:
+    """Return the processor time of some processes per request of an open loop on 48 connections."""
+    load = LoadOptions(
+        broker.host, broker.port, 48, OPEN_IN_FLIGHT, seconds=seconds, warmup_s=0, partitions=PARTITIONS,
+        rate_per_s=rate_per_s, arrivals=Arrivals.POISSON,
+    )  # fmt: skip
+    before = sum(map(processor_ns, pids))
+    rows = run_load(load).rows
+    return (sum(map(processor_ns, pids)) - before) / sum(row.answered_ns is not None for row in rows)
+
+
+def costs(brokers: dict[int, BrokerProcess], rounds: int, seconds: float) -> Iterator[str]:
+    """Yield a line for each number of brokers, compared with one broker."""
+    pids = {number: [broker.pid, *children(broker)] for number, broker in brokers.items()}
+    half_per_s = rate(drive(brokers[1], 16, 16, seconds)) / 2
+    found: dict[int, list[float]] = {number: [] for number in brokers}
+    for place in range(rounds):
+        for number in sorted(brokers, reverse=place % 2 == 1):
+            found[number].append(request_cost_ns(brokers[number], pids[number], number * half_per_s, seconds))
+    for number in list(brokers)[1:]:
+        ratio = speedup(list(zip(found[1], found[number], strict=True)))
+        assert ratio is not None
+        a, b = (statistics.median(found[it]) / 1e3 for it in (1, number))
+        yield (
+            f"CPU a request, {number} brokers at {number} x {half_per_s:,.0f}/s: {b:.1f} over {a:.1f} us = "
+            f"{ratio.ratio:.2f} ({ratio.low:.2f} to {ratio.high:.2f}); goal 1.05"
+        )
 
 
 def children(supervisor: BrokerProcess) -> list[int]:
@@ -107,6 +137,9 @@ def main() -> None:
         ours = [settings(folder, brokers) for brokers in (1, 2, 3)]
         one, two, three = stack.enter_context(running(ours))
         rounds, seconds = options.rounds, options.seconds
+        with running([settings(folder, number, "os") for number in (1, 2, 3)]) as written:
+            for line in costs(dict(enumerate(written, 1)), rounds, seconds):
+                print(line, flush=True)
         print(f"three idle brokers: {idle_share(three):.1%} of a core; goal 2 %", flush=True)
         print(f"requests/s, 16 x 16: 2 brokers {compare((one, two), (16, 16), rounds, seconds, rate)}; goal 1.3")
         print(f"median ns, 1 x 1: 3 brokers {compare((one, three), (1, 1), rounds, seconds, median_ns)}; goal 1.10")

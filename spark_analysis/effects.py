@@ -32,6 +32,7 @@ _RESOLVED: Final = {
     "keys": "keys",
     "idempotent": "idempotent",
     "read_share": "read_share",
+    "brokers": "brokers",
 }
 """Keys of a run's `factors` by factor. A run's variant names only levels that differ from the default."""
 

@@ -26,7 +26,7 @@ from pipeline_broker.measure.experiment.compare import (
 from pipeline_broker.measure.experiment.compared_store import ComparedStore
 from pipeline_broker.measure.experiment.fleet import BrokerDefaults
 from pipeline_broker.measure.experiment.modes import COMPARED_MODES, KAFKA_MODES, OTHER_BROKER
-from pipeline_broker.measure.experiment.plan import PROFILES, ROUNDS_MAX, Request
+from pipeline_broker.measure.experiment.plan import BROKERS_MAX, PROFILES, ROUNDS_MAX, Request
 from pipeline_broker.measure.experiment.progress import say
 from pipeline_broker.measure.experiment.runs import BOOTSTRAP
 from pipeline_broker.measure.experiment.sweep import read_sweep
@@ -58,10 +58,13 @@ class CommaSeparated(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
-        raise ValueError(f"{text!r} is not a number from 1 to 10000")
-    return int(text)
+def _counts(most: int) -> CommaSeparated:
+    def count(text: str) -> int:
+        if not text.isdecimal() or not 1 <= int(text) <= most:
+            raise ValueError(f"{text!r} is not a number from 1 to {most}")
+        return int(text)
+
+    return CommaSeparated("n,...", count)
 
 
 def _milliseconds(text: str) -> float:
@@ -117,10 +120,11 @@ def price_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 AUTO = "auto"
 AUTO_S = 600.0
-_COUNTS = CommaSeparated("n,...", _count)
+_COUNTS = _counts(10_000)
+GRID = ("in_flight", "connections", "delays_ms", "brokers")
+"""Parameters with the levels of a grid."""
 PLAN_OPTIONS = (
-    "profile", "in_flight", "connections", "delays_ms", "rounds", "budget_s", "seed", "modes", "with_kafka", "against",
-    "trace", "command",
+    "profile", *GRID, "rounds", "budget_s", "seed", "modes", "with_kafka", "against", "trace", "command",
 )  # fmt: skip
 """Parameters that a sweep file determines, so they contradict --sweep."""
 
@@ -160,6 +164,12 @@ def _given_command() -> str:
     type=CommaSeparated("time,...", _milliseconds),
     default=(),
     help="Delays of every commit, such as 0,2ms,10ms.",
+)
+@click.option(
+    "--brokers",
+    type=_counts(BROKERS_MAX),
+    default=(),
+    help="Broker processes per side, such as 1,2. Several are a cluster, which is not traced.",
 )
 @click.option(
     "--rounds",
@@ -260,17 +270,20 @@ def compare(
 ) -> None:
     """Compare two modes in one interleaved experiment and write the report.
 
-    Without a grid (--in-flight, --connections, --commit-delay) it drives both modes with the native client, with
-    confluent-kafka and with a replay of departures. It also runs the ablation. Parts whose package or events are
+    Without a grid (--in-flight, --connections, --commit-delay, --brokers) it drives both modes with the native client,
+    with confluent-kafka and with a replay of departures. It also runs the ablation. Parts whose package or events are
     missing are skipped. With --store it runs no replay. With a grid it runs only that grid.
 
     Examples:
       pipeline-broker compare --out out/compare
       pipeline-broker compare --out out/deep --in-flight 1,64 --connections 1 --commit-delay 0,10ms --rounds 7
+      pipeline-broker compare --out out/cores --brokers 1,2 --connections 16 --in-flight 16 --flush os
       pipeline-broker compare --out out/sweep --sweep docs/guides/sweep.toml
       pipeline-broker compare --out out/store --store memory:// --store-delay 50ms
     """
     how = _how(given, with_kafka=with_kafka)
+    if how.store is not None and max(given["brokers"], default=1) > 1:
+        raise click.UsageError("--store needs a broker without a cluster: leave --brokers out")
     try:
         if not no_report:
             ensure_report()
@@ -296,9 +309,10 @@ def _check_own_traffic(given: dict[str, Any]) -> None:
     own = [name for name in ("trace", "command") if given[name]]
     if len(own) > 1:
         raise click.UsageError("--replay and --client are different experiments: leave one of them out")
-    if own and (given["in_flight"] or given["connections"] or given["delays_ms"]):
+    if own and any(given[name] for name in GRID):
         raise click.UsageError(
-            "--replay and --client run without a grid: leave --in-flight, --connections and --commit-delay out"
+            "--replay and --client run without a grid: leave --in-flight, --connections, --commit-delay and --brokers"
+            " out"
         )
 
 

@@ -41,6 +41,7 @@ class BrokerSettings:
         store: address of the object store with its journal and archive; empty if both are in the data directory.
         store_delay_ms: delay added to each request to the store.
         trace: folder for its trace files; None for no trace.
+        brokers: broker processes, a cluster if there is more than one. `host` and `port` are those of the first one.
         properties: broker properties, which override those of the mode.
         options: further options of `serve`.
     """
@@ -53,6 +54,7 @@ class BrokerSettings:
     store: str = ""
     store_delay_ms: float = 0.0
     trace: Path | None = None
+    brokers: int = 1
     properties: tuple[tuple[str, str], ...] = ()
     options: tuple[str, ...] = ()
 
@@ -71,6 +73,8 @@ class BrokerSettings:
             arguments += ["--commits-in-flight", str(self.commits_in_flight)]
         if self.trace is not None:
             arguments += ["--trace", str(self.trace)]
+        if self.brokers > 1:
+            arguments += ["--brokers", str(self.brokers)]
         for name, value in {**overrides, **dict(self.properties)}.items():
             arguments += ["--set", f"{name}={value}"]
         return python_module("pipeline_broker", "serve", *arguments, *self.options)

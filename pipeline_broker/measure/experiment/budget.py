@@ -65,7 +65,7 @@ class Costs:
         """
         seconds = (
             OTHER_START_S * others
-            + START_S * (1 + len(group.sides))
+            + START_S * (1 + len(group.sides) * group.broker.brokers)
             + (0.0 if group.traced else WARM_UP_S * len(group.sides))
         )
         if any(run.cell.client == READER for run in group.runs):

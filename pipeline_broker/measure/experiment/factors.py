@@ -14,11 +14,13 @@ class BrokerFactors:
     Attributes:
         flush: `always` or `os`; None uses the experiment's setting.
         commits_in_flight: group commits that may run at the same time; None uses the experiment's setting.
+        brokers: broker processes of a side, a cluster if there is more than one. Apache Kafka is always one process.
         properties: broker properties by name, which override those of the mode.
     """
 
     flush: str | None = None
     commits_in_flight: int | None = None
+    brokers: int = 1
     properties: tuple[tuple[str, str], ...] = ()
 
 
@@ -82,6 +84,8 @@ def variant(broker: BrokerFactors, requests: RequestFactors, offer: Offer | None
         parts["flush"] = broker.flush
     if broker.commits_in_flight is not None:
         parts["commits_in_flight"] = str(broker.commits_in_flight)
+    if broker.brokers != ORDINARY_BROKER.brokers:
+        parts["brokers"] = str(broker.brokers)
     if offer is not None:
         parts["rate"] = offer.word
     parts.update(broker.properties)

@@ -78,6 +78,7 @@ class BrokerStarts:
             store="" if store is None else store.address(name),
             store_delay_ms=0.0 if store is None else store.delay_ms,
             trace=self._trace_of(side, group),
+            brokers=group.broker.brokers,
             properties=tuple({**self.how.properties, **dict(group.broker.properties)}.items()),
         )
 

@@ -54,6 +54,8 @@ FULL_LOADS: tuple[Load, ...] = (
 LINGERS_MS = (0, 5)
 DEPARTURE_CONNECTIONS = 4
 ROUNDS_MAX = 1000
+BROKERS_MAX = 64
+"""Maximum of `serve --brokers`."""
 AUTO_ROUNDS_MAX = 25
 """Maximum for an experiment that stops once its intervals are narrow."""
 PAIRS_PER_S = 1_000.0
@@ -181,7 +183,7 @@ class Request:
     """The requested extent of an experiment. Without values for the grid, it consists of everything in its profile.
 
     Attributes:
-        in_flight, connections, delays_ms: levels of the grid; the delays are those of every commit.
+        in_flight, connections, delays_ms, brokers: levels of the grid; the delays are those of every commit.
         rounds: untraced rounds; None uses those of the profile.
         budget_s: time limit of an experiment that stops once its intervals are narrow; None runs all rounds.
         others: brokers of other projects. They run beside the two sides, in cells without a commit delay.
@@ -196,6 +198,7 @@ class Request:
     in_flight: tuple[int, ...] = ()
     connections: tuple[int, ...] = ()
     delays_ms: tuple[float, ...] = ()
+    brokers: tuple[int, ...] = ()
     rounds: int | None = None
     budget_s: float | None = None
     with_confluent: bool = True
@@ -212,7 +215,7 @@ class Request:
 
     @property
     def chosen_grid(self) -> bool:
-        return bool(self.in_flight or self.connections or self.delays_ms)
+        return bool(self.in_flight or self.connections or self.delays_ms or self.brokers)
 
     @property
     def rounds_wanted(self) -> int:
@@ -235,7 +238,8 @@ def grid(request: Request) -> list[Cell]:
     if not request.chosen_grid:
         return [Cell(RAW, *load) for load in request.sizes.loads]
     return [
-        Cell(RAW, in_flight, connections, delay)
+        Cell(RAW, in_flight, connections, delay, broker=BrokerFactors(brokers=brokers))
+        for brokers in request.brokers or (1,)
         for delay in request.delays_ms or QUICK_DELAYS_MS
         for connections in request.connections or QUICK_CONNECTIONS
         for in_flight in request.in_flight or QUICK_IN_FLIGHT
@@ -304,7 +308,8 @@ def _closed(request: Request, cells: Sequence[Cell]) -> Iterator[Part]:
 
 def _traced(request: Request, cells: Sequence[Cell]) -> Iterator[Part]:
     for cell in cells:
-        yield Part(GRID_EXPERIMENT, cell, request.sides, min(TRACED_ROUNDS, request.rounds_wanted), traced=True)
+        if cell.broker.brokers == 1:  # the strings of a trace are those of one process
+            yield Part(GRID_EXPERIMENT, cell, request.sides, min(TRACED_ROUNDS, request.rounds_wanted), traced=True)
 
 
 def self_parts(modes: Sequence[str], cells: Sequence[Cell], rounds: int, turns: int = 1) -> list[Part]:

@@ -176,6 +176,7 @@ def factors(run: Run, shared: Circumstances) -> dict[str, Any]:
             "commit_on": mode.commit_on.value,
             "commits_in_flight": cell.broker.commits_in_flight or shared.commits_in_flight,
             "flush": cell.broker.flush or shared.flush,
+            "brokers": cell.broker.brokers,
             "properties": {**shared.properties, **dict(cell.broker.properties)},
         }
         if shared.store is not None:

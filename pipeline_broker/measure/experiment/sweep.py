@@ -26,7 +26,7 @@ from pipeline_broker.config.settings import is_acted_on, parse_settings
 from pipeline_broker.files.bounded_file import read_bounded
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.modes import COMPARED_MODES
-from pipeline_broker.measure.experiment.plan import ROUNDS_MAX, TRACED_ROUNDS
+from pipeline_broker.measure.experiment.plan import BROKERS_MAX, ROUNDS_MAX, TRACED_ROUNDS
 
 FILE_BYTES_MAX = 1 << 20
 RUNS_MAX = 20_000
@@ -133,6 +133,7 @@ FACTORS: Mapping[str, Callable[[object], Level]] = {
     "commit_delay": _delay,
     "flush": _one_of("always", "os"),
     "commits_in_flight": _whole(1, 64),
+    "brokers": _whole(1, BROKERS_MAX),
     "record_size": _whole(0, 1_000_000),
     "batch": _whole(1, 100_000),
     "compression": _one_of("none", "gzip", "snappy", "lz4", "zstd"),

@@ -28,14 +28,18 @@ def _cell(chosen: Mapping[str, Level]) -> Cell:
     requests: dict[str, Any] = {attribute: chosen[name] for attribute, name in REQUEST_NAMES.items() if name in chosen}
     properties = {name: str(level) for name, level in chosen.items() if name not in FACTORS and level != DEFAULT}
     flush, commits = chosen.get("flush"), chosen.get("commits_in_flight")
+    broker = BrokerFactors(
+        None if flush is None else str(flush),
+        None if commits is None else int(commits),
+        int(chosen.get("brokers", 1)),
+        tuple(properties.items()),
+    )
     return Cell(
         RAW,
         int(chosen.get("in_flight", IN_FLIGHT_DEFAULT)),
         int(chosen.get("connections", CONNECTIONS_DEFAULT)),
         float(chosen.get("commit_delay", 0.0)),
-        broker=BrokerFactors(
-            None if flush is None else str(flush), None if commits is None else int(commits), tuple(properties.items())
-        ),
+        broker=broker,
         requests=RequestFactors(**requests),
         offer=_offer(chosen.get("rate", CLOSED)),
     )
@@ -55,6 +59,7 @@ def plan_sweep(sweep: Sweep, seed: int) -> list[Group]:
         Part(SWEEP_EXPERIMENT, cell, sides, rounds, traced)
         for cell in sweep_cells(sweep)
         for rounds, traced in ((sweep.rounds, False), (min(sweep.traced, sweep.rounds), True))
+        if not traced or cell.broker.brokers == 1
     ]
     of_capacity = [part for part in parts if part.cell.offer is not None and part.cell.offer.per_s is None]
     first = [part for part in parts if part not in of_capacity]

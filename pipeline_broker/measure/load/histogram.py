@@ -85,7 +85,6 @@ class Histogram:
 
 
 def bucket_of(value: int) -> int:
-    """Return the smallest value of the bucket that contains `value`."""
     shift = value.bit_length() - EXACT_BITS
     return value if shift <= 0 else value >> shift << shift
 

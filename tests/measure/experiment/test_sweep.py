@@ -158,8 +158,8 @@ def test_a_missing_file_gives_a_one_line_error(tmp_path):
 def test_every_factor_reaches_a_cell():
     other = {
         "connections": 3, "in_flight": 7, "commit_delay": "2ms", "flush": "os", "commits_in_flight": 2,
-        "record_size": 5, "batch": 2, "compression": "lz4", "keys": 4, "idempotent": True, "transaction": 9,
-        "rate": 50, "read_share": 0.5,
+        "brokers": 2, "record_size": 5, "batch": 2, "compression": "lz4", "keys": 4, "idempotent": True,
+        "transaction": 9, "rate": 50, "read_share": 0.5,
     }  # fmt: skip
     assert {*other, "mode"} == set(FACTORS)
     (ordinary,) = sweep_cells(parse_sweep({"factors": {"mode": ["classic", "pipelined"]}}))
