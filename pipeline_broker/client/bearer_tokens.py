@@ -100,7 +100,7 @@ class TokenEndpoint:
             return self._token
 
     def _ask(self) -> dict[str, Any]:
-        from pipeline_broker.client.http_post import PostFailedError, post  # noqa: PLC0415 - only for these users
+        from pipeline_broker.client.http_request import RequestFailedError, send_request  # noqa: PLC0415 - only for these users
 
         form = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
         # Not URL-encoded, although RFC 6749 asks for it: librdkafka does not, nor do Java's clients by default.
@@ -111,15 +111,15 @@ class TokenEndpoint:
             "Content-Type": "application/x-www-form-urlencoded",
         }
         try:
-            response = post(
+            response = send_request(
                 self.url,
-                form,
                 headers,
-                self.context,
+                form=form,
+                context=self.context,
                 seconds_max=PROVIDER_SECONDS_MAX,
                 bytes_max=TOKEN_BYTES_MAX + 1,
             )
-        except PostFailedError as error:
+        except RequestFailedError as error:
             raise ClientError(f"{self.url} gave no token: {error}") from None
         if not response.is_success:
             said = f"HTTP {response.status} {response.reason}{_complaint(response.body)}"

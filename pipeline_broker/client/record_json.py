@@ -17,7 +17,7 @@ from pipeline_broker.base.buffer import Buffer
 from pipeline_broker.records.batch import NewRecord
 from pipeline_broker.records.record import Record
 
-__all__ = ["InputRecord", "RecordFormError", "read_record", "record_object"]
+__all__ = ["InputRecord", "JsonText", "RecordFormError", "read_record", "record_object"]
 
 _SUFFIX = "_base64"
 _IGNORED = frozenset({"topic", "offset", "timestamp_type", "leader_epoch"})  # fields of `consume --json` only
@@ -28,6 +28,12 @@ PARTITIONS = range(2**31)
 
 class RecordFormError(ValueError):
     pass
+
+
+class JsonText(bytes):
+    """A key or value that was decoded to JSON; it is shown as JSON, not as a string."""
+
+    __slots__ = ()
 
 
 @attrs.frozen(slots=True)
@@ -60,9 +66,11 @@ def record_object(topic: str, partition: int, record: Record, *, is_append_time:
     }
 
 
-def _shown(name: str, data: bytes | None) -> dict[str, str | None]:
+def _shown(name: str, data: bytes | None) -> dict[str, Any]:
     if data is None:
         return {name: None}
+    if isinstance(data, JsonText):
+        return {name: json.loads(data)}
     try:
         return {name: data.decode()}
     except UnicodeDecodeError:

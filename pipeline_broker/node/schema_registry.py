@@ -20,7 +20,7 @@ from pipeline_broker.node.worker_process import WORK_SECONDS_MAX, Workers
 from pipeline_broker.records.batch import BatchHeader, NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.schema_registry.api import answer_of, error_answer, find_operation
-from pipeline_broker.schema_registry.decoding import Decoded, coded, decode_all, has_schema
+from pipeline_broker.schema_registry.decoding import Decoded, coded, decode_all, schema_id_of
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 from pipeline_broker.schema_registry.formats import PRELOADED
 from pipeline_broker.schema_registry.records import (
@@ -264,7 +264,7 @@ class SchemaRegistry:
         Raises:
             OSError, LogError: the topic cannot be read.
         """
-        if not any(map(has_schema, contents)):
+        if all(schema_id_of(content) is None for content in contents):
             return [None] * len(contents)
         await self.catch_up()
         found = coded(self._state, contents)

@@ -19,7 +19,16 @@ from pipeline_broker.schema_registry.references import resolve
 from pipeline_broker.schema_registry.state import RegistryState
 from pipeline_broker.schema_registry.values import SchemaType
 
-__all__ = ["CONTENTS_BYTES_MAX", "CONTENT_BYTES_MAX", "Coded", "Decoded", "coded", "decode_all", "has_schema"]
+__all__ = [
+    "CONTENTS_BYTES_MAX",
+    "CONTENT_BYTES_MAX",
+    "Coded",
+    "Decoded",
+    "coded",
+    "decode_all",
+    "decoded_json",
+    "schema_id_of",
+]
 
 MAGIC = 0
 HEAD_BYTES = 5
@@ -50,9 +59,11 @@ class _TooManyValuesError(Exception):
     pass
 
 
-def has_schema(content: bytes | None) -> bool:
-    """Return whether a payload starts with a schema id and is small enough to be decoded."""
-    return content is not None and HEAD_BYTES <= len(content) <= CONTENT_BYTES_MAX and content[0] == MAGIC
+def schema_id_of(content: bytes | None) -> int | None:
+    """Return the schema id at the start of a payload; None without one, or if the payload is too large."""
+    if content is None or not HEAD_BYTES <= len(content) <= CONTENT_BYTES_MAX or content[0] != MAGIC:
+        return None
+    return int.from_bytes(content[1:HEAD_BYTES])
 
 
 def coded(state: RegistryState, contents: Sequence[bytes]) -> list[Coded | None]:
@@ -61,14 +72,17 @@ def coded(state: RegistryState, contents: Sequence[bytes]) -> list[Coded | None]
     found: list[Coded | None] = []
     size = characters = 0
     for content in contents:
-        schema_id = int.from_bytes(content[1:HEAD_BYTES]) if has_schema(content) else -1
+        schema_id = schema_id_of(content)
+        if schema_id is None:
+            found.append(None)
+            continue
         if schema_id not in schemas:
             its = schemas[schema_id] = _resolve(state, schema_id)
             characters += 0 if its is None else its.text_characters
         its = schemas[schema_id] if characters <= SCHEMAS_CHARACTERS_MAX else None
         size += len(content)
         has_room = its is not None and size <= CONTENTS_BYTES_MAX
-        found.append(Coded(schema_id, its, content[HEAD_BYTES:]) if its is not None and has_room else None)
+        found.append(Coded(schema_id, its, content) if its is not None and has_room else None)
     return found
 
 
@@ -95,19 +109,20 @@ def decode_all(contents: Sequence[Coded | None]) -> list[Decoded | None]:
             unreadable.add(each.schema_id)
             found.append(None)
         else:
-            found.append(_decoded(each))
+            text = decoded_json(each.resolved, each.content)
+            found.append(None if text is None else (each.schema_id, text[:SHOWN_CHARACTERS_MAX], len(text)))
     return found
 
 
-def _decoded(coded: Coded) -> Decoded | None:
-    read = {SchemaType.AVRO: _avro, SchemaType.JSON: _json, SchemaType.PROTOBUF: _protobuf}[coded.resolved.schema.type]
+def decoded_json(resolved: ResolvedSchema, content: bytes) -> str | None:
+    """Return a payload as JSON; None if it does not fit its schema."""
+    read = {SchemaType.AVRO: _avro, SchemaType.JSON: _json, SchemaType.PROTOBUF: _protobuf}[resolved.schema.type]
     try:
-        text = json.dumps(read(coded.resolved, coded.content), ensure_ascii=False, default=_text)
+        return json.dumps(read(resolved, content[HEAD_BYTES:]), ensure_ascii=False, default=_text)
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - the libraries raise anything; an undecodable payload is shown as bytes
         return None
-    return coded.schema_id, text[:SHOWN_CHARACTERS_MAX], len(text)
 
 
 def _text(value: Any) -> str:

@@ -190,7 +190,6 @@ def canonical(resolved: ResolvedSchema, is_normalized: bool) -> Recognized:
 
 
 def sketches(schema_type: SchemaType, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the sketch of each text; a text need not be a valid schema."""
     language = _module(f"{schema_type.value.lower()}_schema")
     found = []
     for text in texts:

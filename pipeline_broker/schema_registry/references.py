@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from pipeline_broker.schema_registry.errors import RegistryError, invalid_schema
 from pipeline_broker.schema_registry.formats import ResolvedSchema
-from pipeline_broker.schema_registry.state import RegistryState
-from pipeline_broker.schema_registry.values import Reference, Schema
+from pipeline_broker.schema_registry.values import Reference, Schema, Version
 
 __all__ = ["resolve"]
 
@@ -17,20 +17,29 @@ FOLLOWED_MAX = 2_000
 """References that are followed for one schema, in 2 ms."""
 
 
-def resolve(state: RegistryState, schema: Schema) -> ResolvedSchema:
+class Versions(Protocol):
+    def resolved(self, reference: Reference) -> Version:
+        """Return the version that a reference names, even if it is deleted.
+
+        Raises:
+            RegistryError: the version does not exist.
+        """
+
+
+def resolve(versions: Versions, schema: Schema) -> ResolvedSchema:
     """Return a schema with everything that it refers to.
 
     Raises:
         RegistryError: a reference is unresolved, leads back to itself, or the schema needs too many others.
     """
-    collected = _References(state)
+    collected = _References(versions)
     collected.collect(schema.references)
     return ResolvedSchema(schema, tuple(collected.found.items()))
 
 
 class _References:
-    def __init__(self, state: RegistryState) -> None:
-        self._state = state
+    def __init__(self, versions: Versions) -> None:
+        self._versions = versions
         self._path: set[Reference] = set()  # the references that are being followed
         self._followed = 0
         self.found: dict[str, str] = {}  # texts by reference name, each after those that it needs itself
@@ -48,7 +57,7 @@ class _References:
             if reference.name in self.found:
                 continue
             try:
-                schema = self._state.resolved(reference).schema
+                schema = self._versions.resolved(reference).schema
             except RegistryError as error:
                 raise invalid_schema(f"The reference {reference.name!r} cannot be resolved: {error.message}") from None
             self._path.add(reference)

@@ -28,7 +28,6 @@ def with_options(command: Command, *options: Callable[[Command], Command]) -> Co
 
 
 def is_wanted(name: str, patterns: Sequence[str]) -> bool:
-    """Return whether a name matches a pattern such as 'orders*', or `patterns` is empty."""
     return not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +16,9 @@ from pipeline_broker.commands.cluster.bootstrap import Bootstrap, ClientCommand,
 from pipeline_broker.commands.cluster.completing import complete_topics
 from pipeline_broker.commands.cluster.consume_options import ConsumeOptions
 from pipeline_broker.commands.cluster.consuming import Consumption
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.remote_schemas import RemoteSchemas
 
 __all__ = ["consume"]
 
@@ -29,7 +33,8 @@ Examples:
   pipeline-broker consume orders --last 10 --format '%p %o %k %s\\n'
   pipeline-broker consume orders --from @-5m --follow --json
   pipeline-broker consume orders --group audit --follow
-  pipeline-broker consume orders --json | jq -r .value""",
+  pipeline-broker consume orders --json | jq -r .value
+  pipeline-broker consume orders --schema-registry http://127.0.0.1:8081""",
 )
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
 @click.option(
@@ -65,6 +70,11 @@ Examples:
 @click.option("--key-delimiter", "-K", help="Print each record as KEY, this delimiter and VALUE.")
 @click.option("--null", default="", help="Text to print for a null key or value.")
 @click.option("--json", "-J", "as_json", is_flag=True, help="Print each record as a JSON object.")
+@click.option(
+    "--schema-registry",
+    metavar="URL",
+    help="Print keys and values that have a schema of this registry as JSON; print others unchanged.",
+)
 @click.option(
     "--isolation",
     type=click.Choice(["read_committed", "read_uncommitted"]),
@@ -136,8 +146,25 @@ def _consume_options(topics: tuple[str, ...], given: dict[str, Any]) -> ConsumeO
         commits=not given["no_commit"],
         isolation=READ_COMMITTED if given["isolation"] == "read_committed" else READ_UNCOMMITTED,
         printer=_printer(given),
+        schemas=_schemas(given["schema_registry"]),
         is_quiet=given["quiet"],
     )
+
+
+def _schemas(url: str | None) -> RemoteSchemas | None:
+    if url is None:
+        return None
+    from pipeline_broker.client.remote_schemas import RemoteSchemas  # noqa: PLC0415 - only with the option
+
+    missing = [name for name in ("avro", "jsonschema", "google.protobuf") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise click.ClickException(
+            f"--schema-registry needs {', '.join(missing)}. Run pip install 'pipeline-broker[schema-registry]'"
+        )
+    try:
+        return RemoteSchemas(url)
+    except ValueError as error:
+        raise click.UsageError(f"--schema-registry: {error}") from None
 
 
 def _printer(given: dict[str, Any]) -> Printer:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
 
 from pipeline_broker.client.offsets import Place
 from pipeline_broker.client.record_format import Printer
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.remote_schemas import RemoteSchemas
 
 __all__ = ["ConsumeOptions"]
 
@@ -23,6 +28,7 @@ class ConsumeOptions:
         commits: commit offsets of the group.
         isolation: READ_COMMITTED or READ_UNCOMMITTED of `client.offsets`.
         printer: formats a record.
+        schemas: decode keys and values; None: print them as they are.
         is_quiet: show no progress bar and no warnings.
     """
 
@@ -35,4 +41,5 @@ class ConsumeOptions:
     commits: bool
     isolation: int
     printer: Printer
+    schemas: RemoteSchemas | None
     is_quiet: bool

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 import trio
@@ -17,6 +18,10 @@ from pipeline_broker.client.visible import VisibleBatch
 from pipeline_broker.commands.cluster.consume_options import ConsumeOptions
 from pipeline_broker.commands.cluster.progress import Meter, metered
 from pipeline_broker.commands.cluster.streams import Output
+from pipeline_broker.records.record import Record
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.remote_schemas import RemoteSchemas
 
 __all__ = ["Consumption"]
 
@@ -121,6 +126,8 @@ class Consumption:
                     following = records[self._left].offset
                     records = records[: self._left]
                 self._left -= len(records)
+            if self._options.schemas is not None:
+                records = await trio.to_thread.run_sync(_decoded, self._options.schemas, records)
             printer, is_append_time = self._options.printer, batch.is_append_time
             await self._output.write(b"".join(printer(partition, record, is_append_time) for record in records))
             if self._meter is not None:
@@ -132,3 +139,7 @@ class Consumption:
     def _warn(self, line: str) -> None:
         if not self._options.is_quiet:
             click.echo(f"Warning: {line}", err=True)
+
+
+def _decoded(schemas: RemoteSchemas, records: Sequence[Record]) -> list[Record]:
+    return [schemas.decoded(record) for record in records]

@@ -1,4 +1,4 @@
-"""A POST over HTTP, in the calling thread. Its libraries take long to import, so import this module on first use."""
+"""A request over HTTP, in the calling thread. Its libraries take long to import, so import this module on first use."""
 
 import contextlib
 import ssl
@@ -9,10 +9,10 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-__all__ = ["PostFailedError", "Response", "post"]
+__all__ = ["RequestFailedError", "Response", "send_request"]
 
 
-class PostFailedError(Exception):
+class RequestFailedError(Exception):
     pass
 
 
@@ -32,27 +32,29 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
-def post(
+def send_request(
     url: str,
-    form: Mapping[str, str],
     headers: Mapping[str, str],
-    context: ssl.SSLContext,
     *,
+    form: Mapping[str, str] | None = None,
+    context: ssl.SSLContext | None = None,
     seconds_max: float,
     bytes_max: int,
 ) -> Response:
-    """Post a form, without redirects. A response of any status is returned.
+    """Get an address, or post a form to it, without redirects. A response of any status is returned.
 
     Args:
         url: an address of http or https; the caller checks that.
-        context: the TLS context for https.
+        form: None for a GET.
+        context: the TLS context for https; None for the system's.
         seconds_max: longest wait for each read.
         bytes_max: length at which the body is cut off.
 
     Raises:
-        PostFailedError: the server cannot be reached, or its response cannot be read. The text is one line.
+        RequestFailedError: the server cannot be reached, or its response cannot be read. The text is one line.
     """
-    request = Request(url, urlencode(form).encode(), dict(headers))  # noqa: S310 - http and https only, see `url`
+    data = None if form is None else urlencode(form).encode()
+    request = Request(url, data, dict(headers))  # noqa: S310 - http and https only, see `url`
     opener: Any = build_opener(_NoRedirects, HTTPSHandler(context=context))
     try:
         with opener.open(request, timeout=seconds_max) as response:
@@ -65,4 +67,4 @@ def post(
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         words = getattr(reason, "verify_message", None) or getattr(reason, "strerror", None) or reason
-        raise PostFailedError(str(words)) from None
+        raise RequestFailedError(str(words)) from None
