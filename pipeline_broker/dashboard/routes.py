@@ -23,12 +23,25 @@ class Route:
 
 
 PAGES = frozenset(
-    {"/", "/topics", "/groups", "/access", "/configuration", "/connections", "/store", "/faults", "/requests"}
+    {
+        "/",
+        "/topics",
+        "/groups",
+        "/access",
+        "/configuration",
+        "/connections",
+        "/store",
+        "/faults",
+        "/requests",
+        "/brokers",
+    }
 )
-TOPIC_PAGE = re.compile(r"/topics/([A-Za-z0-9._-]{1,249})")
+ENTRY_PAGES = re.compile(r"/topics/[A-Za-z0-9._-]{1,249}|/groups/.{1,8192}")
+"""The pages of one topic and of one group, whose name may contain any character."""
 
 EXACT = {
     "/api/broker": "broker",
+    "/api/brokers": "brokers",
     "/api/topics": "topics",
     "/api/groups": "groups",
     "/api/group": "group",
@@ -76,7 +89,7 @@ def find_route(method: str, path: str) -> Route | None:
         return CHANGES.get(path)
     if method not in {"GET", "HEAD"}:
         return None
-    if path in PAGES or TOPIC_PAGE.fullmatch(path):
+    if path in PAGES or ENTRY_PAGES.fullmatch(path):
         return Route("page")
     if path in EXACT:
         return Route(EXACT[path])

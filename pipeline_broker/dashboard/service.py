@@ -14,7 +14,15 @@ import trio
 
 from pipeline_broker.apis.request_names import names_of
 from pipeline_broker.base.unavailable import UnavailableError
-from pipeline_broker.dashboard import broker_view, faults_view, groups_view, static_files, store_view, topics_view
+from pipeline_broker.dashboard import (
+    broker_view,
+    brokers_view,
+    faults_view,
+    groups_view,
+    static_files,
+    store_view,
+    topics_view,
+)
 from pipeline_broker.dashboard.access import Access
 from pipeline_broker.dashboard.beside import BadAddressError, Beside
 from pipeline_broker.dashboard.changes import Asker, Changes
@@ -55,7 +63,7 @@ WHAT = "the dashboard"
 FILES = frozenset({"page", "static"})
 # Views whose size clients decide. They depend only on the route and the `group` of the query, so all viewers of one
 # second get the same answer.
-SHARED = frozenset({"configuration", "connections", "group", "groups", "groups_of_topic", "topic", "topics"})
+SHARED = frozenset({"brokers", "configuration", "connections", "group", "groups", "groups_of_topic", "topic", "topics"})
 
 # Returns the JSON content for a request and the variable part of its path, or None if it does not exist. A view that
 # may take long is a generator of steps.
@@ -115,6 +123,7 @@ class Dashboard:
         self._shared = SharedAnswers(broker.edges)
         self._views: dict[str, View] = {
             "broker": lambda *_: self._about(),
+            "brokers": lambda *_: brokers_view.brokers(broker),
             "topics": lambda *_: topics_view.topics(broker, history.rates),
             "topic": lambda _, name: topics_view.topic(broker, name, history.rates),
             "groups": lambda *_: groups_view.groups(broker),
@@ -226,6 +235,7 @@ class Dashboard:
             "commit": mode.batching.value,
             "cluster": self._broker.cluster_id,
             "node": self._broker.config.node_id,
+            "is_member": self._broker.members is not None,
             "stages": PARTS,
             "topics_synced_later": self._broker.logs.topics_synced_later,
             "obstacle": None if obstacle is None else with_remedy(obstacle),

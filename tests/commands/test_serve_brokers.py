@@ -291,14 +291,25 @@ def test_settings_of_any_broker_are_changed_through_any_other(cluster):
         assert found.result(SECONDS_MAX)[setting].value == str(node_id * 1_000_000)
 
 
-def test_several_listeners_and_one_metrics_endpoint_serve_all_brokers(tmp_path):
+def test_several_listeners_one_metrics_endpoint_and_one_dashboard_serve_all_brokers(tmp_path):
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
         ports = sorted(it.getsockname()[1] for it in sockets)
     listeners = f"listeners=A://127.0.0.1:{ports[0]},B://127.0.0.1:{ports[1]}"
     protocols = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT"
     command = [sys.executable, "-m", "pipeline_broker", "serve", "--brokers", "2", "--data", str(tmp_path / "data")]
-    command += ["--metrics", "0", "--set", listeners, "--set", protocols, "--set", "inter.broker.listener.name=A"]
+    command += [
+        "--metrics",
+        "0",
+        "--dashboard",
+        "0",
+        "--set",
+        listeners,
+        "--set",
+        protocols,
+        "--set",
+        "inter.broker.listener.name=A",
+    ]
     with (tmp_path / "stderr").open("w") as stderr:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
     try:
@@ -309,6 +320,12 @@ def test_several_listeners_and_one_metrics_endpoint_serve_all_brokers(tmp_path):
         (url,) = re.findall(r"^metrics on (\S+)$", (tmp_path / "stderr").read_text(), re.MULTILINE)
         text = urllib.request.urlopen(url, timeout=SECONDS_MAX).read().decode()
         assert set(re.findall(r'broker="(\d)"', text)) == {"1", "2"}
+        (page,) = re.findall(r"dashboard on (\S+)", (tmp_path / "stderr").read_text())
+        shown = json.load(urllib.request.urlopen(f"{page}api/brokers", timeout=SECONDS_MAX))["brokers"]
+        assert [(it["id"], it["state"], it["is_controller"]) for it in shown] == [
+            (1, "joined", True),
+            (2, "joined", False),
+        ]
         heads = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
         assert len(heads) == len(set(heads)), "each family once"
     finally:

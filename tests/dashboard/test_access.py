@@ -167,6 +167,8 @@ def test_any_event_is_one_line_of_data(text):
         ("GET", "/topics/", None),
         ("GET", "/topics/a/b", None),
         ("GET", "/topics/<script>", None),
+        ("GET", "/groups/the group/2", "page"),
+        ("GET", "/groups/", None),
         ("GET", "/static/app.js", "static"),
         ("GET", "/static/../service.py", None),
         ("GET", "/api/topics/t/records", "records"),

@@ -41,6 +41,8 @@ PAGES = (
     "/topics/hostile",
     "/groups",
     "/groups?group=reports",
+    "/groups/reports",
+    "/brokers",
     "/access",
     "/faults",
     "/configuration",

@@ -29,6 +29,7 @@ ANSWERED = (
     "/topics/t",
     "/static/app.js",
     "/api/broker",
+    "/api/brokers",
     "/api/topics",
     "/api/topics/t",
     "/api/topics/t/records",

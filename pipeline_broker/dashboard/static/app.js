@@ -7,6 +7,7 @@ const pages = {
   "/": ["./pipeline.js", "Pipeline"],
   "/requests": ["./requests.js", "Requests"],
   "/connections": ["./connections.js", "Connections"],
+  "/brokers": ["./brokers.js", "Brokers"],
   "/store": ["./store.js", "Store"],
   "/topics": ["./topics.js", "Topics"],
   "/groups": ["./groups.js", "Groups"],
@@ -35,6 +36,7 @@ async function start() {
     const broker = await ask("/api/broker");
     const later = broker.topics_synced_later ? ` (topics with a weaker flush policy: ${broker.topics_synced_later})` : "";
     document.getElementById("identity").textContent = `${broker.mode}, flush ${broker.flush}${later}, node ${broker.node}`;
+    document.querySelector('nav a[href="/brokers"]').hidden = !broker.is_member;
     const { show } = await import(module);
     await show(main, broker, title);
   } catch (error) {

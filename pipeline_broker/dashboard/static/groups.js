@@ -131,6 +131,7 @@ async function showOne(main, group, isReadOnly) {
 }
 
 export async function show(main, broker) {
-  const group = new URLSearchParams(location.search).get("group");
+  const ofPath = location.pathname.slice("/groups/".length);
+  const group = ofPath ? decodeURIComponent(ofPath) : new URLSearchParams(location.search).get("group");
   await (group === null ? showAll(main) : showOne(main, group, broker.is_read_only));
 }

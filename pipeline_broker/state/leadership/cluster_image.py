@@ -67,6 +67,9 @@ class ClusterImage:
         """Return the number of partitions that each joined member leads."""
         return {node: self._led[node] for node in self.joined}
 
+    def led_by(self, node_id: int) -> int:
+        return self._led[node_id]
+
     @property
     def joined(self) -> list[int]:
         """The ids of the members that serve, in ascending order."""
