@@ -184,6 +184,9 @@ class ScramServer(SaslServer):
             raise AuthenticationFailedError("the final message is malformed")
         # The whole nonce, not only its end: CVE-2024-56128 in Kafka.
         if not hmac.compare_digest(match["nonce"], self._nonce):
+            if match["nonce"].endswith(self._nonce):  # confluentinc/librdkafka issue 4895
+                refusal = "Authentication failed: librdkafka before 2.6.1 sends its nonce twice. Upgrade the client"
+                raise AuthenticationFailedError(refusal, refusal)
             raise AuthenticationFailedError("the final message has another nonce")
         # The client repeats its first header, which reveals a changed authorization id or channel binding.
         if _from_base64(match["binding"]) != self._header:

@@ -171,6 +171,15 @@ def test_a_final_message_cannot_be_replayed():
     assert refused(other, final) is None
 
 
+def test_a_client_that_repeats_its_nonce_is_told_to_upgrade():
+    """Before 2.6.1 librdkafka sent its own nonce before that of both sides (its issue 4895)."""
+    server, client = server_of(), client_of()
+    first = server.receive(client.first())
+    nonce = first.decode().split(",")[0].removeprefix("r=")
+    text = "Authentication failed: librdkafka before 2.6.1 sends its nonce twice. Upgrade the client"
+    assert refused(server, client.final(first, nonce=client.nonce + nonce)) == text
+
+
 def test_every_nonce_is_another():
     firsts = [server_of().receive(client_of().first()) for _ in range(20)]
     assert all(one != other for one, other in itertools.combinations(firsts, 2))
