@@ -1,4 +1,4 @@
-"""The compose file of examples/object-store and the systemd units start brokers, without containers or systemd."""
+"""The compose files of the examples and the systemd units start brokers, without containers or systemd."""
 
 import os
 import re
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from confluent_kafka.admin import AdminClient
 
 from tests.conftest import READY_LINE, read_line
 from tests.free_ports import free_port
@@ -67,6 +68,32 @@ def test_a_broker_of_the_compose_file_serves_and_its_standby_takes_over(tmp_path
         assert ended(processes["broker"]) == [0]
         assert int(READY_LINE.fullmatch(read_line(processes["standby"], WAIT_SECONDS))["port"]) == ports["9093"]
         assert ended(processes["standby"]) == [0]
+
+
+def test_the_broker_of_the_compose_file_for_a_disk_serves_both_listeners_and_is_healthy(tmp_path):
+    folder = EXAMPLES.parent / "container"
+    service = yaml.safe_load((folder / "compose.yaml").read_text(encoding="utf-8"))["services"]["broker"]
+    assert (folder / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+    ports = {port: free_port() for port in ("19092", "9092", "9308")}
+
+    def here(text):
+        for port, own in ports.items():
+            text = re.sub(rf"\b{port}\b", str(own), text)
+        return text.replace("0.0.0.0", "127.0.0.1").replace("INSIDE://broker", "INSIDE://127.0.0.1")
+
+    arguments = [str(tmp_path / "data") if each == "/data" else here(each) for each in service["command"]]
+    process = started(arguments, {}, tmp_path)
+    assert READY_LINE.fullmatch(read_line(process, WAIT_SECONDS))
+    kind, program, *check = service["healthcheck"]["test"]
+    assert (kind, program) == ("CMD", "python")
+    subprocess.run([sys.executable, *map(here, check)], check=True, timeout=WAIT_SECONDS)
+    for port in (ports["19092"], ports["9092"]):
+        metadata = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=WAIT_SECONDS)
+        assert [broker.port for broker in metadata.brokers.values()] == [port]
+    assert ended(process) == [0]
+    published = {each.split(":")[-1] for each in service["ports"]}
+    assert published == {"9092", "9308"}, "clients of other machines are refused"
+    assert all(each.startswith("127.0.0.1:") for each in service["ports"])
 
 
 def unit(path):
