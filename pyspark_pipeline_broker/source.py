@@ -73,7 +73,7 @@ class FilteredBatchReader(BatchReader):
     setting for filters is off. A reader cannot see that setting.
     """
 
-    def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:  # noqa: N802 - Spark's name
+    def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:
         """Narrow the read and return all filters. Spark must apply them again: the files contain other rows too."""
         self._bounds = self._bounds.narrowed(filters)
         return filters
@@ -99,10 +99,10 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type
             raise ValueError(f"{OFFSETS_MAX} needs PySpark 4.2 or newer. Remove the option, or upgrade PySpark")
         return options
 
-    def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
+    def initialOffset(self) -> dict[str, dict[str, int]]:
         return initial_offsets(self._options)
 
-    def latestOffset(self, start: Offsets | None = None, limit: Any = None) -> Any:  # noqa: N802 - Spark's name
+    def latestOffset(self, start: Offsets | None = None, limit: Any = None) -> Any:
         """Return the end of the next batch. PySpark before 4.2 passes no arguments."""
         self._latest = latest_offsets(self._options)
         # With Trigger.AvailableNow the stream stops at the offsets of its start.
@@ -110,15 +110,15 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):  # type
         rows_max = rows_max_of(limit)
         return end if start is None or rows_max is None else limited(self._options, start, end, rows_max)
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name, since 4.2
+    def prepareForTriggerAvailableNow(self) -> None:
         """End the stream at the current end offsets."""
         self._target = latest_offsets(self._options)
 
-    def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name, since 4.2
+    def getDefaultReadLimit(self) -> Any:
         offsets_max = self._options.offsets_max
         return read_all() if offsets_max is None else read_at_most(offsets_max)
 
-    def reportLatestOffset(self) -> Any:  # noqa: N802 - Spark's name, since 4.2
+    def reportLatestOffset(self) -> Any:
         """Return the end offsets that `latestOffset` last found, for the query's progress report; None before that."""
         return self._latest
 
@@ -149,7 +149,7 @@ class DefaultSource(DataSource):
         options = ReadOptions.read(self._all_options(schema))
         return (FilteredBatchReader if options.takes_filters else BatchReader)(options)
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> StreamReader:
         return StreamReader(self._all_options(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -157,7 +157,7 @@ class DefaultSource(DataSource):
 
         return batch_writer(self.options, schema, overwrite=overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - see writer
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from pyspark_pipeline_broker.sink.writers import stream_writer  # noqa: PLC0415 - readers need no client
 
         return stream_writer(self.options, schema, overwrite=overwrite)

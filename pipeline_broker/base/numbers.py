@@ -16,7 +16,6 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[
 
 
 def whole_number(text: str, low: int = INT64[0], high: int = INT64[1]) -> int | None:
-    """Return the integer in `text`; None if it is not an integer from `low` to `high`."""
     if not _WHOLE.fullmatch(text):
         return None
     number = int(text)
@@ -24,7 +23,6 @@ def whole_number(text: str, low: int = INT64[0], high: int = INT64[1]) -> int | 
 
 
 def decimal_number(text: str) -> float | None:
-    """Return the number in `text`; None if the text is not a finite number."""
     if not _DECIMAL.fullmatch(text):
         return None
     number = float(text)

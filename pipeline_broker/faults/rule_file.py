@@ -57,7 +57,6 @@ def _parse(path: Path, lines: list[str], start: int, fields: dict[str, object]) 
 
 
 def _line_of(lines: list[str], key: str, start: int) -> int:
-    """Return the number, from 1, of the line that sets a key at or after the index `start`."""
     # tomllib reports lines only for syntax errors, so search the text for the key.
     wanted = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
     return next((number for number in range(start, len(lines)) if wanted.match(lines[number])), start) + 1

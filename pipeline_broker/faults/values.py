@@ -41,7 +41,6 @@ def chance(name: str, value: object) -> float:
 
 
 def seconds(name: str, value: object, bare: str | None = None) -> float:
-    """Return a time in seconds; see `seconds_of` for its forms."""
     found = seconds_of(value, bare)
     if found is None or not math.isfinite(found):
         raise FaultError(f"{name} needs a time such as 200ms or 1s, not {value!r}")

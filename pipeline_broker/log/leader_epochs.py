@@ -48,7 +48,6 @@ class LeaderEpochs:
         return self if self.starts[-1][1] <= offset else LeaderEpochs(self.starts[: self._number_at(offset) + 1])
 
     def epoch_at(self, offset: int) -> int:
-        """Return the epoch of the record at an offset; the first epoch for offsets below all."""
         starts = self.starts
         return starts[0][0] if len(starts) == 1 else starts[self._number_at(offset)][0]
 

@@ -37,7 +37,6 @@ class ClusterRole(ClusterPort, Protocol):
 
 
 def role_of(directory: Path | None, node_id: int) -> ClusterRole | None:
-    """Return the role of a broker in the cluster of a directory; None without a cluster."""
     if directory is None:
         return None
     if node_id == CONTROLLER_ID:

@@ -18,7 +18,6 @@ OWNER_ONLY = 0o177
 
 @contextlib.contextmanager
 def short_path(directory: Path, name: str) -> Iterator[str]:
-    """Return an address of a socket for the duration of the context."""
     # The address of a Unix socket has at most 108 bytes, and the path of a data directory may be longer. On Linux the
     # directory's descriptor makes it short. Elsewhere the system refuses long paths.
     if not DESCRIPTORS.is_dir():

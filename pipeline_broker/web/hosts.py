@@ -24,7 +24,6 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is `localhost` or a loopback address."""
     address = _address(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 

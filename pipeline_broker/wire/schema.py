@@ -144,7 +144,6 @@ def string(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a UTF-8 string of at most 32,767 bytes."""
     return declare("string", versions, nullable, default, tag=tag, ignorable=ignorable)
 
 

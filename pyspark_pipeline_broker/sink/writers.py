@@ -98,7 +98,7 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
         count, producer = run_client(functools.partial(write_rows, self._options, chunks, transactional_id))
         return TaskDone(count, batch, producer)
 
-    def commit(self, messages: Sequence[TaskDone | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+    def commit(self, messages: Sequence[TaskDone | None], batchId: int) -> None:
         if self._options.transactional_id is None or not (producers := _producers(messages)):
             return
         # All tasks of a batch report the same batch; anything else is a bug in Spark.
@@ -111,7 +111,7 @@ class StreamWriter(StreamWriterBase):  # type: ignore[misc]  # depends on the ve
 
         self._at_cluster(commit)
 
-    def abort(self, messages: Sequence[TaskDone | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's name
+    def abort(self, messages: Sequence[TaskDone | None], batchId: int) -> None:  # noqa: ARG002 - of Spark's interface
         """Abort the transactions of a batch that failed, even during its commit.
 
         Failed tasks have aborted their own transactions.

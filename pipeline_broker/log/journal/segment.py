@@ -59,7 +59,6 @@ def segment_path(directory: Path, number: int) -> Path:
 
 
 def segment_number(name: str) -> int | None:
-    """Return the number in the name of a segment file; None for other files."""
     match = _NAME.fullmatch(name)
     return None if match is None else int(match[1])
 
