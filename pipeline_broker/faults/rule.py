@@ -40,7 +40,7 @@ STORE_OPERATIONS: Mapping[str, frozenset[str]] = {
 """The store requests that a rule can be about, with the operations that each stands for."""
 SEED_MAX = 2**32 - 1
 
-Origin: TypeAlias = Literal["file", "command line", "Python", "dashboard"]
+Origin: TypeAlias = Literal["file", "command line", "Python", "dashboard", "control"]
 
 
 def _api_name(name: str) -> str:
