@@ -38,8 +38,8 @@ REQUESTS_MAX = 4096
 SHOWN_MAX = 100
 """Requests in an answer of the control endpoint, the newest ones."""
 NAMES_SHOWN_MAX = 20
-WAIT_SECONDS_MAX = 60.0
-"""The longest wait for requests at the control endpoint."""
+WAIT_SECONDS_MAX = 60
+"""Seconds of the longest wait for requests at the control endpoint."""
 TIMEOUT_MS = 30_000
 KEPT_TOPICS = frozenset({SCHEMAS_TOPIC, TIMELINES_TOPIC})
 """Topics that a reset keeps: they belong to services of the broker, which are not reset."""
