@@ -301,7 +301,9 @@ def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
         click.echo("Error: --store needs a broker without --brokers: all brokers of a machine use its disk", err=True)
         sys.exit(EXIT_USAGE)
     if options["control"] is not None:
-        click.echo("Error: --control needs a broker without --brokers: its rules and waits are about one broker", err=True)
+        click.echo(
+            "Error: --control needs a broker without --brokers: its rules and waits are about one broker", err=True
+        )
         sys.exit(EXIT_USAGE)
     arguments = _given_arguments(click.get_current_context(), without=OF_MACHINE)
     data = config.directory(data)

@@ -57,9 +57,13 @@ class ControlCommands:
     def __init__(self, server: SocketServer, broker: Broker, observe: Callable[[Timeline], None]) -> None:
         self._broker = broker
         self._changes = trio.lowlevel.ParkingLot()
-        self._recent = RecentRequests(REQUESTS_MAX, self._changes.unpark_all, functools.partial(names_of, broker))
+        self._recent = RecentRequests(REQUESTS_MAX, self._changed, functools.partial(names_of, broker))
         self._caller = Caller(server, broker, Session(host="", listener=CONTROL, is_trusted=True))
         observe(self._recent)
+
+    def _changed(self) -> None:
+        if self._changes:
+            self._changes.unpark_all()
 
     def commands(self) -> dict[str, Command]:
         return {"requests": self._requests, "reset": self._reset}

@@ -136,7 +136,7 @@ class RecentRequests(Timeline):
         return self.since(0)
 
     def since(self, count: int) -> Iterator[AnsweredRequest]:
-        """Return the remembered requests after the first `count`, oldest first. Later changes do not affect the iterator."""
+        """Return the remembered requests after the first `count` at this moment, oldest first."""
         first = max(0, len(self._rows) - (self.count - count))
         return itertools.starmap(_shown, list(itertools.islice(self._rows, first, None)))
 

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -27,8 +28,7 @@ TOKEN = "0123456789abcdef"
 def control(broker, command, **arguments):
     """Return the status and the answer to a command."""
     url, path = CONTROL_LINE.search(broker.stderr).groups()
-    with open(path, encoding="ascii") as file:
-        token = file.read().strip()
+    token = Path(path).read_text(encoding="ascii").strip()
     body = json.dumps({"command": command, **arguments}).encode()
     request = urllib.request.Request(url, body, {"Authorization": f"Bearer {token}"})
     try:
@@ -124,7 +124,7 @@ def test_the_commands_of_the_guide_work(broker_process, tmp_path):
     import confluent_kafka as ck
 
     start, commands = (block.text for block in blocks(ROOT / "docs/guides/control.md", "sh"))
-    assert shlex.split(start) == [*"pipeline-broker serve --port 0 --data ./data --control 0".split()]
+    assert shlex.split(start) == [*["pipeline-broker", "serve", "--port", "0", "--data", "./data", "--control", "0"]]
     broker = broker_process(data=tmp_path / "data", arguments=["--control", "0"])
     url = CONTROL_LINE.search(broker.stderr)[1]
     producer = ck.Producer({"bootstrap.servers": broker.bootstrap})

@@ -86,7 +86,19 @@ COMMANDS = [
     "faults rebalance",
     "no such",
 ]
-ARGUMENTS = ["arguments", "number", "group", "member", "api", "topic", "partition", "client_id", "count", "timeout", "x"]
+ARGUMENTS = [
+    "arguments",
+    "number",
+    "group",
+    "member",
+    "api",
+    "topic",
+    "partition",
+    "client_id",
+    "count",
+    "timeout",
+    "x",
+]
 
 CORPUS = {
     "a time beyond a float": ("command", b'{"command": "requests", "api": "Fetch", "timeout": 1' + b"0" * 400 + b"}"),
@@ -212,7 +224,26 @@ def _of_few_records(data):
 
 
 _VALUES = st.sampled_from(
-    [None, True, 0, 1, -1, 1.5, 1e308, 10**400, "", "g", "Heartbeat", "5ms", "9" * 400 + "s", [], {}, RULE, ["x=1"], [1]]
+    [
+        None,
+        True,
+        0,
+        1,
+        -1,
+        1.5,
+        1e308,
+        10**400,
+        "",
+        "g",
+        "Heartbeat",
+        "5ms",
+        "9" * 400 + "s",
+        [],
+        {},
+        RULE,
+        ["x=1"],
+        [1],
+    ]
 )
 
 

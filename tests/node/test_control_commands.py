@@ -252,7 +252,10 @@ def wire_client(broker):
 
 
 def transactions(client):
-    return [each.transactional_id for each in client.ask(ListTransactionsRequest(), ListTransactionsResponse, 1).transaction_states]
+    return [
+        each.transactional_id
+        for each in client.ask(ListTransactionsRequest(), ListTransactionsResponse, 1).transaction_states
+    ]
 
 
 def test_a_reset_of_an_empty_broker_changes_nothing(controlled):
@@ -335,7 +338,7 @@ def test_a_reset_first_releases_the_commits_that_a_rule_holds(controlled, embedd
 def test_a_reset_is_refused_where_topics_cannot_be_deleted():
     with EmbeddedBroker(settings={"delete.topic.enable": False}) as broker:
         broker.create_topic("t")
-        with pytest.raises(CommandFailedError, match="^the topic 't' cannot be deleted: TOPIC_DELETION_DISABLED$"):
+        with pytest.raises(CommandFailedError, match=r"^the topic 't' cannot be deleted: TOPIC_DELETION_DISABLED$"):
             Controlled(broker).ask("reset")
 
 

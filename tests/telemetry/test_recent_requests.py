@@ -141,7 +141,12 @@ def test_requests_since_a_count_are_those_after_it_that_are_still_kept():
     for number in range(5):
         recent.request_ended(request(received_ns=number))
     assert recent.count == 5
-    assert [[shown.received_ns for shown in recent.since(count)] for count in (0, 3, 4, 5)] == [[2, 3, 4], [3, 4], [4], []]
+    assert [[shown.received_ns for shown in recent.since(count)] for count in (0, 3, 4, 5)] == [
+        [2, 3, 4],
+        [3, 4],
+        [4],
+        [],
+    ]
     fresh = recent.since(2)
     recent.clear()
     assert [shown.received_ns for shown in fresh] == [2, 3, 4]
