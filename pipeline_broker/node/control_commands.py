@@ -78,11 +78,6 @@ class ControlCommands:
         count: Any = 0,
         timeout: Any = "10s",  # noqa: ASYNC109 - an argument of the client
     ) -> Mapping[str, Any]:
-        """Return the newest requests that match, once there are at least `count` of them.
-
-        Raises:
-            CommandFailedError: an argument is invalid, or fewer requests matched until the timeout.
-        """
         await trio.lowlevel.checkpoint()
         try:
             condition = RequestCondition(api=api, topic=topic, partition=partition, client_id=client_id, group=group)
@@ -112,14 +107,8 @@ class ControlCommands:
         return {"count": matched, "requests": list(map(_described, found))}
 
     async def _reset(self) -> Mapping[str, Any]:
-        """Delete all rules, topics, groups, transactions and remembered requests.
-
-        With the internal topics their coordinators forget all groups and transactional ids, after they have aborted the
-        open transactions.
-
-        Raises:
-            CommandFailedError: the broker refused to delete a topic.
-        """
+        # With the internal topics their coordinators forget all groups and transactional ids, after they have aborted
+        # the open transactions.
         broker = self._broker
         # First, because a rule may hold the commits that the deletions wait for.
         rules = broker.faults.clear() if broker.has_faults else 0
@@ -141,7 +130,6 @@ class ControlCommands:
 def _find(
     requests: Iterable[AnsweredRequest], condition: RequestCondition, found: deque[AnsweredRequest]
 ) -> Steps[int]:
-    """Add the matching requests to `found` in steps, and return their number."""
     names = {api_name(key) for key in condition.keys}
     matched = 0
     for request in requests:

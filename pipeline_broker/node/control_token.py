@@ -8,7 +8,7 @@ import secrets
 from pathlib import Path
 
 from pipeline_broker.base import owner_only
-from pipeline_broker.files.bounded_file import read_bounded
+from pipeline_broker.files.bounded_file import open_regular, read_bounded
 from pipeline_broker.node.errors import StartError
 
 __all__ = ["TOKEN_NAME", "token_of"]
@@ -28,25 +28,22 @@ def token_of(path: Path) -> str:
         StartError: the file cannot be read or created, other users can read or replace it, or it has no token.
     """
     try:
-        with open(path, "x", encoding="ascii", opener=owner_only.opener) as file:
+        try:
+            descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        except FileExistsError:
+            return _read(path)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
             token = secrets.token_urlsafe(TOKEN_BYTES)
             file.write(f"{token}\n")
             return token
-    except FileExistsError:
-        return _read(path)
     except OSError as error:
         raise StartError(
-            f"cannot create the token file {path}: {error.strerror or error}. Choose another --control-token"
+            f"cannot use the token file {path}: {error.strerror or error}. Choose another --control-token"
         ) from None
 
 
 def _read(path: Path) -> str:
-    try:
-        content, status = read_bounded(path, FILE_BYTES_MAX)
-    except OSError as error:
-        raise StartError(
-            f"cannot read the token file {path}: {error.strerror or error}. Choose another --control-token"
-        ) from None
+    content, status = read_bounded(path, FILE_BYTES_MAX)
     if status.st_mode & owner_only.OTHERS or status.st_uid not in {ROOT_USER, os.geteuid()}:
         raise StartError(f"other users can read the token file {path}. Delete it, so that the broker creates a new one")
     token = content.decode("latin-1").strip()

@@ -129,7 +129,6 @@ class Observers:
             yield
 
     def remember(self, server: SocketServer, timeline: Timeline) -> None:
-        """Report to the timeline of the control endpoint, too."""
         self._remembering = timeline
         server.observe(self.timeline)
 

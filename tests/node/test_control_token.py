@@ -82,5 +82,5 @@ def test_a_pipe_is_refused_without_waiting_for_its_writer(path):
 def test_a_folder_that_does_not_exist_is_one_line(tmp_path):
     path = tmp_path / "none" / "token"
     assert refusal(path) == (
-        f"cannot create the token file {path}: No such file or directory. Choose another --control-token"
+        f"cannot use the token file {path}: No such file or directory. Choose another --control-token"
     )
