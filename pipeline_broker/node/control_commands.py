@@ -113,8 +113,6 @@ class ControlCommands:
         # First, because a rule may hold the commits that the deletions wait for.
         rules = broker.faults.clear() if broker.has_faults else 0
         names = [topic.name for topic in broker.topics.all() if topic.name not in KEPT_TOPICS]
-        # Internal topics last, so that the coordinators write no markers into topics that are about to be deleted.
-        names.sort(key=broker.internal_topics.__contains__)
         wanted = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
         request = DeleteTopicsRequest(topics=wanted, topic_names=[], timeout_ms=TIMEOUT_MS)
         answer = await self._caller.ask(request, broker.ports.clock_ms())
@@ -133,25 +131,12 @@ def _find(
     names = {api_name(key) for key in condition.keys}
     matched = 0
     for request in requests:
-        if request.api in names and _matches(condition, request):
+        is_sender = condition.client_id in (None, request.client_id)
+        if request.api in names and is_sender and condition.matches_names(request.names):
             found.append(request)
             matched += 1
         yield
     return matched
-
-
-def _matches(condition: RequestCondition, request: AnsweredRequest) -> bool:
-    # Like `RequestCondition.matches`, but the message is not kept.
-    if condition.client_id not in (None, request.client_id):
-        return False
-    if condition.group is not None and condition.group not in request.names.groups:
-        return False
-    if condition.topic is None and condition.partition is None:
-        return True
-    return any(
-        condition.topic in (None, topic) and condition.partition in (None, number)
-        for topic, number in request.names.partitions
-    )
 
 
 def _described(request: AnsweredRequest) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import stat
 import subprocess
 import threading
@@ -156,6 +157,17 @@ def test_options_that_cannot_work_are_one_line(tmp_path, arguments, error):
     done = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), *arguments)
     assert (done.returncode, done.stderr) == (2, f"Error: {error}\n")
     assert not (tmp_path / "data").exists()
+
+
+def test_a_port_in_use_prevents_the_startup(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), "--control", str(port))
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"Error: cannot serve the control endpoint on 127.0.0.1:{port}: Address already in use."
+        " Choose another --control\n"
+    )
 
 
 def test_a_token_file_that_others_can_read_prevents_the_startup(tmp_path):

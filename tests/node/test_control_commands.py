@@ -209,6 +209,7 @@ def test_a_wait_sees_more_requests_than_are_remembered(monkeypatch):
         ({"api": "Produce", "timeout": -1}, "timeout must be from 0 to 60 s, not -0.001 s"),
         ({"api": "Produce", "timeout": float("nan")}, "timeout needs a time such as 200ms or 1s, not nan"),
         ({"api": "Produce", "timeout": "soon"}, "timeout needs a time such as 200ms or 1s, not 'soon'"),
+        ({"api": "Produce", "timeout": 10**400}, f"timeout needs a time such as 200ms or 1s, not {10**400}"),
     ],
 )
 def test_invalid_arguments_are_refused_with_one_line(arguments, line):
