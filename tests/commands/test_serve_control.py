@@ -64,10 +64,12 @@ def test_both_transports_carry_the_same_commands(broker_process):
     assert control(broker, "reset") == (200, {"rules": 0, "topics": 0})
 
 
-def test_requests_since_the_startup_are_observed(broker_process):
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+@pytest.mark.parametrize("others", [(), ("--metrics", "0")], ids=["alone", "with metrics"])
+def test_requests_since_the_startup_are_observed(broker_process, mode, others):
     import confluent_kafka as ck
 
-    broker = broker_process(arguments=["--control", "0"])
+    broker = broker_process(mode=mode, arguments=["--control", "0", *others])
     producer = ck.Producer({"bootstrap.servers": broker.bootstrap, "client.id": "orders"})
     producer.produce("t", b"x")
     assert producer.flush(20) == 0

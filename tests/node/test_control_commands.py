@@ -49,8 +49,13 @@ class Observed:
     """Commands, and the timeline that they observe."""
 
     def __init__(self):
-        broker = SimpleNamespace(topic_name=lambda _: None, fetch_sessions=SimpleNamespace(keys_of=lambda _: ()))
+        self.on_search = lambda: None
+        broker = SimpleNamespace(topic_name=self._topic_name, fetch_sessions=SimpleNamespace(keys_of=lambda _: ()))
         self.commands = ControlCommands(None, broker, self.observe).commands()
+
+    def _topic_name(self, topic_id):
+        del topic_id
+        self.on_search()
 
     def observe(self, timeline):
         self.timeline = timeline
@@ -171,6 +176,18 @@ def test_a_wait_for_more_requests_ends_at_its_timeout_and_says_what_there_was(ti
     assert run(scenario) == (f"1 of 2 requests in {waited:g} s: Heartbeat group=g", pytest.approx(waited, abs=1e-3))
 
 
+def test_a_request_that_ends_during_a_search_is_not_missed():
+    async def scenario(observed):
+        wanted = MetadataRequest([MetadataRequest.MetadataRequestTopic(topic_id=b"i" * 16, name=None)])
+        # Called by the search, which reads the names in the first request.
+        observed.on_search = lambda: observed.end(metadata("t"))
+        observed.end(ended(wanted, 12))
+        answer = await observed.commands["requests"](api="Metadata", topic="t", count=1)
+        return answer["count"], trio.current_time()
+
+    assert run(scenario) == (1, pytest.approx(0, abs=1e-3))
+
+
 def test_without_time_to_wait_past_requests_count():
     assert requests(heartbeat(), api="Heartbeat", count=1, timeout=0)["count"] == 1
     assert refusal(api="Heartbeat", count=1, timeout=0) == "0 of 1 requests in 0 s: Heartbeat"
@@ -282,6 +299,7 @@ def test_a_reset_deletes_topics_groups_transactions_rules_and_observations(contr
             assert transactions(client) == ["x"]
     finally:
         consumer.close()
+        del producer
     with wire_client(embedded) as client:
         answer = controlled.ask("reset")
         assert answer["rules"] == 1
@@ -295,12 +313,13 @@ def test_a_reset_deletes_topics_groups_transactions_rules_and_observations(contr
         assert embedded.on_loop(lambda it: list(it.broker.transactions.all())) == []
 
 
-def test_a_broker_serves_the_same_names_after_a_reset(controlled, embedded):
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_broker_serves_the_same_names_after_a_reset(controlled, embedded, protocol):
     for value in ("before", "after"):
         embedded.create_topic("t", partitions=2)
         embedded.produce("t", value, key="k", partition=1)
         assert [record.value for record in embedded.records("t")] == [value.encode()]
-        servers = {"bootstrap.servers": embedded.bootstrap_servers}
+        servers = {"bootstrap.servers": embedded.bootstrap_servers, "group.protocol": protocol}
         consumer = ck.Consumer({**servers, "group.id": "g", "auto.offset.reset": "earliest"})
         consumer.subscribe(["t"])
         assert consumer.poll(WAIT_SECONDS).value() == value.encode()
@@ -311,7 +330,7 @@ def test_a_broker_serves_the_same_names_after_a_reset(controlled, embedded):
 
 def test_connections_and_members_of_groups_survive_a_reset(controlled, embedded):
     embedded.produce("t", "before")
-    servers = {"bootstrap.servers": embedded.bootstrap_servers, "topic.metadata.refresh.interval.ms": 50}
+    servers = {"bootstrap.servers": embedded.bootstrap_servers, "heartbeat.interval.ms": 100}
     consumer = ck.Consumer({**servers, "group.id": "g", "auto.offset.reset": "earliest"})
     consumer.subscribe(["t"])
     assert consumer.poll(WAIT_SECONDS).value() == b"before"
