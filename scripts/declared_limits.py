@@ -46,6 +46,7 @@ LIMITS: dict[str, dict[str, str]] = {
         "security/refusals.py": "SOURCES_MAX ROWS_OF_SOURCE_MAX TEXT_CHARS_MAX",
     },
     "HTTP, metrics and logs": {
+        "node/control_commands.py": "REQUESTS_MAX SHOWN_MAX WAIT_SECONDS_MAX",
         "web/http_requests.py": "HEADER_BYTES_MAX HEADER_LINES_MAX PIECES_MAX",
         "web/messages.py": "ANSWER_BYTES_MAX",
         "dashboard/record_reader.py": "PAGE_BYTES_MAX PAGE_UNPACKED_BYTES_MAX BATCH_RECORDS_MAX "
@@ -82,6 +83,7 @@ LIMITS: dict[str, dict[str, str]] = {
         "objects/slot_reader.py": "FIRST_READ_BYTES INDEX_BYTES_MAX",
         "config/sources.py": "FILE_BYTES_MAX",
         "faults/rule_file.py": "FILE_BYTES_MAX",
+        "node/control_token.py": "FILE_BYTES_MAX",
         "client/bearer_tokens.py": "TOKEN_BYTES_MAX",
         "traces/ring_file.py": "FILE_BYTES_MAX",
         "inspect/leftovers.py": "NAMED_MAX",

@@ -7,12 +7,14 @@ from typing import Any
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.dashboard import routes
 from pipeline_broker.node import metrics_endpoint, timelines, upkeep
-from pipeline_broker.node.admin_socket import fault_commands
+from pipeline_broker.node.control_commands import ControlCommands
+from pipeline_broker.node.operator_commands import fault_commands
 from pipeline_broker.schema_registry.api import TABLE
 
 __all__ = ["entry_points"]
 
 ALTERNATIVES = "/api/(acls|users|quotas)"
+CONTROL: Any = ControlCommands  # the class in place of an object: only the names of commands are of interest
 
 
 def _dashboard() -> list[str]:
@@ -40,6 +42,7 @@ def entry_points() -> dict[str, list[str]]:
         "dashboard, changes": list(routes.CHANGES),
         "schema registry": ["/" + "/".join(parts) for parts in TABLE],
         "`admin.socket`": _commands(),
+        "control": [*_commands(), *CONTROL.commands(CONTROL)],
         "`N.socket`": ["requests of brokers, and of clients that they forward", "members that join"],
     }
     return {name: sorted(set(requests)) for name, requests in found.items()}

@@ -30,8 +30,6 @@ SUMMARY_SCHEMA: Final = 1
 
 @attrs.frozen(kw_only=True)
 class Stamps:
-    """The stamps of a request, in their order."""
-
     received_ns: int
     enqueued_ns: int
     dequeued_ns: int

@@ -299,7 +299,6 @@ class Processor:
             connection.stop_reading()
 
     def end(self) -> None:
-        """Close the remaining connections and end."""
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()
 

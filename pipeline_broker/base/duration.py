@@ -61,7 +61,10 @@ def seconds_of(value: object, bare: str | None = None) -> float | None:
         return None if found is None else found / 1000
     if isinstance(value, bool) or not hasattr(value, "__float__"):
         return None
-    return float(value) * MS_PER_UNIT[bare or "s"] / 1000
+    try:
+        return float(value) * MS_PER_UNIT[bare or "s"] / 1000
+    except OverflowError:  # a whole number beyond 10**308
+        return None
 
 
 def iso_milliseconds(text: str) -> int | None:

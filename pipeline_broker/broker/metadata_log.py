@@ -27,8 +27,6 @@ POLICIES = LogPolicies(retention=RetentionRules(delete=False), compaction=Compac
 
 
 class MetadataLog:
-    """The log of the partition `__cluster_metadata-0`."""
-
     def __init__(self, logs: LogManager) -> None:
         self.log: PartitionLog
         (self.log,) = logs.create(METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1), POLICIES)

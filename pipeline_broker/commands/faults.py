@@ -16,7 +16,8 @@ import click
 from pipeline_broker.commands.documented_command import DocumentedCommand
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.faults.rule_text import parse_arguments
-from pipeline_broker.node.admin_socket import CommandFailedError, NoBrokerError, ask
+from pipeline_broker.node.admin_socket import NoBrokerError, ask
+from pipeline_broker.node.operator_commands import CommandFailedError
 
 __all__ = ["faults"]
 

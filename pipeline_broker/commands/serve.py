@@ -203,6 +203,18 @@ class EndSignals:
     help="Serve a schema registry (Confluent's REST API) on this port of HOST, or of 127.0.0.1 without HOST.",
 )
 @click.option(
+    "--control",
+    metavar="[HOST:]PORT",
+    default=None,
+    help="Serve commands for tests, as JSON over HTTP, on this port of 127.0.0.1 or of another loopback HOST.",
+)
+@click.option(
+    "--control-token",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="File with the token for --control, created if missing.  [default: control.token in the data directory]",
+)
+@click.option(
     "--request-log",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,
@@ -287,6 +299,11 @@ def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
     config = load_config(files, settings)
     if options["store"] is not None:
         click.echo("Error: --store needs a broker without --brokers: all brokers of a machine use its disk", err=True)
+        sys.exit(EXIT_USAGE)
+    if options["control"] is not None:
+        click.echo(
+            "Error: --control needs a broker without --brokers: its rules and waits are about one broker", err=True
+        )
         sys.exit(EXIT_USAGE)
     arguments = _given_arguments(click.get_current_context(), without=OF_MACHINE)
     data = config.directory(data)

@@ -14,7 +14,8 @@ from typing import Any
 import click
 
 from pipeline_broker.commands.documented_command import DocumentedCommand
-from pipeline_broker.node.admin_socket import CommandFailedError, NoBrokerError, ask
+from pipeline_broker.node.admin_socket import NoBrokerError, ask
+from pipeline_broker.node.operator_commands import CommandFailedError
 
 __all__ = ["timelines"]
 

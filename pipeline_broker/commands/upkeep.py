@@ -28,10 +28,11 @@ from pipeline_broker.config.topic_settings import TopicSettings
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
-from pipeline_broker.node.admin_socket import CommandFailedError, NoBrokerError, ask
+from pipeline_broker.node.admin_socket import NoBrokerError, ask
 from pipeline_broker.node.archive_store import ArchiveStore
 from pipeline_broker.node.data_directory import maintenance_of, open_broker
 from pipeline_broker.node.errors import MaintenanceFailedError, StartError
+from pipeline_broker.node.operator_commands import CommandFailedError
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.state.metadata_records import Topic
 

@@ -11,11 +11,11 @@ Sec-Fetch-Site must name this dashboard (`web/strangers.py`), and:
 
 from __future__ import annotations
 
-import hmac
 import http
 
 import attrs
 
+from pipeline_broker.web.bearer_tokens import bears_token, is_token
 from pipeline_broker.web.hosts import is_unspecified
 from pipeline_broker.web.messages import Answer, HttpRequest, refusal
 from pipeline_broker.web.strangers import SameOriginCheck
@@ -74,13 +74,13 @@ class Access:
         return refused
 
     def _check_token(self, request: HttpRequest, token: str, *, is_page: bool) -> Answer | None:
-        if _is_token(request.headers.get("authorization", "").removeprefix("Bearer "), token):
+        if bears_token(request.headers, token):
             return None
         for cookie in request.headers.get("cookie", "").split(";"):
             name, _, value = cookie.strip().partition("=")
-            if name == self.cookie_name and _is_token(value, token):
+            if name == self.cookie_name and is_token(value, token):
                 return None
-        if is_page and _is_token(request.query.get("token", ""), token):
+        if is_page and is_token(request.query.get("token", ""), token):
             cookie = f"{self.cookie_name}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={COOKIE_SECONDS}"
             answer = refusal(http.HTTPStatus.SEE_OTHER, "the token is now in a cookie", ("Set-Cookie", cookie))
             return attrs.evolve(answer, headers=(*answer.headers, ("Location", request.path)))
@@ -88,10 +88,6 @@ class Access:
             http.HTTPStatus.UNAUTHORIZED,
             "the token is missing or wrong; open the link that the broker printed at startup",
         )
-
-
-def _is_token(shown: str, token: str) -> bool:
-    return hmac.compare_digest(shown.encode(errors="replace"), token.encode())
 
 
 def _forbidden(reason: str) -> Answer:

@@ -15,8 +15,6 @@ __tracebackhide__ = True  # pytest shows the caller's line instead of this modul
 
 
 class ObservedBroker(Lifecycle):
-    """An embedded broker with its latest requests."""
-
     def requests(self, api: str | None = None) -> list[AnsweredRequest]:
         """Return the latest requests of clients with the times of their stages, oldest first.
 

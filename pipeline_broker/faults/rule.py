@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import attrs
 
@@ -40,7 +40,7 @@ STORE_OPERATIONS: Mapping[str, frozenset[str]] = {
 """The store requests that a rule can be about, with the operations that each stands for."""
 SEED_MAX = 2**32 - 1
 
-Origin: TypeAlias = Literal["file", "command line", "Python", "dashboard"]
+Origin: TypeAlias = Literal["file", "command line", "Python", "dashboard", "control"]
 
 
 def _api_name(name: str) -> str:
@@ -106,6 +106,15 @@ class Choice:
         return self.p is None or self.p == 1 or self.seed is not None
 
 
+class Names(Protocol):
+    # The names in a request: of groups, and of topics with partition numbers.
+    @property
+    def groups(self) -> Collection[str]: ...
+
+    @property
+    def partitions(self) -> Collection[tuple[str, int]]: ...
+
+
 @attrs.frozen(kw_only=True)
 class RequestCondition:
     """The requests that a rule is about; None matches everything.
@@ -134,11 +143,17 @@ class RequestCondition:
         """Return whether a request matches. The request is decoded only if the header does not decide."""
         if subject.api not in self.keys or self.client_id not in (None, subject.client_id):
             return False
-        if self.group is not None and self.group not in subject.groups:
+        return self.matches_names(subject)
+
+    def matches_names(self, names: Names) -> bool:
+        """Return whether the condition matches a request by its names alone."""
+        if self.group is not None and self.group not in names.groups:
             return False
         if self.topic is None and self.partition is None:
             return True
-        return subject.names_partition(self.topic, self.partition)
+        return any(
+            self.topic in (None, topic) and self.partition in (None, number) for topic, number in names.partitions
+        )
 
     def __str__(self) -> str:
         names = ("topic", "partition", "client_id", "group")

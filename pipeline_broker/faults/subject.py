@@ -80,10 +80,6 @@ class Subject:
                 found.add((name or self._topic_name(topic_id) or "", partition))
         return frozenset(found)
 
-    def names_partition(self, topic: str | None, partition: int | None) -> bool:
-        """Return whether the request names a partition; None matches any topic or any number."""
-        return any(topic in (None, name) and partition in (None, number) for name, number in self.partitions)
-
 
 def groups_of(message: Any, api: int) -> Iterator[str]:
     if api == ApiKey.FIND_COORDINATOR:

@@ -38,8 +38,6 @@ _NO_DIRECT_IO = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 
 
 class ReadableFile(Protocol):
-    """The reading half of an open file."""
-
     def read(self, size_bytes: int, position: int) -> Buffer:
         """Return up to `size_bytes` bytes; fewer only at the end of the file."""
 

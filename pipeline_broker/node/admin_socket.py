@@ -8,42 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import inspect
 import json
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
-from pipeline_broker.base.first_cause import first_cause
+from pipeline_broker.node.operator_commands import COMMAND_BYTES_MAX, Command, CommandFailedError, answer_of
 from pipeline_broker.node.unix_socket import listen_in, short_path
 
-if TYPE_CHECKING:
-    from pipeline_broker.broker.broker import Broker
-
-__all__ = ["ADMIN_NAME", "CommandFailedError", "NoBrokerError", "ask", "fault_commands", "serve_admin"]
+__all__ = ["ADMIN_NAME", "NoBrokerError", "ask", "serve_admin"]
 
 logger = logging.getLogger(__name__)
 
 ADMIN_NAME = "admin.socket"
 CONNECTIONS_MAX = 8
-LINE_BYTES_MAX = 64 * 1024
 # Time for a client to send its command, and time to receive the answer.
 LINE_SECONDS = 5.0
 RECEIVE_BYTES = 4096
 NO_BROKER = frozenset({errno.ENOENT, errno.ECONNREFUSED})
-
-# The actions of `faults/commands.py`, which is imported on first use.
-FAULT_ACTIONS = ("add", "list", "remove", "clear", "release", "expire", "rebalance")
-
-Command = Callable[..., Awaitable[Mapping[str, Any]]]
-
-
-class CommandFailedError(Exception):
-    """The broker refused the command or could not complete it. The text is one line."""
 
 
 class NoBrokerError(Exception):
@@ -102,40 +88,9 @@ async def _answer(
         line = await _receive_line(stream)
     if waiting.cancelled_caught or line is None:
         return
-    try:
-        request = json.loads(line)
-        name = request.pop("command")
-        command = commands[name]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        answer = _error_line("the command is unknown or invalid")
-    else:
-        answer = await _run_command(name, command, request, fatal)
+    answer = await answer_of(line, commands, fatal)
     with trio.move_on_after(LINE_SECONDS):
-        await stream.send_all(answer + b"\n")
-
-
-async def _run_command(
-    name: str, command: Command, arguments: Mapping[str, Any], fatal: tuple[type[Exception], ...]
-) -> bytes:
-    try:
-        inspect.signature(command).bind(**arguments)
-    except TypeError:
-        return _error_line("the arguments of the command are invalid")
-    try:
-        return json.dumps(await command(**arguments)).encode()
-    except CommandFailedError as error:
-        return _error_line(str(error))
-    except Exception as error:
-        cause = first_cause(error)
-        if isinstance(cause, fatal):
-            raise
-        logger.exception("the command %s failed unexpectedly; the broker continues", name)
-        words = " ".join(f"{type(cause).__name__}: {cause}".split())
-        return _error_line(f"{name} failed unexpectedly: {words}. The broker continues; see its log")
-
-
-def _error_line(error: str) -> bytes:
-    return json.dumps({"error": error}).encode()
+        await stream.send_all(answer.text + b"\n")
 
 
 async def _receive_line(stream: trio.SocketStream) -> bytes | None:
@@ -143,7 +98,7 @@ async def _receive_line(stream: trio.SocketStream) -> bytes | None:
     while b"\n" not in received:
         data = await stream.receive_some(RECEIVE_BYTES)
         received += data
-        if not data or len(received) > LINE_BYTES_MAX:
+        if not data or len(received) > COMMAND_BYTES_MAX:
             return None
     return bytes(received.partition(b"\n")[0])
 
@@ -175,20 +130,3 @@ def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]
     if "error" in answer:
         raise CommandFailedError(answer["error"])
     return answer
-
-
-def fault_commands(broker: Broker) -> dict[str, Command]:
-    def command(action: str) -> Command:
-        async def run(**arguments: Any) -> Mapping[str, Any]:
-            from pipeline_broker.faults.commands import carry_out  # noqa: PLC0415 - on first use
-            from pipeline_broker.faults.names import FaultError  # noqa: PLC0415 - as above
-
-            await trio.lowlevel.checkpoint()
-            try:
-                return carry_out(broker, action, arguments, "command line")
-            except FaultError as error:
-                raise CommandFailedError(str(error)) from None
-
-        return run
-
-    return {f"faults {action}": command(action) for action in FAULT_ACTIONS}

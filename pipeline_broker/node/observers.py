@@ -75,6 +75,7 @@ class Observers:
         self._request_log: RequestLog | None = None
         self._dashboard = None if dashboard is None else _dashboard(dashboard)
         self._watching: Timeline | None = None
+        self._remembering: Timeline | None = None
         self._publishing: Timeline | None = None
         # Checked at startup only if the file was named. A client may enable the log later, when an error is logged.
         if logs_requests:
@@ -86,7 +87,7 @@ class Observers:
         log = self._request_log
         wanted_log = None if log is None or not log.is_on else log
         measurements = None if self._metrics is None else self._metrics.timeline
-        all_observers = (self._trace, measurements, wanted_log, self._watching, self._publishing)
+        all_observers = (self._trace, measurements, wanted_log, self._watching, self._remembering, self._publishing)
         timelines: list[Timeline] = [observer for observer in all_observers if observer is not None]
         # One observer is called directly, without the cost of a FanOut.
         if len(timelines) < 2:
@@ -126,6 +127,10 @@ class Observers:
                 )
                 self._announce(f"dashboard on {link}")
             yield
+
+    def remember(self, server: SocketServer, timeline: Timeline) -> None:
+        self._remembering = timeline
+        server.observe(self.timeline)
 
     def publish(self, server: SocketServer, timeline: Timeline | None) -> None:
         """Report to the timeline of a publisher, too; None stops that."""

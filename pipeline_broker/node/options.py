@@ -59,6 +59,8 @@ class ServeOptions:
         faults: file of the fault rules at startup; None for none.
         dashboard: options of the dashboard; None for no dashboard.
         schema_registry: host and port of the schema registry; None for no registry.
+        control: host and port of the control endpoint; None for no endpoint.
+        control_token: file with the token of the control endpoint; None for the one in the data directory.
         store: URL of the object store of the archive; None for the data directory.
         wal: location of the journal: "disk" for the data directory, "objects" for the store.
         store_delay_seconds: injected delay of each request to the store.
@@ -80,6 +82,8 @@ class ServeOptions:
     faults: Path | None = None
     dashboard: DashboardOptions | None = None
     schema_registry: tuple[str, int] | None = None
+    control: tuple[str, int] | None = None
+    control_token: Path | None = None
     store: str | None = None
     wal: Wal = "disk"
     store_delay_seconds: float = 0.0
@@ -112,6 +116,8 @@ class ServeOptions:
             faults=options["faults"],
             dashboard=_dashboard(options),
             schema_registry=_schema_registry(options["schema_registry"]),
+            control=_control(options["control"], options["control_token"]),
+            control_token=options["control_token"],
             store=options["store"],
             wal=_wal(options["store"], options["wal"]),
             store_delay_seconds=_store_delay(options["store"], options["store_delay_seconds"]),
@@ -157,6 +163,16 @@ def _schema_registry(place: str | None) -> tuple[str, int] | None:
     if place is None:
         return None
     from pipeline_broker.node.schema_registry import read_address  # noqa: PLC0415 - only if configured
+
+    return read_address(place)
+
+
+def _control(place: str | None, token: Path | None) -> tuple[str, int] | None:
+    if place is None:
+        if token is not None:
+            raise StartError("--control-token needs --control")
+        return None
+    from pipeline_broker.node.control_endpoint import read_address  # noqa: PLC0415 - only if configured
 
     return read_address(place)
 

@@ -27,7 +27,7 @@ from pipeline_broker.files.errors import FencedError
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.local.archive_place import ArchivePlace
 from pipeline_broker.log.errors import JournalFailed
-from pipeline_broker.node.admin_socket import fault_commands, serve_admin
+from pipeline_broker.node.admin_socket import serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.cluster_directory import leave_cluster
 from pipeline_broker.node.cluster_role import ClusterRole, role_of
@@ -37,6 +37,7 @@ from pipeline_broker.node.freed_memory import return_regularly
 from pipeline_broker.node.garbage import shorten_collections
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers
+from pipeline_broker.node.operator_commands import Command, fault_commands
 from pipeline_broker.node.options import ServeOptions
 from pipeline_broker.node.service_manager import notify
 from pipeline_broker.node.surroundings import BrokerWiring
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from pipeline_broker.files.file_system import FileSystem
     from pipeline_broker.log.journal.journal_port import JournalPort
     from pipeline_broker.node.archive_store import ArchiveStore
+    from pipeline_broker.node.control_commands import ControlCommands
     from pipeline_broker.node.schema_registry import SchemaRegistry
     from pipeline_broker.node.thread_wakeup import ThreadWakeup
 
@@ -59,6 +61,8 @@ __all__ = ["ServeOptions", "StartError", "run", "serve"]
 logger = logging.getLogger(__name__)
 
 EXIT_TAKEN_OVER = 3
+FATAL = (MaintenanceFailedError,)
+"""Errors of operator commands that end the broker."""
 STANDING_BY_LINE = "standing by"
 # The request log in the data directory, for clients that enable it on a broker without `--request-log`.
 REQUEST_LOG_NAME = "kafka-request.log"
@@ -239,13 +243,14 @@ async def _serve(
             await nursery.start(timelines.run)
             if broker.config.pipeline_timelines:
                 timelines.switch_on()
-            # Timelines are on before the server accepts a connection, so that no request is missing.
+            control = _control_commands(options, server, broker, observers)
+            # Both observe before the server accepts a connection, so that no request is missing.
             await assembled.start(nursery)
             if cluster is not None:
                 await nursery.start(cluster.run, assembled)
                 nursery.start_soon(_end_with_supervisor)
             nursery.start_soon(return_regularly, broker.edges)
-            await _start_maintenance(nursery, options, broker, wiring.segment_sealed, timelines)
+            await _start_maintenance(nursery, options, broker, wiring.segment_sealed, timelines, control)
             # A signal arrived during the startup.
             if server.is_stopping:
                 return
@@ -271,15 +276,48 @@ async def _serving_schema_registry(
         yield registry
 
 
+def _control_commands(
+    options: ServeOptions, server: SocketServer, broker: Broker, observers: Observers
+) -> ControlCommands | None:
+    if options.control is None:
+        return None
+    from pipeline_broker.node.control_commands import ControlCommands  # noqa: PLC0415 - only if configured
+
+    return ControlCommands(server, broker, functools.partial(observers.remember, server))
+
+
 async def _start_maintenance(
-    nursery: trio.Nursery, options: ServeOptions, broker: Broker, sealed: ThreadWakeup, timelines: Timelines
+    nursery: trio.Nursery,
+    options: ServeOptions,
+    broker: Broker,
+    sealed: ThreadWakeup,
+    timelines: Timelines,
+    control: ControlCommands | None,
 ) -> None:
     # The import takes a tenth of the startup. In a thread it delays no client.
     maintenance = await trio.to_thread.run_sync(maintenance_of, broker, sealed)
     await nursery.start(maintenance.run)
     commands = maintenance.commands() | fault_commands(broker) | timelines.commands()
-    serving = functools.partial(serve_admin, fatal=(MaintenanceFailedError,))
-    await nursery.start(serving, options.data, commands)
+    if control is not None:
+        commands |= control.commands()
+    await nursery.start(functools.partial(serve_admin, fatal=FATAL), options.data, commands)
+    if options.control is not None:
+        await _start_control(nursery, options, broker, commands)
+
+
+async def _start_control(
+    nursery: trio.Nursery, options: ServeOptions, broker: Broker, commands: dict[str, Command]
+) -> None:
+    from pipeline_broker.node.control_endpoint import serve_control  # noqa: PLC0415 - only if configured
+    from pipeline_broker.node.control_token import TOKEN_NAME, token_of  # noqa: PLC0415 - as above
+
+    assert options.control is not None, "called with a control endpoint"
+    path = options.control_token or options.data / TOKEN_NAME
+    token = await trio.to_thread.run_sync(token_of, path)
+    serving = functools.partial(serve_control, fatal=FATAL)
+    own = commands | fault_commands(broker, "control")
+    url = await nursery.start(serving, *options.control, token, own, broker.edges)
+    _announce(options, f"control on {url} with the token in {path}")
 
 
 async def _end_with_supervisor() -> None:

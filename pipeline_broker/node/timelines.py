@@ -17,7 +17,7 @@ from stages.timeline import now_ns
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.log.journal.entry import JournalEntry
-    from pipeline_broker.node.admin_socket import Command
+    from pipeline_broker.node.operator_commands import Command
     from pipeline_broker.telemetry.timeline_records import TimelineBatches, TimelineRows
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline

@@ -22,8 +22,8 @@ from pipeline_broker.log.errors import JournalCorrupt, LogError
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.retention_of_logs import expiries, waits_for_archive
-from pipeline_broker.node.admin_socket import Command, CommandFailedError
 from pipeline_broker.node.errors import MaintenanceFailedError, TakenOverError
+from pipeline_broker.node.operator_commands import Command, CommandFailedError
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.records.errors import RecordError
 

@@ -192,8 +192,6 @@ class Writer(NamedTuple):
 
 
 class Step(enum.Enum):
-    """The next step of a fencer, or its result."""
-
     READ_BOUNDARY = enum.auto()
     """Read the boundary, and pass it to `read`."""
     LIST = enum.auto()

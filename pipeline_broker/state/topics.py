@@ -61,8 +61,6 @@ class TopicChange:
 
 
 class Placement(Protocol):
-    """A choice of the brokers of partitions."""
-
     @property
     def broker_ids(self) -> Collection[int]:
         """The brokers that manual assignments may name."""

@@ -7,6 +7,7 @@ the response is kept.
 from __future__ import annotations
 
 import functools
+import itertools
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -113,6 +114,9 @@ class RecentRequests(Timeline):
         requests_max: maximum number of requests; 0 keeps none and only calls `on_ended`.
         on_ended: called when a request or a commit has ended.
         names_of: called with each ended request; returns a function that returns the names in it.
+
+    Attributes:
+        count: number of requests kept so far, also of those that were forgotten since.
     """
 
     def __init__(
@@ -124,11 +128,17 @@ class RecentRequests(Timeline):
         self._rows: deque[tuple[bytes, str, tuple[int, ...], Callable[[], RequestNames]]] = deque(maxlen=requests_max)
         self._names_of = names_of
         self._since_ns = 0
+        self.count = 0
         self._keeps = requests_max > 0
         self._on_ended = on_ended
 
     def __iter__(self) -> Iterator[AnsweredRequest]:
-        return iter([_shown(*row) for row in self._rows])
+        return self.since(0)
+
+    def since(self, count: int) -> Iterator[AnsweredRequest]:
+        """Return the remembered requests after the first `count` at this moment, oldest first."""
+        first = max(0, len(self._rows) - (self.count - count))
+        return itertools.starmap(_shown, list(itertools.islice(self._rows, first, None)))
 
     def clear(self) -> None:
         """Forget all requests, including those that are answered and have not ended.
@@ -154,6 +164,7 @@ class RecentRequests(Timeline):
             return
         row = _ROW.pack(*values)
         # `names_of` must not decode the request yet: most requests are never looked up.
+        self.count += 1
         self._rows.append((row, client_id_of(request.frame), errors_of(request.answer), self._names_of(request)))
 
     def commit_ended(self, commit: object) -> None:  # noqa: ARG002 - only the event matters

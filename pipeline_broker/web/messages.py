@@ -16,6 +16,7 @@ import attrs
 from pipeline_broker.base.steps import Steps
 
 __all__ = [
+    "JSON_TYPE",
     "Answer",
     "AnswerTooLargeError",
     "BadRequestError",

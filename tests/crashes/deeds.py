@@ -7,7 +7,8 @@ roll, are archived, recycled, retained, compacted and deleted many times. What m
 """
 
 from pipeline_broker.base.error_code import ErrorCode
-from pipeline_broker.node.admin_socket import CommandFailedError, NoBrokerError, ask
+from pipeline_broker.node.admin_socket import NoBrokerError, ask
+from pipeline_broker.node.operator_commands import CommandFailedError
 from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest

@@ -9,7 +9,7 @@ from pipeline_broker.faults.commands import ACTIONS, carry_out
 from pipeline_broker.faults.faults import Faults
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.faults.rule_text import KEYS
-from pipeline_broker.node import admin_socket
+from pipeline_broker.node import operator_commands
 
 RULE = ["api=Produce", "topic=t", "nth=2", "error=NOT_LEADER_OR_FOLLOWER"]
 JSON = st.recursive(
@@ -73,7 +73,7 @@ def do(broker, action, **arguments):
 
 
 def test_all_interfaces_have_the_same_actions():
-    assert set(admin_socket.FAULT_ACTIONS) == set(faults_command.ACTIONS) == set(ACTIONS)
+    assert set(operator_commands.FAULT_ACTIONS) == set(faults_command.ACTIONS) == set(ACTIONS)
 
 
 def test_a_rule_is_made_listed_released_and_removed():

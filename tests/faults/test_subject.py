@@ -97,9 +97,6 @@ def test_a_fetch_names_the_partitions_of_its_session_but_not_forgotten_ones():
     message = FetchRequest(session_id=7, session_epoch=3, topics=[topic], forgotten_topics_data=[forgotten])
     found = subject(message, sessions={7: [("kept", b"", 2), ("", b"i" * 16, 0)]})
     assert found.partitions == {("asked", 1), ("kept", 2), ("by-id", 0)}
-    assert found.names_partition("kept", None)
-    assert found.names_partition(None, 1)
-    assert not found.names_partition("forgotten", None)
 
 
 @pytest.mark.parametrize(
@@ -120,5 +117,5 @@ def test_a_request_is_decoded_at_most_once_and_on_demand():
     found = subject(DescribeGroupsRequest(groups=["a"]))
     assert found.read_count == []
     assert found.groups == {"a"}
-    assert not found.names_partition("t", None)
+    assert found.partitions == set()
     assert len(found.read_count) == 1

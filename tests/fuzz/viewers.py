@@ -1,4 +1,6 @@
-"""Fuzz the input of viewers, scrapers and clients that push metrics: filters, requests over HTTP, pushes, batches.
+"""Fuzz the input of viewers, scrapers, operators and clients that push metrics.
+
+The input is filters, requests over HTTP, operator commands, pushes and batches.
 
 A case is a kind and its bytes. The work on it is watched: processor time, memory and opened files.
 """
@@ -19,6 +21,7 @@ from pipeline_broker.dashboard import routes
 from pipeline_broker.dashboard.record_filter import BadFilterError, RecordFilter
 from pipeline_broker.dashboard.record_reader import PageReader
 from pipeline_broker.dashboard.seeking import ends_of
+from pipeline_broker.node.operator_commands import answer_of, fault_commands
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.telemetry.client_metrics_file import POINTS_MAX, _first
 from pipeline_broker.telemetry.pushed_metrics import MalformedMetricsError, read_metrics
@@ -26,7 +29,9 @@ from pipeline_broker.web.http_server import HttpLimits, serve_connection
 from pipeline_broker.web.messages import BadRequestError, json_answer, json_steps, refusal
 from pipeline_broker.web.strangers import SameOriginCheck
 from tests.dashboard.test_records import FakeLog
+from tests.faults.test_commands import RULE, Broker
 from tests.fuzz.watchdog import FUZZED, ending, finished_in_turns, repeated, watched
+from tests.node.test_control_commands import Observed, heartbeat
 
 POST = b"POST / HTTP/1.1\r\nHost: 127.0.0.1:80\r\n"
 LIMITS = HttpLimits(connections_max=1, response_seconds=10)
@@ -70,7 +75,35 @@ PUSH_PARTS = (
     b"\x08\x01",
 )
 
+COMMANDS = [
+    "requests",
+    "faults add",
+    "faults list",
+    "faults remove",
+    "faults clear",
+    "faults release",
+    "faults expire",
+    "faults rebalance",
+    "no such",
+]
+ARGUMENTS = [
+    "arguments",
+    "number",
+    "group",
+    "member",
+    "api",
+    "topic",
+    "partition",
+    "client_id",
+    "count",
+    "timeout",
+    "x",
+]
+
 CORPUS = {
+    "a time beyond a float": ("command", b'{"command": "requests", "api": "Fetch", "timeout": 1' + b"0" * 400 + b"}"),
+    "a command of brackets": ("command", b"[" * 60_000),
+    "a number of 5,000 digits": ("command", b'{"command": "faults remove", "number": ' + b"9" * 5_000 + b"}"),
     "a filter that backtracked": ("filter", b" " * 62 + b"=" + b" " * 62 + b"x" + b" " * 62 + b"\nb"),
     "a head of 4,000 lines": ("http", b"GET / HTTP/1.1\r\nHost: h\r\n" + b"a:\r\n" * 4_000 + b"\r\n"),
     "chunks of one byte": ("http", POST + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 9_000),
@@ -132,6 +165,18 @@ def _try_http(data):
         trio.run(exchange, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
+def _try_command(data):
+    observed = Observed()
+    observed.end(heartbeat())
+    commands = fault_commands(Broker()) | {"requests": observed.commands["requests"]}
+    with watched("a command", len(data)):
+        answer = trio.run(answer_of, data, commands, (), clock=trio.testing.MockClock(autojump_threshold=0))
+    found = json.loads(answer.text)
+    assert answer.is_refusal == ("error" in found), found
+    assert "unexpectedly" not in found.get("error", ""), found
+    assert len(found.get("error", "").splitlines()) <= 1, found
+
+
 def _try_push(data):
     # In a thread that gives the interpreter away: what counts is that it ends, and how large it is.
     with watched("a push", len(data), seconds_max=0.5), contextlib.suppress(MalformedMetricsError):
@@ -157,7 +202,7 @@ def _try_batch(data):
     assert page.examined <= 5_000 or count <= 5_000
 
 
-KINDS = {"filter": _try_filter, "http": _try_http, "push": _try_push, "batch": _try_batch}
+KINDS = {"filter": _try_filter, "http": _try_http, "command": _try_command, "push": _try_push, "batch": _try_batch}
 
 
 @repeated
@@ -178,7 +223,40 @@ def _of_few_records(data):
     return bytes((0, 0, data[0] % 16)) + data
 
 
+_VALUES = st.sampled_from(
+    [
+        None,
+        True,
+        0,
+        1,
+        -1,
+        1.5,
+        1e308,
+        10**400,
+        "",
+        "g",
+        "Heartbeat",
+        "5ms",
+        "9" * 400 + "s",
+        [],
+        {},
+        RULE,
+        ["x=1"],
+        [1],
+    ]
+)
+
+
+def _command(name, arguments):
+    return json.dumps({"command": name, **arguments}).encode()
+
+
 CASES = st.one_of(
+    st.tuples(
+        st.just("command"),
+        st.builds(_command, st.sampled_from(COMMANDS), st.dictionaries(st.sampled_from(ARGUMENTS), _VALUES, max_size=4))
+        | st.binary(max_size=300),
+    ),
     st.tuples(st.just("filter"), _runs([bytes([each]) for each in b" a.=<>!\n\xe9"], 512)),
     st.tuples(st.just("http"), _runs(HEAD_PARTS, 40_000) | st.binary(max_size=300)),
     st.tuples(st.just("push"), _runs(PUSH_PARTS, 40_000) | st.binary(max_size=300)),

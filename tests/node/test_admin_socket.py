@@ -16,7 +16,8 @@ import trio
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.node import admin_socket as admin
 from pipeline_broker.node import unix_socket
-from pipeline_broker.node.admin_socket import ADMIN_NAME, CommandFailedError, NoBrokerError, ask, serve_admin
+from pipeline_broker.node.admin_socket import ADMIN_NAME, NoBrokerError, ask, serve_admin
+from pipeline_broker.node.operator_commands import COMMAND_BYTES_MAX, CommandFailedError
 
 WAIT_SECONDS = 20.0
 
@@ -154,7 +155,7 @@ def test_an_unexpected_error_is_one_line_and_logged_and_the_next_command_works(
     assert line == f"{command} failed unexpectedly: {words}. The broker continues; see its log"
     assert following == {"given": {}}
     (record,) = caplog.records
-    assert (record.levelname, record.name) == ("ERROR", "pipeline_broker.node.admin_socket")
+    assert (record.levelname, record.name) == ("ERROR", "pipeline_broker.node.operator_commands")
     assert record.exc_info is not None
 
 
@@ -177,7 +178,7 @@ def test_a_broker_process_survives_an_unexpected_error_of_a_command(broker_proce
     assert line.startswith("compact failed unexpectedly: TypeError: ")
     assert ask(broker.data, "compact") == {"changed": False}
     assert (
-        "ERROR pipeline_broker.node.admin_socket: the command compact failed unexpectedly; the broker continues"
+        "ERROR pipeline_broker.node.operator_commands: the command compact failed unexpectedly; the broker continues"
         in broker.stderr
     )
     assert "Traceback (most recent call last):" in broker.stderr
@@ -203,7 +204,7 @@ def test_an_embedded_broker_survives_an_unexpected_error_on_its_loop(tmp_path):
 
 
 def test_an_endless_line_is_rejected(tmp_path):
-    assert with_admin(tmp_path, lambda: raw(tmp_path, b"x" * (admin.LINE_BYTES_MAX + 1))) == b""
+    assert with_admin(tmp_path, lambda: raw(tmp_path, b"x" * (COMMAND_BYTES_MAX + 1))) == b""
 
 
 def test_a_silent_client_is_disconnected(tmp_path, monkeypatch):

@@ -24,6 +24,7 @@ LISTENING = {
 """Files that listen."""
 SERVING_HTTP = {
     "pipeline_broker/dashboard/service.py": "dashboard",
+    "pipeline_broker/node/control_endpoint.py": "control",
     "pipeline_broker/node/metrics_endpoint.py": "metrics",
     "pipeline_broker/node/schema_registry.py": "schema registry",
 }

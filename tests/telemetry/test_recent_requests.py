@@ -133,3 +133,22 @@ def test_the_names_in_a_request_are_read_once_on_demand():
     (shown,) = recent
     assert read == []
     assert (shown.names.groups, shown.names.partitions, len(read)) == (("g",), (), 1)
+
+
+def test_requests_since_a_count_are_those_after_it_that_are_still_kept():
+    recent = RecentRequests(3)
+    assert (recent.count, list(recent.since(0))) == (0, [])
+    for number in range(5):
+        recent.request_ended(request(received_ns=number))
+    assert recent.count == 5
+    assert [[shown.received_ns for shown in recent.since(count)] for count in (0, 3, 4, 5)] == [
+        [2, 3, 4],
+        [3, 4],
+        [4],
+        [],
+    ]
+    fresh = recent.since(2)
+    recent.clear()
+    assert [shown.received_ns for shown in fresh] == [2, 3, 4]
+    recent.request_ended(request(received_ns=now_ns() + 1))
+    assert (recent.count, len(list(recent.since(5))), len(list(recent.since(0)))) == (6, 1, 1)

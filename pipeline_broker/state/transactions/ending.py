@@ -40,8 +40,6 @@ __all__ = ["Check", "Verdict", "check_of_version"]
 
 
 class Verdict(Enum):
-    """The effect of a valid request."""
-
     ENDS = "ends"
     ALREADY_ENDED = "already ended"
 

@@ -18,8 +18,6 @@ class ConsumerGroupDescribeRequest:
 
 @attrs.frozen
 class ConsumerGroupDescribeAssignment:
-    """The type of `assignment` and `target_assignment`."""
-
     topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions] = array("TopicPartitions", "0+")
 
 
