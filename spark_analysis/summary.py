@@ -127,11 +127,7 @@ class Comparison:
             requests_per_s=rate(untraced),
             order_violations=sum(audit.violations for audit in self.figures.audits if audit.run in numbers),
             client_cpu_share=max(shares, default=None),
-            rounds=tuple(
-                _round(run, is_quoted=cell not in self._unpaced)
-                for run in untraced
-                if run.of_a_side or run.of_itself or cell.mode in ABLATION_MODES
-            ),
+            rounds=tuple(_round(run, is_quoted=cell not in self._unpaced) for run in untraced),
             **percentiles,
         )
 

@@ -1,4 +1,4 @@
-"""The run in `examples/kept_run`: pandas alone recomputes its numbers, and the notebook beside it runs."""
+"""The kept runs: pandas alone recomputes their numbers, the notebook runs, and the page of results names its run."""
 
 import json
 import os
@@ -12,7 +12,13 @@ import pytest
 
 from tests.short_java import SHORT_JAVA
 
-KEPT = Path(__file__).parents[2] / "examples/kept_run"
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "examples/kept_run"
+PUBLISHED = ROOT / "docs/evidence/results-run"
+PAGE = ROOT / "docs/evidence/results.md"
+MEASURED = ("stages", "pipeline_broker/apis/data", "pipeline_broker/log", "pipeline_broker/measure", "spark_analysis")
+"""The code that the published run measures, or that computes its numbers."""
+CHANGED_SINCE = "Later commits changed the measured code."
 NUMBERS_MIN = 500
 
 
@@ -27,8 +33,9 @@ def copied(tmp_path):
     return shutil.copytree(KEPT / "run", tmp_path / "run")
 
 
-def test_pandas_alone_recomputes_every_number():
-    found = recomputed(KEPT / "run")
+@pytest.mark.parametrize("folder", [KEPT / "run", PUBLISHED], ids=lambda folder: folder.name)
+def test_pandas_alone_recomputes_every_number(folder):
+    found = recomputed(folder)
     assert found.returncode == 0, found.stdout[-2000:]
     count, _, rest = found.stdout.partition(" ")
     assert rest == "numbers of summary.json agree with the Parquet files\n"
@@ -40,6 +47,24 @@ def test_ratios_are_recomputed_without_the_rows(copied):
         shutil.rmtree(copied / "traces" / table)
     found = recomputed(copied)
     assert found.returncode == 0, found.stdout[-2000:]
+
+
+def test_the_page_of_results_names_its_run():
+    summary, page = json.loads((PUBLISHED / "summary.json").read_text()), PAGE.read_text()
+    command, commit = (summary["machine"][name] for name in ("command", "commit"))
+    (seed,) = re.findall(r"--seed (\d+)", command)
+    assert f"{len(summary['runs']):,} runs (seed {seed})" in page
+    assert f"commit {commit[:7]}, from a clean clone" in page
+    assert f"*{summary['quality']['light']}*" in page
+
+
+def test_the_page_of_results_says_whether_the_measured_code_has_changed():
+    commit = json.loads((PUBLISHED / "summary.json").read_text())["machine"]["commit"]
+    git = ["git", "-C", ROOT, "log", "--format=%h", f"{commit}..HEAD", "--", *MEASURED]
+    found = subprocess.run(git, capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.skip("this checkout lacks the commit of the run")
+    assert (CHANGED_SINCE in PAGE.read_text()) is bool(found.stdout)
 
 
 CHANGED = {
