@@ -153,7 +153,7 @@ def _given_command() -> str:
     default="quick",
     show_default=True,
     help="Size of the experiment. quick: about three minutes with the report, five rounds of three turns, three "
-    "loads that write and one that reads. full: less than half an hour, also with Kafka: seven rounds of two "
+    "loads that write and one that reads. full: half an hour, with Kafka 35 minutes: seven rounds of two "
     "turns, delays of 0, 0.3, 2 and 10 ms, two loads with flush=os, all loads traced, departures of a whole year.",
 )
 @click.option("--in-flight", type=_COUNTS, default=(), help="Requests in flight per connection, such as 1,5,64.")
