@@ -400,7 +400,7 @@ class Broker:
 
     def append_metadata(self, write: Write, now_ms: int) -> JournalEntry:
         """Append a change of metadata. The caller commits the entry, then passes the write to its state machine."""
-        if self.members is not None:
+        if self.members is not None and self.members.follows:
             for record in write.records:
                 self.members.check_local(record.key)
         return self._metadata.append(write, now_ms)
@@ -461,8 +461,6 @@ class Broker:
             write: the record.
             made: logs of the topic from `log_maker`; the missing ones are made now.
         """
-        for record in write.records[:-1]:
-            self._leader_changed(record.key, record.value)
         change = self.topics.durable(write)
         self._topic_changed(change.before, change.after, made)
         self.groups.topic_changed()
