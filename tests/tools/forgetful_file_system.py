@@ -7,8 +7,8 @@ the end of the mount, so that nothing stays behind when whoever started it dies.
 Nothing is cached in the kernel: every call comes here, and a shared memory map, which could not be kept apart from
 the page cache, is refused by the kernel (ENODEV). Locks are the kernel's, and so are sockets, whose names end with
 the power. There are no symbolic links and extended attributes; space cannot be reserved (`fallocate` is EOPNOTSUPP, and
-`posix_fallocate` writes instead). A file that was unlinked while it is open can be read, written and synced, but not looked at by `fstat` (ENOENT): FUSE asks by
-name.
+`posix_fallocate` writes instead). A file that was unlinked while it is open can be read, written and
+synced, but not looked at by `fstat` (ENOENT): FUSE asks by name.
 """
 
 import errno
