@@ -97,7 +97,7 @@ def broker_command(mode: str, port: int, data: Path, brokers: Brokers) -> list[s
     """Return the command of our brokers for the suites."""
     command = [sys.executable, "-m", "pipeline_broker", "serve", "--mode", mode]
     command += ["--port", str(port), "--data", str(data)]
-    settings = dict(SETTINGS)
+    settings = {**SETTINGS, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     if brokers.count > 1:
         command += ["--brokers", str(brokers.count)]
     if brokers.store is not None:

@@ -36,8 +36,6 @@ DEFAULT_PRICES: Final = Prices()
 
 @attrs.frozen
 class StoreRun:
-    """A row of `store.store_requests`."""
-
     run: int
     puts: int
     gets: int

@@ -120,8 +120,6 @@ class Wait:
 
 @attrs.frozen
 class Bucket:
-    """A quarter of a second of a replay."""
-
     run: int
     mode: str
     bucket: int

@@ -196,7 +196,7 @@ def create_logs(
         return []
     logs = []
     make = call.broker.log_maker(topic)
-    for partition in placed.led_by(call.broker.config.node_id):
+    for partition in placed.led_by(call.broker.leadership.broker_id):
         logs.append(make(partition))
         if call.is_turn_over(LOG_COST):
             yield pending_changes(call, changes)

@@ -157,14 +157,12 @@ class Member:
     # Requests to other brokers
 
     def forward(self, request: Request) -> Result:
-        """Send the request of a client to the controller; see `Peers.forward`."""
         assert self._refuse is not None, "requests arrive once the member runs"
         return self._peers.forward(self.controller_id, request, self._refuse)
 
     def ask(
         self, node_id: int, request: Any, response_type: type[Response], done: Callable[[Response | None], None]
     ) -> None:
-        """Send a request of this broker to another one; see `Peers.ask`."""
         self._peers.ask(node_id, request, response_type, done)
 
     def when_applied(self, go_on: Callable[[], None]) -> None:

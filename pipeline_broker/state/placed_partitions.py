@@ -47,7 +47,6 @@ class PlacedPartitions:
         return self.numbers
 
     def encode(self, now_ms: int) -> Steps[None]:
-        """Encode the records, in steps."""
         body = BatchBody()
         for first in range(0, len(self.records), THINGS_PER_STEP):
             part = self.records[first : first + THINGS_PER_STEP]
@@ -57,8 +56,6 @@ class PlacedPartitions:
 
 
 class Placement(Protocol):
-    """A choice of the brokers of partitions."""
-
     @property
     def broker_ids(self) -> Collection[int]:
         """The brokers that manual assignments may name."""

@@ -54,7 +54,6 @@ class NewTopic:
 
     @property
     def replicas(self) -> list[Sequence[int]]:
-        """The assigned brokers of each partition; empty without an assignment."""
         return [replicas for _, replicas in sorted(self.assignments)]
 
 

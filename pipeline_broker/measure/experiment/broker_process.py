@@ -208,7 +208,6 @@ class RunningBroker(Protocol):
     def wait_ready(self) -> None: ...
 
     def terminate(self) -> None:
-        """Request shutdown without waiting for it."""
 
     def stop(self) -> None: ...
 

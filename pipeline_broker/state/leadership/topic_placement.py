@@ -48,7 +48,6 @@ class TopicPlacement:
     def place(
         self, before: Topic | None, after: Topic | None, assignments: Sequence[Sequence[int]] = ()
     ) -> Steps[LedPartitions]:
-        """Choose leaders in steps; see `Placement`."""
         placed = LedPartitions.of(before, after)
         leaders = None if after is None else self._leaders(placed, assignments)
         for count, number in enumerate(placed.numbers, 1):
