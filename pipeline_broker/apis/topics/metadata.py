@@ -76,7 +76,8 @@ def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
         before = len(changes)
         topics.append(_find(call, name, request, changes, may_create=left > 0))
         left -= len(changes) - before
-        if call.is_turn_over(CHANGE_COST if len(changes) > before else TOPIC_COST):
+        cost = CHANGE_COST if len(changes) > before else TOPIC_COST + len(topics[-1].partitions)
+        if call.is_turn_over(cost):
             yield pending_changes(call, changes)
     return (yield from commit_changes(call, changes, _response(call, request, topics)))
 
