@@ -155,18 +155,13 @@ class TopicCatalogue:
     def place(
         self, name: str, after: Topic | None, assignments: Sequence[Sequence[int]] = ()
     ) -> Steps[PlacedPartitions]:
-        """Choose the brokers of a large topic in steps, before its change is decided; see `Placement`."""
+        """Choose the brokers of a large topic in steps, before its change is decided; see `Placement`.
+
+        `create`, `add_partitions` and `delete` use the result, unless the topic has changed since.
+        """
         return self._placement.place(self.latest(name), after, assignments)
 
     def create(self, new: NewTopic, placed: PlacedPartitions | None = None) -> Write:
-        """Create a topic.
-
-        Args:
-            placed: from `place`, also of other methods. It is not used if the topic has changed since.
-
-        Raises:
-            TopicError: see `check_create`.
-        """
         return self._change(new.name, self.check_create(new), new.replicas, placed)
 
     def delete(self, name: str, placed: PlacedPartitions | None = None) -> Write:
