@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pipeline_broker.node.supervisor import DEATHS_MAX
 from tests.crashes.broker_under_test import END_SECONDS_MAX, BrokerUnderTest
 from tests.crashes.history import Contents, History, violations
-from tests.crashes.producers import ConfluentProducer
+from tests.crashes.producers import QUICK_TO_RETURN, ConfluentProducer
 from tests.crashes.read_back import read_with_confluent
 from tests.crashes.scene import Violated
 from tests.crashes.wire_client import WireClient, describe_topics
@@ -38,6 +38,8 @@ SETTINGS = ("offsets.topic.num.partitions=3", "transaction.state.log.num.partiti
 LOAD_SECONDS = (0.2, 1.0)
 BACK_SECONDS_MAX = 30.0
 CALL_SECONDS_MAX = 30.0
+COMMITS_MAX = 4
+"""Calls for one commit: all brokers may be without power for most of a call."""
 
 
 @attrs.define
@@ -94,7 +96,7 @@ class TransactionalProducer:
         self._complaints = complaints
         self._dice = dice
         self._producer = confluent_kafka.Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": "mover", "log_level": 0}
+            {"bootstrap.servers": bootstrap, "transactional.id": "mover", "log_level": 0, **QUICK_TO_RETURN}
         )
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -120,7 +122,7 @@ class TransactionalProducer:
         for value in values:
             self._producer.produce(MOVES, value, partition=int(value.partition(".")[2]))
         try:
-            self._producer.commit_transaction(CALL_SECONDS_MAX)
+            self._commit()
         except confluent_kafka.KafkaException as failure:
             if not failure.args[0].txn_requires_abort():
                 raise
@@ -128,6 +130,16 @@ class TransactionalProducer:
             self.aborted += values
         else:
             self.committed += values
+
+    def _commit(self):
+        for attempt in range(1, COMMITS_MAX + 1):
+            try:
+                self._producer.commit_transaction(CALL_SECONDS_MAX)
+            except confluent_kafka.KafkaException as failure:
+                if attempt == COMMITS_MAX or not failure.args[0].retriable():
+                    raise
+            else:
+                return
 
     def check(self, found):
         """Compare with what a reader of committed records gets; the producer has ended."""
