@@ -48,7 +48,7 @@ BENCHMARKS = {
     "bench_archive.py": "--rounds 2 --seconds 3",
     "bench_archive_read.py": "--repeats 1 --size-mib 4",
     "bench_bulk.py": "--rounds 2 --seconds 0.3 --only fetch",
-    "bench_cluster.py": "--rounds 2 --seconds 0.3 --kills 1",
+    "bench_cluster.py": "--rounds 3 --seconds 0.3 --kills 1",
     "bench_codec.py": "1",
     "bench_commit_place.py": "--rounds 2 --seconds 0.2 --slower-us 0",
     "bench_compaction.py": "--repeats 1 --only small",

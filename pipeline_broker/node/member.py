@@ -132,9 +132,11 @@ class Member:
             try:
                 await self._acknowledge()
                 while True:
-                    records, is_open = await self._receive(), trio.Event()
-                    await in_turns(broker.apply_metadata(records, broker.ports.clock_ms(), is_open.set))
-                    await is_open.wait()
+                    await in_turns(broker.apply_metadata(await self._receive()))
+                    is_open = trio.Event()
+                    while broker.open_partitions(broker.ports.clock_ms(), is_open.set):
+                        await is_open.wait()
+                        is_open = trio.Event()
                     await self._acknowledge()
             except UNREACHABLE as error:
                 logger.info("lost the controller: %s", error)

@@ -1,5 +1,7 @@
-"""The controller of a cluster without a network, whose members are only records."""
+"""The brokers of a cluster without a network: a controller, and a member that applies its records."""
 
+from pipeline_broker.records.batch import iterate_batches
+from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.leadership.nodes import NodeState
 from pipeline_broker.state.leadership.records import ListenerAddress, NodeRecord, node_record
 from pipeline_broker.state.outcome import Write
@@ -39,3 +41,20 @@ class ClusterDesk(Desk):
     @property
     def image(self):
         return self.broker.members.image
+
+    def records_since(self, offset):
+        """Return the records of the metadata from an offset on, and the next offset."""
+        log = self.broker.metadata_log
+        batches = b"".join(log.read(offset, 1 << 24, at_least_one=True).parts) if offset < log.high_watermark else b""
+        found = [record for header, batch in iterate_batches(batches) for record in iterate_records(batch, header)]
+        return [(record.key, record.value) for record in found], log.high_watermark
+
+
+class MemberDesk(Desk):
+    """Broker 2, which has joined a cluster with the given records."""
+
+    cluster = LoneController()
+
+    def __init__(self, metadata):
+        self.metadata = metadata
+        super().__init__("node.id=2")

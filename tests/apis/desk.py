@@ -66,6 +66,8 @@ class Desk:
 
     fault_files: FaultyFiles | None = None
     cluster: ClusterPort | None = None
+    metadata: Sequence[tuple[bytes, bytes | None]] = ()
+    """Records of the controller before the start of a member."""
 
     def __init__(self, *settings: str, files: MemoryFileSystem | None = None) -> None:
         self.files = files or MemoryFileSystem()
@@ -88,7 +90,7 @@ class Desk:
             cluster=self.cluster,
         )
         self.broker = Broker(config, LogManager(self.journal, archive=self.archive), ports=ports)
-        self.broker.recover(self.now_ms)
+        self.broker.recover(self.now_ms, self.metadata)
         self.commit(self.broker.first_entries(self.now_ms))
         self.dispatcher = Dispatcher(self.broker)
         self.request_ns = self._looked_ns = 0
