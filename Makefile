@@ -21,6 +21,8 @@ LIMIT ?=
 SUITES_DIR ?= ../shared/suites
 MODES ?= classic pipelined
 SUITES ?=
+BROKERS ?=
+BOOTSTRAP ?=
 COMPARE ?=
 PYTEST ?=
 comma := ,
@@ -137,8 +139,8 @@ bench: $(VENV)/dev.stamp ## measure the figures of docs/evidence/performance.md
 targets: $(VENV)/dev.stamp ## every target that measures or campaigns, and every benchmark, at its smallest size
 	@$(RUN)/python scripts/check_targets.py
 
-suites: $(VENV)/dev.stamp ## third-party client suites against our broker, one table (MODES= SUITES= SUITES_DIR= STORE=s3://BUCKET/PREFIX)
-	@$(RUN)/python scripts/run_suites.py --suites-dir $(SUITES_DIR) --modes "$(MODES)" $(if $(STORE),--store $(STORE)) $(SUITES)
+suites: $(VENV)/dev.stamp ## third-party client suites against our broker, one table (MODES= SUITES= SUITES_DIR= BROKERS=3 BOOTSTRAP=2 STORE=s3://BUCKET/PREFIX)
+	@$(RUN)/python scripts/run_suites.py --suites-dir $(SUITES_DIR) --modes "$(MODES)" $(if $(BROKERS),--brokers $(BROKERS)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) $(if $(STORE),--store $(STORE)) $(SUITES)
 
 wheel: $(VENV)/build.stamp ## build dist/*.whl: the pure wheel and, where there is a C compiler, the compiled one
 	$(RUN)/hatchling build --target wheel

@@ -3,9 +3,9 @@
     python benchmarks/bench_cluster.py [--rounds 7] [--seconds 1.0] [--kills 20]
 
 The brokers are pipelined and share the cores with the load client. Loads have 100-byte records, acks=all and 12
-partitions. Other lines are the processor time of three idle brokers, the processor time per request of N brokers at N
-times half of one broker's capacity (with flush=os; one broker serves one half), and the times from a SIGKILL of one
-broker until it acknowledges a record again.
+partitions. CreateTopics asks the controller, one topic after the other. Other lines are the processor time of three
+idle brokers, the processor time per request of N brokers at N times half of one broker's capacity (with flush=os; one
+broker serves one half), and the times from a SIGKILL of one broker until it acknowledges a record again.
 """
 
 import argparse
@@ -14,10 +14,13 @@ import os
 import signal
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from bench_groups import Connection, ask
+from bench_turns import create
 from processor_time import processor_ns
 
 from pipeline_broker.measure.experiment.broker_process import BrokerProcess, BrokerSettings, running
@@ -25,11 +28,16 @@ from pipeline_broker.measure.experiment.intervals import speedup
 from pipeline_broker.measure.load.client import run_load
 from pipeline_broker.measure.load.options import Arrivals, LoadOptions
 from pipeline_broker.measure.load.statistics import RunFigures, figures
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 
 IDLE_SECONDS = 5.0
 KILL_SECONDS = 8.0  # between kills: a broker that ends five times in a minute stays down
 PARTITIONS = 12
 OPEN_IN_FLIGHT = 1_000  # more than the pace needs
+CREATED = 20
+"""Topics that a round creates."""
+LARGE = 10_000
 
 
 def settings(folder: Path, brokers: int, flush: str = "always") -> BrokerSettings:
@@ -99,6 +107,42 @@ def costs(brokers: dict[int, BrokerProcess], rounds: int, seconds: float) -> Ite
         )
 
 
+def creation_ms(broker: BrokerProcess, number: int) -> float:
+    """Return the median time of a CreateTopics request for one topic of 3 partitions."""
+    connection, times = Connection(broker.port), []
+    for topic in range(CREATED):
+        began = time.perf_counter()
+        create(connection, f"created-{number}-{topic}", 3)
+        times.append((time.perf_counter() - began) * 1e3)
+    connection.socket.close()
+    return statistics.median(times)
+
+
+def compare_creation(one: BrokerProcess, three: BrokerProcess, rounds: int) -> str:
+    pairs = [(creation_ms(one, number), creation_ms(three, number)) for number in range(rounds + 1)][1:]
+    more = sorted(b - a for a, b in pairs)
+    a, b = (statistics.median(values) for values in zip(*pairs, strict=True))
+    return f"{b:.1f} over {a:.1f}: {statistics.median(more):.1f} more ({more[0]:.1f} to {more[-1]:.1f})"
+
+
+def longest_waits_ms(broker: BrokerProcess) -> str:
+    """Return the longest waits of another client of broker 1 while a large topic is created, and then deleted."""
+    client, other, waits = Connection(broker.port), Connection(broker.port), []
+    create(client, "small", 1)
+    deletion = DeleteTopicsRequest(topic_names=["large"], timeout_ms=30_000)
+    for change in (lambda: create(client, "large", LARGE), lambda: ask(client, deletion, 4)):
+        changing = threading.Thread(target=change)
+        changing.start()
+        longest = 0.0
+        while changing.is_alive():
+            began = time.perf_counter()
+            ask(other, MetadataRequest(topics=[]), 5)
+            longest = max(longest, time.perf_counter() - began)
+            time.sleep(0.001)
+        waits.append(f"{longest * 1e3:.0f}")
+    return " and ".join(waits)
+
+
 def children(supervisor: BrokerProcess) -> list[int]:
     # Each child belongs to the thread that started it.
     tasks = Path(f"/proc/{supervisor.pid}/task").iterdir()
@@ -143,6 +187,12 @@ def main() -> None:
         print(f"three idle brokers: {idle_share(three):.1%} of a core; goal 2 %", flush=True)
         print(f"requests/s, 16 x 16: 2 brokers {compare((one, two), (16, 16), rounds, seconds, rate)}; goal 1.3")
         print(f"median ns, 1 x 1: 3 brokers {compare((one, three), (1, 1), rounds, seconds, median_ns)}; goal 1.10")
+        print(f"median ms of CreateTopics: 3 brokers {compare_creation(one, three, rounds)}; goal 3 more", flush=True)
+        print(
+            f"longest ms of another client while a topic of {LARGE:,} partitions is created and deleted: 1 broker"
+            f" {longest_waits_ms(one)}, 3 brokers {longest_waits_ms(three)}",
+            flush=True,
+        )
         times = sorted(restart_seconds(three, ours[2].data, number % 2 + 2) for number in range(options.kills))
         print(f"after a kill: median {statistics.median(times):.2f} s, worst {times[-1]:.2f} s; goals 1.5 s, 3 s")
 

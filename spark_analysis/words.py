@@ -117,7 +117,6 @@ def plural(count: int, noun: str) -> str:
 
 
 def describe(load: Load) -> str:
-    """Describe a load without naming its client."""
     more = f", commit delay {load.commit_delay_ms:g} ms" if load.commit_delay_ms else ""
     more += f", {load.variant}" if load.variant else ""
     if load.client == REPLAY_CLIENT:
@@ -149,7 +148,6 @@ def pace(load: Load) -> str:
 
 
 def full_name(load: Load) -> str:
-    """Describe a load, starting with its client."""
     name = _CLIENT_NAMES.get(load.client) or client_name(load.client).partition(",")[0]
     return f"{name}: {describe(load)}"
 

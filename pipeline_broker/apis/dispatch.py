@@ -37,7 +37,7 @@ from pipeline_broker.wire.header import read_request_header
 from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from pipeline_broker.wire.text import REPLACEMENT
-from stages.request import NO_OP, Close, Parked, Pending, Request, Result, Send, Waiting, go_on
+from stages.request import PARKED, Close, Parked, Pending, Request, Result, Send, Waiting, go_on
 
 __all__ = ["Dispatcher", "refusal_by_api"]
 
@@ -222,18 +222,26 @@ class Dispatcher:
             return lambda call, message: (
                 handle(call, message) if is_of_this_broker(message) else controller.forward(call.request)
             )
-        return lambda call, message: self._when_applied(handle(call, message))
+        return lambda call, message: self._when_applied(call, handle(call, message))
 
-    def _when_applied(self, result: Result | Stepwise[Result]) -> Stepwise[Result]:
+    def _when_applied(self, call: Call, result: Result | Stepwise[Result]) -> Stepwise[Result]:
         """Answer once all members of the cluster have applied a change, so that any of them shows it."""
         cluster = self._broker.ports.cluster
         assert cluster is not None, "the broker is the controller of a cluster"
         answer = (yield from result) if isinstance(result, Generator) else result
-        if isinstance(answer, Pending):
-            yield Pending(answer.entries, NO_OP, answer.on_durable)
-            answer = answer.result
-        yield Waiting(cluster.when_applied)
-        return answer
+        if not isinstance(answer, Pending):
+            yield Waiting(cluster.when_applied)
+            return answer
+        last, on_durable = answer.result, answer.on_durable
+
+        def durable() -> None:
+            if on_durable is not None:
+                on_durable()
+            cluster.when_applied(lambda: call.request.complete(last))
+
+        # Parked, because each further step would block the event loop for LOCK_RELEASE_SECONDS.
+        self._broker.ports.submit(answer.entries, durable)
+        return PARKED
 
     @staticmethod
     def _refuse(call: Call, key: int, version: int) -> Result:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from pipeline_broker.apis.call import Call
+from pipeline_broker.base.steps import THINGS_PER_STEP, Steps
 from pipeline_broker.broker.metadata_log import Change
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.state.placed_partitions import PlacedPartitions
 from pipeline_broker.state.waiting_line import WaitingLine
 from stages.request import NO_OP, TURN_COST, Parked, Pending, Result, Send, Waiting
 
@@ -33,6 +35,7 @@ __all__ = [
     "in_steps",
     "paced",
     "pending_changes",
+    "place_partitions",
     "wait_for_place",
 ]
 
@@ -55,12 +58,15 @@ microseconds.
 PARTITION_COST: Final = 50
 """Cost of creating or deleting one partition, about microseconds."""
 
-# The part of PARTITION_COST that creates the log.
+# The part of PARTITION_COST that creates the log, and those that choose a leader and encode its record.
 LOG_COST: Final = 5
+LEADER_COST: Final = 5
 
 LOGS_AT_ONCE_MAX: Final = 400
-"""Logs that are created when the record of their topic is durable. Larger topics create them before it is written."""
-assert LOG_COST <= PARTITION_COST
+"""Partitions whose leaders are chosen when their topic is decided, and whose logs are created when its record is
+durable. Larger topics do both in turns before.
+"""
+assert LOG_COST + 2 * LEADER_COST <= PARTITION_COST
 assert LOGS_AT_ONCE_MAX * LOG_COST <= TURN_COST, "these logs are created in one turn"
 
 SUBSCRIBED_AT_ONCE_MAX: Final = 100
@@ -139,26 +145,61 @@ def _sent(call: Call, response: Any) -> Send | Exception:
         return problem
 
 
-def create_logs(call: Call, changes: list[Change], topic: Topic, first: int = 0) -> Stepwise[list[PartitionLog]]:
-    """Create the logs of a large topic in turns, before its record is decided.
+def place_partitions(
+    call: Call, changes: list[Change], name: str, after: Topic | None, assignments: Sequence[Sequence[int]] = ()
+) -> Stepwise[PlacedPartitions | None]:
+    """Choose the brokers of a large topic's partitions in turns, before its change is decided.
 
     Args:
         call: charged for the work.
         changes: decided and not submitted yet; submitted between the turns.
-        topic: with its new partition count.
-        first: the first new partition.
+        after: the topic after the change; None to delete it.
+        assignments: replicas of each new partition; empty to choose them.
 
     Returns:
-        the logs, for `Broker.topic_durable`. Empty for up to LOGS_AT_ONCE_MAX new partitions, whose logs
-        `Broker.topic_durable` creates.
+        the partitions, for the change of the topic; None for up to LOGS_AT_ONCE_MAX partitions, which the change itself
+        places.
     """
-    logs: list[PartitionLog] = []
-    if topic.partitions - first > LOGS_AT_ONCE_MAX:
-        make = call.broker.log_maker(topic)
-        for partition in range(first, topic.partitions):
-            logs.append(make(partition))
-            if call.is_turn_over(LOG_COST):
-                yield pending_changes(call, changes)
+    topics = call.broker.topics
+    topic = topics.latest(name) if after is None else after
+    if topic is None or topic.partitions <= LOGS_AT_ONCE_MAX:
+        return None
+    placed = yield from _in_turns(call, changes, topics.place(name, after, assignments))
+    yield from _in_turns(call, changes, placed.encode(call.now_ms))
+    return placed
+
+
+def _in_turns(call: Call, changes: list[Change], steps: Steps[Value]) -> Stepwise[Value]:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            value: Value = end.value
+            return value
+        if call.is_turn_over(LEADER_COST * THINGS_PER_STEP):
+            yield pending_changes(call, changes)
+
+
+def create_logs(
+    call: Call, changes: list[Change], topic: Topic, placed: PlacedPartitions | None
+) -> Stepwise[list[PartitionLog]]:
+    """Create the logs of a large topic in turns, before its change is decided.
+
+    Args:
+        topic: with its new partition count.
+        placed: from `place_partitions`, as are the other arguments.
+
+    Returns:
+        the logs, for `Broker.topic_durable`, which creates the others.
+    """
+    if placed is None:
+        return []
+    logs = []
+    make = call.broker.log_maker(topic)
+    for partition in placed.led_by(call.broker.leadership.broker_id):
+        logs.append(make(partition))
+        if call.is_turn_over(LOG_COST):
+            yield pending_changes(call, changes)
     return logs
 
 

@@ -236,14 +236,8 @@ class Broker:
 
     # A cluster
 
-    def apply_metadata(
-        self, records: Iterable[tuple[bytes, bytes | None]], now_ms: int, then: Callable[[], None]
-    ) -> Steps[None]:
-        """Apply durable records that the controller wrote, and open the partitions that this broker leads now.
-
-        Args:
-            then: called once the partitions are open.
-        """
+    def apply_metadata(self, records: Iterable[tuple[bytes, bytes | None]]) -> Steps[None]:
+        """Apply durable records that the controller wrote. `open_partitions` follows."""
         assert self.members is not None, "only members of a cluster receive metadata"
         kinds: set[int] = set()
         for count, (key, value) in enumerate(records, 1):
@@ -261,20 +255,24 @@ class Broker:
             self.quotas.replayed()
         if RecordType.TOPIC in kinds:
             self.groups.topic_changed()
-        self._open_partitions(now_ms, then)
 
-    def _open_partitions(self, now_ms: int, then: Callable[[], None]) -> None:
+    def open_partitions(self, now_ms: int, then: Callable[[], None]) -> bool:
+        """Open some partitions that this broker leads; return False if all are open.
+
+        Args:
+            then: called once these partitions are open. The caller opens the next ones in another turn.
+        """
         assert self.members is not None, "only members of a cluster open partitions"
         write = self.members.open()
         if write is None:
-            then()
-            return
+            return False
 
         def opened() -> None:
             self.partitions_open(write)
-            self._open_partitions(now_ms, then)
+            then()
 
         self.ports.submit([self.append_metadata(write, now_ms)], opened)
+        return True
 
     @property
     def controller(self) -> ClusterPort | None:
@@ -400,7 +398,7 @@ class Broker:
 
     def append_metadata(self, write: Write, now_ms: int) -> JournalEntry:
         """Append a change of metadata. The caller commits the entry, then passes the write to its state machine."""
-        if self.members is not None:
+        if self.members is not None and self.members.follows:
             for record in write.records:
                 self.members.check_local(record.key)
         return self._metadata.append(write, now_ms)
@@ -461,8 +459,6 @@ class Broker:
             write: the record.
             made: logs of the topic from `log_maker`; the missing ones are made now.
         """
-        for record in write.records[:-1]:
-            self._leader_changed(record.key, record.value)
         change = self.topics.durable(write)
         self._topic_changed(change.before, change.after, made)
         self.groups.topic_changed()

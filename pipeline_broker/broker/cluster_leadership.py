@@ -66,6 +66,12 @@ class ClusterLeadership(Leadership):
         # The controller cannot fence itself. Each broker sees on its own connection that the controller is down.
         return is_joined and not (node_id == self._members.controller_id and self._members.is_controller_down)
 
+    def alike(self, topic: Topic, partitions: range) -> list[int]:
+        known = self._members.image.partitions(topic.topic_id)
+        firsts: dict[int, int] = {}
+        # Equal records are one object, see `ClusterImage.shared`.
+        return [firsts.setdefault(id(known.get(number)), number) for number in partitions]
+
     def replicas_of(self, topic: str, partition: int) -> list[int]:
         return list(self._record(topic, partition).candidates)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline_broker.broker.leadership import Leadership
+from pipeline_broker.state.placed_partitions import OneBroker
 from pipeline_broker.state.producer_ids import ProducerIds
-from pipeline_broker.state.topics import OneBroker, TopicCatalogue
+from pipeline_broker.state.topics import TopicCatalogue
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.cluster_members import ClusterMembers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline_broker.base.error_code import ErrorCode
@@ -77,6 +77,13 @@ class Leadership:
 
     def leader_of(self, topic: str, partition: int) -> Leader:
         return Leader(self.broker_id, self._epoch_of(topic, partition))
+
+    def alike(self, topic: Topic, partitions: range) -> Sequence[int]:  # noqa: ARG002 - the same for all topics
+        """Return for each partition the first one with the same leader, epoch and replicas, or the partition itself.
+
+        So callers compute little for a topic of very many partitions.
+        """
+        return partitions
 
     def replicas_of(self, topic: str, partition: int) -> list[int]:  # noqa: ARG002 - one broker has all partitions
         return [self.broker_id]

@@ -33,7 +33,7 @@ class MetadataLog:
 
     def append(self, write: Write, now_ms: int) -> JournalEntry:
         """Append the records of a write as one batch. The caller commits the entry."""
-        batch = build_batch([NewRecord(record.value, record.key, now_ms) for record in write.records])
+        batch = build_batch(write.body or [NewRecord(record.value, record.key, now_ms) for record in write.records])
         entry = self.log.append(read_header(batch), batch, now_ms).entry
         assert entry is not None, "no producer, so no duplicate"
         return entry

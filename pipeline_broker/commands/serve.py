@@ -313,7 +313,10 @@ def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
     def command(node_id: int, port: int) -> list[str]:
         own = ["--data", str(data / str(node_id)), "--port", str(port), "--cluster", str(data)]
         own += _of_broker(options, node_id)
-        for setting in (*budgets, *config.listeners_of_broker(node_id), f"node.id={node_id}"):
+        settings = [*budgets, *config.listeners_of_broker(node_id), f"node.id={node_id}"]
+        if config.pipeline_telemetry_file:
+            settings.append(f"pipeline.telemetry.file={_own_file(Path(config.pipeline_telemetry_file), node_id)}")
+        for setting in settings:
             own += ["--set", setting]
         return [sys.executable, "-m", "pipeline_broker", "serve", *arguments, *own]
 
@@ -329,13 +332,16 @@ def _supervise(options: dict[str, Any], end_signals: EndSignals) -> NoReturn:
     sys.exit(code)
 
 
+def _own_file(path: Path, node_id: int) -> Path:
+    return path.with_name(f"{path.stem}-{node_id}{path.suffix}")
+
+
 def _of_broker(options: dict[str, Any], node_id: int) -> list[str]:
     arguments = [] if options["metrics"] is None else ["--metrics", "0"]
     if options["trace"] is not None:
         arguments += ["--trace", str(options["trace"] / str(node_id))]
     if options["request_log"] is not None:
-        path = options["request_log"]
-        arguments += ["--request-log", str(path.with_name(f"{path.stem}-{node_id}{path.suffix}"))]
+        arguments += ["--request-log", str(_own_file(options["request_log"], node_id))]
     if node_id == 1:
         for option in ("dashboard", "dashboard_beside", "dashboard_principal", "schema_registry"):
             if options[option] is not None:

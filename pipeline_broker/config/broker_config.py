@@ -217,12 +217,12 @@ class BrokerConfig:
     def listeners_of_broker(self, number: int) -> list[str]:
         """Return the settings with the listeners of the `number`-th broker of a machine, from 1.
 
-        The result is empty for a single listener, whose port is an option of the command line.
+        The port of a single listener is an option of the command line instead.
         """
-        if len(self.listeners) == 1:
-            return []
         added = (number - 1) * len(self.listeners)
-        found = {"listeners": self.listeners, "advertised.listeners": self.advertised_listeners or ()}
+        found = {"advertised.listeners": self.advertised_listeners or ()}
+        if len(self.listeners) > 1:
+            found["listeners"] = self.listeners
         return [f"{name}={','.join(_moved(name, endpoints, added))}" for name, endpoints in found.items() if endpoints]
 
     def with_addresses(self, addresses: Mapping[str, tuple[str, int]]) -> BrokerConfig:

@@ -68,7 +68,6 @@ class Controller:
     def ask(
         self, node_id: int, request: Any, response_type: type[Response], done: Callable[[Response | None], None]
     ) -> None:
-        """Send a request of this broker to another one; see `Peers.ask`."""
         self._peers.ask(node_id, request, response_type, done)
 
     def connection_closed(self, session: object) -> None:
@@ -93,7 +92,6 @@ class Controller:
     async def run(
         self, assembled: AssembledBroker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Serve the peers until cancelled."""
         self._of_broker = assembled.broker
         known = self._image.nodes.get(self.controller_id)
         generation = 1 if known is None else known.generation + 1

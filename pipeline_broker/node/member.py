@@ -132,9 +132,11 @@ class Member:
             try:
                 await self._acknowledge()
                 while True:
-                    records, is_open = await self._receive(), trio.Event()
-                    await in_turns(broker.apply_metadata(records, broker.ports.clock_ms(), is_open.set))
-                    await is_open.wait()
+                    await in_turns(broker.apply_metadata(await self._receive()))
+                    is_open = trio.Event()
+                    while broker.open_partitions(broker.ports.clock_ms(), is_open.set):
+                        await is_open.wait()
+                        is_open = trio.Event()
                     await self._acknowledge()
             except UNREACHABLE as error:
                 logger.info("lost the controller: %s", error)
@@ -157,14 +159,12 @@ class Member:
     # Requests to other brokers
 
     def forward(self, request: Request) -> Result:
-        """Send the request of a client to the controller; see `Peers.forward`."""
         assert self._refuse is not None, "requests arrive once the member runs"
         return self._peers.forward(self.controller_id, request, self._refuse)
 
     def ask(
         self, node_id: int, request: Any, response_type: type[Response], done: Callable[[Response | None], None]
     ) -> None:
-        """Send a request of this broker to another one; see `Peers.ask`."""
         self._peers.ask(node_id, request, response_type, done)
 
     def when_applied(self, go_on: Callable[[], None]) -> None:

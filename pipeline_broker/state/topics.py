@@ -7,12 +7,13 @@ quorum.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence, ValuesView
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence, ValuesView
 
 import attrs
 
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.base.steps import Steps, finished
+from pipeline_broker.records.batch import NewRecord
 from pipeline_broker.state.decisions import Decisions
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.internal_topics import METADATA_TOPIC
@@ -23,7 +24,8 @@ from pipeline_broker.state.metadata_records import (
     topic_record,
     topic_tombstone,
 )
-from pipeline_broker.state.outcome import StateRecord, Write
+from pipeline_broker.state.outcome import Write
+from pipeline_broker.state.placed_partitions import PlacedPartitions, Placement
 from pipeline_broker.state.topic_rules import (
     UNSET,
     TopicError,
@@ -36,7 +38,7 @@ from pipeline_broker.state.topic_rules import (
     collision_key,
 )
 
-__all__ = ["NewTopic", "OneBroker", "Placement", "TopicCatalogue", "TopicChange", "duplicates"]
+__all__ = ["NewTopic", "TopicCatalogue", "TopicChange", "duplicates"]
 
 
 @attrs.frozen(kw_only=True)
@@ -50,6 +52,10 @@ class NewTopic:
     assignments: Sequence[tuple[int, Sequence[int]]] = ()
     configs: Mapping[str, str] = attrs.Factory(dict)
 
+    @property
+    def replicas(self) -> list[Sequence[int]]:
+        return [replicas for _, replicas in sorted(self.assignments)]
+
 
 @attrs.frozen(eq=False)
 class TopicChange:
@@ -58,31 +64,7 @@ class TopicChange:
     name: str
     before: Topic | None
     after: Topic | None
-
-
-class Placement(Protocol):
-    @property
-    def broker_ids(self) -> Collection[int]:
-        """The brokers that manual assignments may name."""
-
-    def records(
-        self, before: Topic | None, after: Topic | None, assignments: Sequence[Sequence[int]]
-    ) -> Sequence[StateRecord]:
-        """Return the records about the partitions that a change of a topic adds or deletes."""
-
-
-@attrs.frozen
-class OneBroker:
-    """The placement of a broker without a cluster, which has all partitions."""
-
-    broker_id: int
-
-    @property
-    def broker_ids(self) -> Collection[int]:
-        return (self.broker_id,)
-
-    def records(self, *_: object) -> Sequence[StateRecord]:
-        return ()
+    placed: PlacedPartitions | None = None
 
 
 class TopicCatalogue:
@@ -170,13 +152,21 @@ class TopicCatalogue:
                 f" {partitions_max}.",
             )
 
-    def create(self, new: NewTopic) -> Write:
-        replicas = [replicas for _, replicas in sorted(new.assignments)]
-        return self._change(new.name, self.check_create(new), replicas)
+    def place(
+        self, name: str, after: Topic | None, assignments: Sequence[Sequence[int]] = ()
+    ) -> Steps[PlacedPartitions]:
+        """Choose the brokers of a large topic in steps, before its change is decided; see `Placement`.
 
-    def delete(self, name: str) -> Write:
+        `create`, `add_partitions` and `delete` use the result, unless the topic has changed since.
+        """
+        return self._placement.place(self.latest(name), after, assignments)
+
+    def create(self, new: NewTopic, placed: PlacedPartitions | None = None) -> Write:
+        return self._change(new.name, self.check_create(new), new.replicas, placed)
+
+    def delete(self, name: str, placed: PlacedPartitions | None = None) -> Write:
         self._existing(name)
-        return self._change(name, None)
+        return self._change(name, None, (), placed)
 
     def check_add_partitions(
         self,
@@ -206,8 +196,14 @@ class TopicCatalogue:
             check_added_assignments(assignments, count - topic.partitions, self._placement.broker_ids)
         return attrs.evolve(topic, partitions=count)
 
-    def add_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Write:
-        return self._change(name, self.check_add_partitions(name, count, assignments), assignments or ())
+    def add_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        placed: PlacedPartitions | None = None,
+    ) -> Write:
+        return self._change(name, self.check_add_partitions(name, count, assignments), assignments or (), placed)
 
     def alter_configs(self, name: str, changes: Mapping[str, str | None]) -> Write:
         """Set configs of a topic; None resets a config to its default. The caller has validated the values.
@@ -223,6 +219,8 @@ class TopicCatalogue:
     def durable(self, write: Write) -> TopicChange:
         change = self._changed(write)
         before = self._visible.get(change.name)
+        assert change.placed is not None, "decided changes have it"
+        self._placement.durable(change.placed)
         self._pending.settle(change.name)
         self._show(change.name, change.after)
         return attrs.evolve(change, before=before)
@@ -258,15 +256,25 @@ class TopicCatalogue:
             raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic
 
-    def _change(self, name: str, after: Topic | None, assignments: Sequence[Sequence[int]] = ()) -> Write:
-        change = TopicChange(name, self.latest(name), after)
-        placed = self._placement.records(change.before, after, assignments)
+    def _change(
+        self,
+        name: str,
+        after: Topic | None,
+        assignments: Sequence[Sequence[int]] = (),
+        placed: PlacedPartitions | None = None,
+    ) -> Write:
+        before = self.latest(name)
+        if placed is None or not placed.is_of(before, after):
+            placed = finished(self._placement.place(before, after, assignments))
+        self._placement.decided(placed)
         # Counts at once: later requests build on it before it is durable.
         self._pending.add(name, after)
         self._refresh(name)
         record = topic_tombstone(name) if after is None else topic_record(after)
         # The leaders first: a broker that applies the topic's record then knows the partitions that it leads.
-        return Write(name, (*placed, record), change)
+        if placed.body is not None:
+            placed.body.add(NewRecord(record.value, record.key, placed.body.base_timestamp))
+        return Write(name, (*placed.records, record), TopicChange(name, before, after, placed), placed.body)
 
     def _changed(self, write: Write) -> TopicChange:
         assert isinstance(write.change, TopicChange)

@@ -16,7 +16,7 @@ from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.broker.broker import Broker
-from pipeline_broker.broker.ports import Ports
+from pipeline_broker.broker.ports import ClusterPort, Ports
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.log.archive.local.local_archive import open_local_archive
@@ -25,7 +25,7 @@ from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from pipeline_broker.wire.registry import ApiKey
-from stages.request import Parked, Pending, Request, Send, Unfinished, go_on
+from stages.request import Parked, Pending, Request, Send, Unfinished, Waiting, go_on
 from tests.archiving import archive_all
 from tests.files.memory_file_system import MemoryFileSystem
 
@@ -65,6 +65,9 @@ class Desk:
     """One broker; `restart` returns another one on the same files."""
 
     fault_files: FaultyFiles | None = None
+    cluster: ClusterPort | None = None
+    metadata: Sequence[tuple[bytes, bytes | None]] = ()
+    """Records of the controller before the start of a member."""
 
     def __init__(self, *settings: str, files: MemoryFileSystem | None = None) -> None:
         self.files = files or MemoryFileSystem()
@@ -84,9 +87,10 @@ class Desk:
             config_changed=self.configs_seen.append,
             ip_rates_changed=lambda: self.ip_rates_changed(),  # noqa: PLW0108 - a test may replace it
             fault_files=self.fault_files,
+            cluster=self.cluster,
         )
         self.broker = Broker(config, LogManager(self.journal, archive=self.archive), ports=ports)
-        self.broker.recover(self.now_ms)
+        self.broker.recover(self.now_ms, self.metadata)
         self.commit(self.broker.first_entries(self.now_ms))
         self.dispatcher = Dispatcher(self.broker)
         self.request_ns = self._looked_ns = 0
@@ -151,6 +155,8 @@ class Desk:
                 self.commit(list(first.entries))
                 if first.on_durable is not None:
                     first.on_durable()
+            elif isinstance(first, Waiting):
+                first.when_over(lambda: None)
             elif first is not None:
                 assert first.work is not None
                 try:

@@ -17,6 +17,7 @@ import pytest
 
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.node.supervisor import DEATHS_MAX
+from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.apis.wire_client import WireClient
 from tests.conftest import start_broker
@@ -26,6 +27,7 @@ from tests.pyspark_pipeline_broker.stored_rows import rows
 pytestmark = [pytest.mark.clients, pytest.mark.faults]
 SECONDS_MAX = 30.0
 TOPICS = ("t", "copy")
+BROKER = 4
 
 
 class Cluster:
@@ -291,6 +293,16 @@ def test_settings_of_any_broker_are_changed_through_any_other(cluster):
         assert found.result(SECONDS_MAX)[setting].value == str(node_id * 1_000_000)
 
 
+def setting_of(port, name):
+    """Return a setting of the broker on a port, as it shows it."""
+    node_id = {it.port: it.node_id for it in Cluster.metadata(port).brokers}[port]
+    resource = DescribeConfigsRequest.DescribeConfigsResource(BROKER, str(node_id), [name])
+    with WireClient("127.0.0.1", port) as client:
+        (found,) = client.ask(DescribeConfigsRequest([resource]), DescribeConfigsResponse, 4).results
+    (config,) = found.configs
+    return config.value
+
+
 def test_several_listeners_one_metrics_endpoint_and_one_dashboard_serve_all_brokers(tmp_path):
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
@@ -298,18 +310,8 @@ def test_several_listeners_one_metrics_endpoint_and_one_dashboard_serve_all_brok
     listeners = f"listeners=A://127.0.0.1:{ports[0]},B://127.0.0.1:{ports[1]}"
     protocols = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT"
     command = [sys.executable, "-m", "pipeline_broker", "serve", "--brokers", "2", "--data", str(tmp_path / "data")]
-    command += [
-        "--metrics",
-        "0",
-        "--dashboard",
-        "0",
-        "--set",
-        listeners,
-        "--set",
-        protocols,
-        "--set",
-        "inter.broker.listener.name=A",
-    ]
+    command += ["--metrics", "0", "--set", listeners, "--set", protocols, "--set", "inter.broker.listener.name=A"]
+    command += ["--set", f"pipeline.telemetry.file={tmp_path}/clients.json"]
     with (tmp_path / "stderr").open("w") as stderr:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
     try:
@@ -317,6 +319,7 @@ def test_several_listeners_one_metrics_endpoint_and_one_dashboard_serve_all_brok
         for shift, name in enumerate("AB"):
             found = {it.node_id: it.port for it in Cluster.metadata(ports[shift]).brokers}
             assert found == {1: ports[shift], 2: ports[shift] + 2}, name
+            assert setting_of(ports[0] + 2 * shift, "pipeline.telemetry.file") == f"{tmp_path}/clients-{shift + 1}.json"
         (url,) = re.findall(r"^metrics on (\S+)$", (tmp_path / "stderr").read_text(), re.MULTILINE)
         text = urllib.request.urlopen(url, timeout=SECONDS_MAX).read().decode()
         assert set(re.findall(r'broker="(\d)"', text)) == {"1", "2"}

@@ -43,6 +43,18 @@ def test_by_default_a_listener_advertises_its_own_address():
     ] == [("h", 1), ("127.0.0.1", 2)]
 
 
+def test_each_broker_of_a_machine_has_and_advertises_ports_of_its_own():
+    advertised = ("advertised.listeners", "IN://h:9092,OUT://outside:0")
+    one = parse_settings([("listeners", "PLAINTEXT://h:1"), ("advertised.listeners", "PLAINTEXT://outside:9092")])[0]
+    assert one.listeners_of_broker(3) == ["advertised.listeners=PLAINTEXT://outside:9094"]
+    assert parse_settings([("listeners", "PLAINTEXT://h:1")])[0].listeners_of_broker(3) == []
+    two = parse_settings([("listeners", "IN://h:1,OUT://h:2"), advertised, MAP, *OUT])[0]
+    assert sorted(two.listeners_of_broker(2)) == [
+        "advertised.listeners=IN://h:9094,OUT://outside:0",
+        "listeners=IN://h:3,OUT://h:4",
+    ]
+
+
 def test_a_property_with_a_listeners_prefix_overrides_the_one_for_all():
     listeners = listeners_of(
         ("listeners", "IN://h:1,OUT://h:2"),

@@ -73,6 +73,11 @@ class BrokerUnderTest:
             self.kill()
             raise StartFailed(f"no ready line but {line!r}; on stderr:\n{self.stderr}")
 
+    def suspend(self):
+        """Hold all of its processes; nothing happens when they have ended."""
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGSTOP)
+
     def kill(self):
         """End it as a crash would; nothing happens when it has ended."""
         if self.process is not None:

@@ -21,13 +21,14 @@ import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pipeline_broker.node.supervisor import DEATHS_MAX
-from tests.crashes.broker_under_test import BrokerUnderTest
+from tests.crashes.broker_under_test import END_SECONDS_MAX, BrokerUnderTest
 from tests.crashes.history import Contents, History, violations
-from tests.crashes.producers import ConfluentProducer
+from tests.crashes.producers import QUICK_TO_RETURN, ConfluentProducer
 from tests.crashes.read_back import read_with_confluent
 from tests.crashes.scene import Violated
 from tests.crashes.wire_client import WireClient, describe_topics
 from tests.free_ports import free_port
+from tests.waiting import wait_readable
 
 BROKERS = (1, 2, 3)
 KILLED = ((1,), (2,), (3,), (1, 2), (2, 3), BROKERS)
@@ -37,6 +38,8 @@ SETTINGS = ("offsets.topic.num.partitions=3", "transaction.state.log.num.partiti
 LOAD_SECONDS = (0.2, 1.0)
 BACK_SECONDS_MAX = 30.0
 CALL_SECONDS_MAX = 30.0
+COMMITS_MAX = 4
+"""Calls for one commit: all brokers may be without power for most of a call."""
 
 
 @attrs.define
@@ -58,12 +61,28 @@ class ClusterUnderTest(BrokerUnderTest):
                 if str(self.data) in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8"):
                     os.kill(pid, signal.SIGKILL)
 
+    def suspend(self):
+        super().suspend()
+        for pid in self._broker_pids():
+            os.kill(pid, signal.SIGSTOP)
+
     def kill(self):
-        # The supervisor first, so that it starts nothing again.
-        is_running = self.process is not None
+        # The supervisor stops first, so that it starts nothing again.
+        self.suspend()
+        ends = [os.pidfd_open(pid) for pid in self._broker_pids()]
         super().kill()
-        if is_running:
-            self.kill_brokers(BROKERS)
+        for end in ends:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(end, signal.SIGKILL)
+            assert wait_readable(end, END_SECONDS_MAX), "a broker survives SIGKILL"
+            os.close(end)
+
+    def _broker_pids(self):
+        if self.process is None or self.process.poll() is not None:
+            return []
+        # Each child belongs to the thread that started it.
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return [int(pid) for task in tasks for pid in (task / "children").read_text(encoding="ascii").split()]
 
 
 class TransactionalProducer:
@@ -77,7 +96,7 @@ class TransactionalProducer:
         self._complaints = complaints
         self._dice = dice
         self._producer = confluent_kafka.Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": "mover", "log_level": 0}
+            {"bootstrap.servers": bootstrap, "transactional.id": "mover", "log_level": 0, **QUICK_TO_RETURN}
         )
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -103,7 +122,7 @@ class TransactionalProducer:
         for value in values:
             self._producer.produce(MOVES, value, partition=int(value.partition(".")[2]))
         try:
-            self._producer.commit_transaction(CALL_SECONDS_MAX)
+            self._commit()
         except confluent_kafka.KafkaException as failure:
             if not failure.args[0].txn_requires_abort():
                 raise
@@ -111,6 +130,16 @@ class TransactionalProducer:
             self.aborted += values
         else:
             self.committed += values
+
+    def _commit(self):
+        for attempt in range(1, COMMITS_MAX + 1):
+            try:
+                self._producer.commit_transaction(CALL_SECONDS_MAX)
+            except confluent_kafka.KafkaException as failure:
+                if attempt == COMMITS_MAX or not failure.args[0].retriable():
+                    raise
+            else:
+                return
 
     def check(self, found):
         """Compare with what a reader of committed records gets; the producer has ended."""
@@ -139,17 +168,19 @@ def committed_values(address):
 
 
 class ClusterRun(contextlib.ExitStack):
-    """See the module."""
+    """See the module; how brokers end is for a subclass to change."""
 
-    def __init__(self, seed, directory):
+    counts_type = ClusterCounts
+
+    def __init__(self, seed, directory, *, flush="always", **options):
         super().__init__()
-        self.counts = ClusterCounts()
+        self.counts = self.counts_type()
         self.history = History()
         self.random = random.Random(seed)
         self._deaths = collections.Counter()  # since the start of the supervisor
-        self._mode = ("classic", "pipelined")[seed % 2]
+        self.mode_and_flush = ("classic", "pipelined")[seed % 2], flush
         arguments = ("--brokers", str(len(BROKERS)))
-        self.broker = ClusterUnderTest(directory, free_port(1, 2), settings=SETTINGS, arguments=arguments)
+        self.broker = ClusterUnderTest(directory, free_port(1, 2), settings=SETTINGS, arguments=arguments, **options)
         self.callback(self.broker.kill)
 
     def run(self, kills):
@@ -183,7 +214,7 @@ class ClusterRun(contextlib.ExitStack):
 
     def start(self):
         self._deaths.clear()
-        self.broker.start(self._mode, "always")
+        self.broker.start(*self.mode_and_flush)
 
     def _count(self):
         self.counts.acknowledged = self.history.acknowledged_count
@@ -192,7 +223,14 @@ class ClusterRun(contextlib.ExitStack):
     def _kill_under_load(self):
         for producer in self._producers:
             producer.active.set()
-        time.sleep(self.random.uniform(*LOAD_SECONDS))
+        self.end_under_load(self.random.uniform(*LOAD_SECONDS))
+        self.counts.kills += 1
+        for producer in self._producers:
+            producer.active.clear()
+
+    def end_under_load(self, seconds):
+        """After so many seconds, while clients work; ends with all brokers started again, or by their supervisor."""
+        time.sleep(seconds)
         node_ids = self.random.choice(KILLED)
         if any(self._deaths[node_id] == DEATHS_MAX - 2 for node_id in node_ids):
             node_ids = BROKERS  # with their supervisor, which would let one of them stay down
@@ -202,10 +240,7 @@ class ClusterRun(contextlib.ExitStack):
         else:
             self.broker.kill_brokers(node_ids)
             self._deaths.update(node_ids)
-        self.counts.kills += 1
         self.counts.killed_brokers += len(node_ids)
-        for producer in self._producers:
-            producer.active.clear()
 
     def _wait_led(self):
         """Wait until all brokers show a leader of each partition again."""
@@ -220,9 +255,11 @@ class ClusterRun(contextlib.ExitStack):
     def _shows_leaders(port):
         try:
             with WireClient(("127.0.0.1", port)) as client:
-                topic = describe_topics(client)[ORDERS]
+                topic = describe_topics(client).get(ORDERS)
         except OSError:
             return False
+        if topic is None:
+            raise Violated(f"the broker on port {port} serves without the topic {ORDERS}")
         return {partition.leader_id for partition in topic.partitions} == set(BROKERS)
 
     def check(self):

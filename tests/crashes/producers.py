@@ -27,6 +27,8 @@ RECORDS_PER_BATCH_MAX = 4
 CONFLUENT_QUEUE_MAX = 40
 FLUSH_SECONDS_MAX = 30.0
 REFUSED_SECONDS = 0.1
+QUICK_TO_RETURN = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 50, "retry.backoff.ms": 20}
+"""Settings of librdkafka with which it finds brokers that are back."""
 BEGAN_MS = time.time_ns() // 1_000_000
 """Records of today: older ones would go by retention as soon as they are archived."""
 
@@ -209,9 +211,7 @@ class ConfluentProducer:
                 "enable.idempotence": True,
                 "linger.ms": random.choice((0, 2)),
                 "message.timeout.ms": 300_000,
-                "reconnect.backoff.ms": 10,
-                "reconnect.backoff.max.ms": 50,
-                "retry.backoff.ms": 20,
+                **QUICK_TO_RETURN,
                 "error_cb": lambda _: None,  # lost connections are what this is about; messages have reports
             },
             logger=silent,

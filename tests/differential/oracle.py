@@ -70,17 +70,6 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MILLISECOND = dt.timedelta(milliseconds=1)
 
 
-@attrs.frozen
-class OracleSettings(KafkaSettings):
-    """Kafka with further settings, which count before its others."""
-
-    settings: dict[str, str] = attrs.field(factory=dict)
-
-    def properties(self, port: int, controller_port: int) -> str:
-        lines = [f"{name}={value}" for name, value in self.settings.items()]
-        return "\n".join([super().properties(port, controller_port), *lines, ""])
-
-
 @contextmanager
 def running_kafka(
     directory: Path, settings: dict[str, str], node_id: int = 1, controller: str | None = None
@@ -89,7 +78,7 @@ def running_kafka(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", SHORT_JAVA)
         data = directory / f"kafka-{node_id}"
-        of_node = OracleSettings("kafka", data, node_id=node_id, controller=controller, settings=settings)
+        of_node = KafkaSettings("kafka", data, node_id=node_id, controller=controller, settings=tuple(settings.items()))
         kafka = of_node.start()
     try:
         kafka.wait_ready()

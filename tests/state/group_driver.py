@@ -20,7 +20,8 @@ from pipeline_broker.state.groups.classic.messages import (
 )
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
-from pipeline_broker.state.topics import OneBroker, TopicCatalogue
+from pipeline_broker.state.placed_partitions import OneBroker
+from pipeline_broker.state.topics import TopicCatalogue
 from tests.state.replaying import replay_group
 
 START_MS = 1_700_000_000_000

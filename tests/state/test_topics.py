@@ -17,8 +17,9 @@ from pipeline_broker.state.metadata_records import (
     topic_name,
     topic_record,
 )
+from pipeline_broker.state.placed_partitions import OneBroker
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError
-from pipeline_broker.state.topics import NewTopic, OneBroker, TopicCatalogue, duplicates
+from pipeline_broker.state.topics import NewTopic, TopicCatalogue, duplicates
 
 ID = bytes(range(16))
 INVALID_NAME = ErrorCode.INVALID_TOPIC_EXCEPTION

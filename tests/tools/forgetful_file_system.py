@@ -5,10 +5,10 @@ of JSON on standard input for each command, a line of JSON on standard output fo
 the end of the mount, so that nothing stays behind when whoever started it dies.
 
 Nothing is cached in the kernel: every call comes here, and a shared memory map, which could not be kept apart from
-the page cache, is refused by the kernel (ENODEV). Locks are the kernel's. There are no symbolic links, sockets and
-extended attributes; space cannot be reserved (`fallocate` is EOPNOTSUPP, and `posix_fallocate` writes instead). A file
-that was unlinked while it is open can be read, written and synced, but not looked at by `fstat` (ENOENT): FUSE asks by
-name.
+the page cache, is refused by the kernel (ENODEV). Locks are the kernel's, and so are sockets, whose names end with
+the power. There are no symbolic links and extended attributes; space cannot be reserved (`fallocate` is EOPNOTSUPP, and
+`posix_fallocate` writes instead). A file that was unlinked while it is open can be read, written and
+synced, but not looked at by `fstat` (ENOENT): FUSE asks by name.
 """
 
 import errno
@@ -49,11 +49,14 @@ class ForgetfulOperations(fuse.Operations):  # type: ignore[misc]  # fusepy ship
         self._lock = threading.Lock()
         self._handles: dict[int, Handle] = {}
         self._next_handle = 1
+        self._sockets: dict[str, int] = {}  # modes by path
 
     def init(self, path: str) -> None:
         self._on_mounted()
 
     def getattr(self, path: str | None, info: Any = None) -> dict[str, int]:
+        if (mode := self._sockets.get(path or "")) is not None:
+            return {"st_mode": mode, "st_nlink": 1, **_owner()}
         node = self._handle(info).file if info is not None else self._disk.find(path or "/")
         if isinstance(node, ForgetfulDirectory):
             return {"st_mode": stat.S_IFDIR | node.mode, "st_nlink": 2, **_owner()}
@@ -72,7 +75,8 @@ class ForgetfulOperations(fuse.Operations):  # type: ignore[misc]  # fusepy ship
         }
 
     def readdir(self, path: str, _handle: int) -> Iterator[str]:
-        return iter([".", "..", *self._disk.list_names(path)])
+        sockets = [name for folder, _, name in map(_split, self._sockets) if folder == path.rstrip("/")]
+        return iter([".", "..", *self._disk.list_names(path), *sockets])
 
     def statfs(self, path: str) -> dict[str, int]:
         used, capacity = self._disk.used_bytes, self._disk.capacity_bytes
@@ -133,8 +137,19 @@ class ForgetfulOperations(fuse.Operations):  # type: ignore[misc]  # fusepy ship
         self._disk.make_directory(path, stat.S_IMODE(mode))
         return 0
 
+    def mknod(self, path: str, mode: int, _device: int) -> int:
+        if not stat.S_ISSOCK(mode):
+            raise failure(errno.EPERM, path)
+        self._disk.find(_split(path)[0] or "/")
+        self._sockets[path] = mode
+        return 0
+
+    def forget_sockets(self) -> None:
+        self._sockets.clear()
+
     def unlink(self, path: str) -> int:
-        self._disk.unlink(path)
+        if self._sockets.pop(path, None) is None:
+            self._disk.unlink(path)
         return 0
 
     def rmdir(self, path: str) -> int:
@@ -175,6 +190,10 @@ class ForgetfulOperations(fuse.Operations):  # type: ignore[misc]  # fusepy ship
             return self._handles[info.fh]
 
 
+def _split(path: str) -> tuple[str, str, str]:
+    return path.rpartition("/")
+
+
 def _owner() -> dict[str, int]:
     return {"st_uid": os.getuid(), "st_gid": os.getgid()}
 
@@ -182,13 +201,15 @@ def _owner() -> dict[str, int]:
 class Commands:
     """What whoever started this may ask for: one method for each command."""
 
-    def __init__(self, disk: ForgetfulDisk) -> None:
+    def __init__(self, disk: ForgetfulDisk, on_power_on: Callable[[], None]) -> None:
         self._disk = disk
+        self._on_power_on = on_power_on
 
     def cut(self, seed: int | str, style: str | None = None) -> dict[str, Any]:
         return attrs.asdict(self._disk.power_cut(seed, style))
 
     def power_on(self) -> None:
+        self._on_power_on()
         self._disk.power_on()
 
     def losses(self) -> dict[str, Any] | None:
@@ -244,9 +265,11 @@ def serve_commands(commands: Commands, mount: str) -> None:
 def main() -> None:
     mount, store = sys.argv[1:]
     disk = ForgetfulDisk(Path(store))
-    threading.Thread(target=serve_commands, args=(Commands(disk), mount), daemon=True).start()
+    operations = ForgetfulOperations(disk, lambda: say({"answer": "mounted"}))
+    commands = Commands(disk, operations.forget_sockets)
+    threading.Thread(target=serve_commands, args=(commands, mount), daemon=True).start()
     fuse.FUSE(
-        ForgetfulOperations(disk, lambda: say({"answer": "mounted"})),
+        operations,
         mount,
         foreground=True,
         raw_fi=True,

@@ -3,6 +3,8 @@
 import errno
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
 
@@ -17,6 +19,21 @@ WAIT_SECONDS_MAX = 20.0
 
 
 # what survives
+
+
+def test_a_socket_can_be_bound_and_reached_and_its_name_ends_with_the_power(mount):
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+        listener.bind(str(mount.path / "s"))
+        listener.listen()
+        client.connect(str(mount.path / "s"))
+        assert stat.S_ISSOCK((mount.path / "s").stat().st_mode)
+        assert list_names(mount.path) == ["s"]
+        mount.cut_and_power_on()
+        assert list_names(mount.path) == []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(mount.path / "s"))
+        (mount.path / "s").unlink()
+        assert list_names(mount.path) == []
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -1,4 +1,4 @@
-"""FindCoordinator: this broker coordinates everything; the request creates the topic of the coordinator's records."""
+"""FindCoordinator: the leader of the partition with the key; the request creates the topic of the coordinators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Result:
     if broker.controller is not None:
         return broker.controller.forward(call.request)
     busy = call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    return answer_with_topic(call, topic, answer, busy)
+    # In a cluster the leaders are unknown until the topic exists, so the client asks again, as with Apache Kafka.
+    return answer_with_topic(call, topic, answer if broker.members is None else busy, busy)
 
 
 def _topic(broker: Broker, key_type: int) -> InternalTopic:

@@ -17,6 +17,7 @@ from pipeline_broker.apis.steps import (
     commit_changes,
     create_logs,
     pending_changes,
+    place_partitions,
 )
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.base.error_code import ErrorCode
@@ -59,9 +60,10 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
             catalogue.check_room(added, call.broker.config.pipeline_partitions)
             check_changes(call.quota, added, strict=call.version >= STRICT_FROM)
             if not request.validate_only:
-                made = yield from create_logs(call, changes, grown, before.partitions)
+                placed = yield from place_partitions(call, changes, topic.name, grown, assignments or ())
+                made = yield from create_logs(call, changes, grown, placed)
                 catalogue.check_room(added, call.broker.config.pipeline_partitions)  # may have changed between turns
-                write = catalogue.add_partitions(topic.name, topic.count, assignments)
+                write = catalogue.add_partitions(topic.name, topic.count, assignments, placed)
                 changes.append((write, functools.partial(call.broker.topic_durable, made=made)))
         except TopicError as error:
             results.append(TopicResult(topic.name, error.code, error.message))

@@ -20,6 +20,7 @@ from pipeline_broker.apis.steps import (
     commit_changes,
     create_logs,
     pending_changes,
+    place_partitions,
 )
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.base.error_code import ErrorCode
@@ -105,11 +106,12 @@ def _create(
         broker.topics.check_room(topic.partitions, broker.config.pipeline_partitions)
         check_changes(call.quota, topic.partitions, strict=call.version >= STRICT_FROM)
         if not request.validate_only:
-            made = yield from create_logs(call, changes, topic)
+            placed = yield from place_partitions(call, changes, topic.name, topic, new.replicas)
+            made = yield from create_logs(call, changes, topic, placed)
             broker.topics.check_room(
                 topic.partitions, broker.config.pipeline_partitions
             )  # may have changed between turns
-            changes.append((broker.topics.create(new), functools.partial(broker.topic_durable, made=made)))
+            changes.append((broker.topics.create(new, placed), functools.partial(broker.topic_durable, made=made)))
             warn_of_durability(f"topic {wanted.name}", inherited, own)
             broker.settings_warnings.warn_about_topic_settings(given)
     except TopicError as error:

@@ -11,12 +11,20 @@ from collections import Counter
 from pipeline_broker.apis.authorization import authorize_cluster, authorize_topic
 from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.refusals import REFUSAL_TEXTS
-from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, pending_changes
+from pipeline_broker.apis.steps import (
+    CHANGE_COST,
+    PARTITION_COST,
+    Stepwise,
+    commit_changes,
+    pending_changes,
+    place_partitions,
+)
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.base.error_code import ErrorCode
 from pipeline_broker.broker.metadata_log import Change
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.state.placed_partitions import PlacedPartitions
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import duplicates
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -53,19 +61,20 @@ def handle(call: Call, request: DeleteTopicsRequest) -> Stepwise[Result]:
         except TopicError as error:
             results.append(_refusal(topic.name, topic.topic_id, error.code, error.message))
             continue
+        placed = yield from place_partitions(call, changes, topic.name, None)
         if _existing(call, topic) is None:  # another request deleted it between turns
             results.append(_refusal(topic.name, topic.topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             continue
-        changes += _delete(call, topic)
+        changes += _delete(call, topic, placed)
         results.append(TopicResult(name=topic.name, topic_id=topic.topic_id))
         if call.is_turn_over(CHANGE_COST + PARTITION_COST * topic.partitions):
             yield pending_changes(call, changes)
     return (yield from commit_changes(call, changes, DeleteTopicsResponse(responses=results)))
 
 
-def _delete(call: Call, topic: Topic) -> list[Change]:
+def _delete(call: Call, topic: Topic, placed: PlacedPartitions | None) -> list[Change]:
     broker = call.broker
-    changes: list[Change] = [(broker.topics.delete(topic.name), broker.topic_durable)]
+    changes: list[Change] = [(broker.topics.delete(topic.name, placed), broker.topic_durable)]
     forgotten = broker.log_starts.forget(topic.topic_id)
     # After the topic's own record: if only a part of them survives a crash, the topic still has its log start offset.
     if forgotten is not None:

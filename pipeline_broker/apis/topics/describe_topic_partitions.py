@@ -11,6 +11,7 @@ from pipeline_broker.apis.leaders import leader_for
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.topics.metadata import TOPIC_COST
 from pipeline_broker.base.error_code import ErrorCode
+from pipeline_broker.broker.leadership import Leader
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topic_rules import TopicError, check_name
@@ -66,13 +67,17 @@ def _describe(call: Call, name: str, topic: Topic | None, partitions: range) -> 
         return response
     response.topic_id = topic.topic_id
     response.is_internal = name in call.broker.internal_topics
-    response.partitions = [_describe_partition(call, name, index) for index in partitions]
+    leadership = call.broker.leadership
+    alike = leadership.alike(topic, partitions)
+    # Kafka sends the error in Metadata only.
+    leaders = {first: (*leader_for(call, name, first), leadership.replicas_of(name, first)) for first in set(alike)}
+    response.partitions = [
+        _describe_partition(*leaders[first], index) for index, first in zip(partitions, alike, strict=True)
+    ]
     return response
 
 
-def _describe_partition(call: Call, name: str, index: int) -> PartitionResponse:
-    code, leader = leader_for(call, name, index)  # Kafka sends this error in Metadata only
-    nodes = call.broker.leadership.replicas_of(name, index)
+def _describe_partition(code: ErrorCode, leader: Leader, nodes: list[int], index: int) -> PartitionResponse:
     return PartitionResponse(
         partition_index=index,
         leader_id=leader.broker_id,

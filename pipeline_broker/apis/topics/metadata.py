@@ -8,7 +8,7 @@ same if the broker already has `pipeline.auto.create.partitions` partitions; the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import attrs
@@ -76,7 +76,8 @@ def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
         before = len(changes)
         topics.append(_find(call, name, request, changes, may_create=left > 0))
         left -= len(changes) - before
-        if call.is_turn_over(CHANGE_COST if len(changes) > before else TOPIC_COST):
+        cost = CHANGE_COST if len(changes) > before else TOPIC_COST + len(topics[-1].partitions)
+        if call.is_turn_over(cost):
             yield pending_changes(call, changes)
     return (yield from commit_changes(call, changes, _response(call, request, topics)))
 
@@ -201,12 +202,7 @@ def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicRespon
 def _partitions_of(call: Call, topic: Topic) -> list[PartitionResponse]:
     leadership, knows_listeners = call.broker.leadership, call.version >= LISTENER_NOT_FOUND_FROM
     if not leadership.leads_all:
-        partitions = []
-        for index in range(topic.partitions):
-            replicas = tuple(leadership.replicas_of(topic.name, index))
-            code, leader = leader_for(call, topic.name, index, knows_listeners=knows_listeners)
-            partitions.append(_shared_partitions(code, leader, replicas, index + 1)[index])
-        return partitions
+        return list(_partitions_in_cluster(call, topic, knows_listeners=knows_listeners))
     code, leader = leader_for(call, topic.name, 0, knows_listeners=knows_listeners)
     replicas = tuple(leadership.replicas_of(topic.name, 0))
     partitions = _shared_partitions(code, leader, replicas, topic.partitions)[: topic.partitions]
@@ -216,31 +212,54 @@ def _partitions_of(call: Call, topic: Topic) -> list[PartitionResponse]:
     return partitions
 
 
+def _partitions_in_cluster(call: Call, topic: Topic, *, knows_listeners: bool) -> Iterator[PartitionResponse]:
+    leadership = call.broker.leadership
+    alike = leadership.alike(topic, range(topic.partitions))
+    shared = {}
+    for first in set(alike):
+        code, leader = leader_for(call, topic.name, first, knows_listeners=knows_listeners)
+        replicas = tuple(leadership.replicas_of(topic.name, first))
+        shared[first] = code, leader, replicas, _known_by_number(code, leader, replicas)
+    for index, first in enumerate(alike):
+        code, leader, replicas, known = shared[first]
+        partition = known.get(index)
+        if partition is None:
+            partition = known[index] = _partition(code, leader, list(replicas), index)
+        yield partition
+
+
 def _shared_partitions(
     code: ErrorCode, leader: Leader, replicas: tuple[int, ...], count: int
 ) -> list[PartitionResponse]:
     """Return at least the first `count` partitions of any topic; all topics share them, so they must not be changed."""
     known = _known_partitions(code, leader, replicas)
     nodes = list(replicas)
-    known.extend(
-        PartitionResponse(
-            error_code=code,
-            partition_index=index,
-            leader_id=leader.broker_id,
-            leader_epoch=leader.epoch,
-            replica_nodes=nodes,
-            isr_nodes=nodes,
-            offline_replicas=nodes if code else [],
-        )
-        for index in range(len(known), count)
-    )
+    known.extend(_partition(code, leader, nodes, index) for index in range(len(known), count))
     return known
+
+
+def _partition(code: ErrorCode, leader: Leader, nodes: list[int], index: int) -> PartitionResponse:
+    return PartitionResponse(
+        error_code=code,
+        partition_index=index,
+        leader_id=leader.broker_id,
+        leader_epoch=leader.epoch,
+        replica_nodes=nodes,
+        isr_nodes=nodes,
+        offline_replicas=nodes if code else [],
+    )
 
 
 # The list grows to the partitions of the largest topic, at most PARTITIONS_MAX.
 @lru_cache(maxsize=KNOWN_MAX)
 def _known_partitions(code: ErrorCode, leader: Leader, replicas: tuple[int, ...]) -> list[PartitionResponse]:
     return []
+
+
+# As above, but each broker leads only some partitions.
+@lru_cache(maxsize=KNOWN_MAX)
+def _known_by_number(code: ErrorCode, leader: Leader, replicas: tuple[int, ...]) -> dict[int, PartitionResponse]:
+    return {}
 
 
 def error_response(request: MetadataRequest, call: Call, code: ErrorCode) -> MetadataResponse:

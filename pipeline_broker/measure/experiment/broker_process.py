@@ -211,8 +211,7 @@ class RunningBroker(Protocol):
 
     def wait_ready(self) -> None: ...
 
-    def terminate(self) -> None:
-        """Request shutdown without waiting for it."""
+    def terminate(self) -> None: ...
 
     def stop(self) -> None: ...
 

@@ -40,6 +40,7 @@ class KafkaSettings:
         is_synced: flushes each message to the disk before it is acknowledged; otherwise it stays in the page cache.
         node_id: its id in the cluster.
         controller: HOST:PORT of the controller that this broker joins; None to be the controller, too.
+        settings: further settings, which override the others.
     """
 
     mode: str
@@ -47,6 +48,7 @@ class KafkaSettings:
     is_synced: bool = False
     node_id: int = 1
     controller: str | None = None
+    settings: tuple[tuple[str, str], ...] = ()
 
     def start(self) -> "KafkaProcess":
         return KafkaProcess(self)
@@ -73,6 +75,7 @@ class KafkaSettings:
         ]
         if self.is_synced:
             lines.append("log.flush.interval.messages=1")
+        lines += [f"{name}={value}" for name, value in self.settings]
         return "\n".join(lines) + "\n"
 
 

@@ -33,7 +33,8 @@ from pipeline_broker.state.groups.offsets import CommittedOffsets, OffsetChange
 from pipeline_broker.state.groups.records import GroupRecord
 from pipeline_broker.state.groups.registry import GroupRegistry
 from pipeline_broker.state.outcome import Outcome, Write
-from pipeline_broker.state.topics import OneBroker, TopicCatalogue
+from pipeline_broker.state.placed_partitions import OneBroker
+from pipeline_broker.state.topics import TopicCatalogue
 
 if TYPE_CHECKING:
     from pipeline_broker.state.groups.classic.coordinator import ClassicGroups

@@ -32,7 +32,6 @@ class ClusterImage:
         self.nodes: dict[int, NodeRecord] = {}
         self._topics: dict[bytes, dict[int, PartitionRecord]] = {}
         self._led: Counter[int] = Counter()
-        # Partitions with the same leader share one record, because a cluster may have very many.
         self._known: dict[PartitionRecord, PartitionRecord] = {}
 
     def replay_node(self, key: bytes, value: bytes | None) -> None:
@@ -51,10 +50,27 @@ class ClusterImage:
         if before is not None:
             self._led[before.leader] -= 1
         if record is not None:
-            partitions[key.partition] = self._known.setdefault(record, record)
+            partitions[key.partition] = self.shared(record)
             self._led[record.leader] += 1
         if not partitions:
             del self._topics[key.topic_id]
+
+    def place(self, topic_id: bytes, leaders: Mapping[int, PartitionRecord], loads: Mapping[int, int]) -> None:
+        """Apply the records of new partitions, which are `shared`.
+
+        Args:
+            loads: number of the partitions that each member leads.
+        """
+        self._topics.setdefault(topic_id, {}).update(leaders)
+        self._led.update(loads)
+
+    def forget(self, topic_id: bytes) -> None:
+        """Apply the deletion of all partitions of a topic."""
+        self._led.subtract(Counter(record.leader for record in self._topics.pop(topic_id, {}).values()))
+
+    def shared(self, record: PartitionRecord) -> PartitionRecord:
+        """Return the record that equal partitions share, because a cluster may have very many."""
+        return self._known.setdefault(record, record)
 
     def partitions(self, topic_id: bytes) -> Mapping[int, PartitionRecord]:
         """Return the records of a topic's partitions, by their numbers."""

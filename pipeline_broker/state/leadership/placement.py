@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 __all__ = ["candidates_of", "first_leaders"]
 
 
-def first_leaders(count: int, led: Mapping[int, int], start: int = 0) -> list[int]:
-    """Return the leaders of new partitions: each time the member that leads the fewest.
+def first_leaders(led: Mapping[int, int], start: int = 0) -> Iterator[int]:
+    """Yield the leaders of new partitions without end: each time the member that leads the fewest.
 
     Args:
-        count: number of new partitions.
         led: number of partitions that each member leads; not empty.
         start: chooses among members that lead equally many, so that topics of one partition do not all go to the first.
     """
@@ -20,12 +19,10 @@ def first_leaders(count: int, led: Mapping[int, int], start: int = 0) -> list[in
     order = {node: index for index, node in enumerate(nodes[start % len(nodes) :] + nodes[: start % len(nodes)])}
     waiting = [(led[node], order[node], node) for node in nodes]
     heapq.heapify(waiting)
-    leaders = []
-    for _ in range(count):
+    while True:
         loads, place, node = waiting[0]
-        leaders.append(node)
+        yield node
         heapq.heapreplace(waiting, (loads + 1, place, node))
-    return leaders
 
 
 def candidates_of(leader: int, members: Collection[int], count: int) -> tuple[int, ...]:

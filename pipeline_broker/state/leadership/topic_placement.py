@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 
+import attrs
+
+from pipeline_broker.base.steps import THINGS_PER_STEP, Steps
 from pipeline_broker.state.leadership.cluster_image import ClusterImage
 from pipeline_broker.state.leadership.placement import first_leaders
 from pipeline_broker.state.leadership.records import PartitionKey, PartitionRecord, partition_record
 from pipeline_broker.state.metadata_records import Topic
-from pipeline_broker.state.outcome import StateRecord
+from pipeline_broker.state.placed_partitions import PlacedPartitions
 
-__all__ = ["TopicPlacement"]
+__all__ = ["LedPartitions", "TopicPlacement"]
 
 FIRST_EPOCH = 0
+
+
+@attrs.define(eq=False)
+class LedPartitions(PlacedPartitions):
+    """Partitions that a change of a topic adds or deletes, with the leaders of the added ones."""
+
+    leaders: dict[int, PartitionRecord] = attrs.Factory(dict)
+    loads: Counter[int] = attrs.Factory(Counter)
+
+    def led_by(self, broker_id: int) -> list[int]:
+        return [number for number, record in self.leaders.items() if record.leader == broker_id]
 
 
 class TopicPlacement:
@@ -24,40 +39,43 @@ class TopicPlacement:
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
-        self._decided: dict[PartitionKey, int] = {}  # leaders of partitions whose records are not durable yet
+        self._decided: Counter[int] = Counter()  # by leader: partitions whose records are not durable yet
 
     @property
     def broker_ids(self) -> Collection[int]:
         return self._image.joined
 
-    def records(
+    def place(
         self, before: Topic | None, after: Topic | None, assignments: Sequence[Sequence[int]] = ()
-    ) -> list[StateRecord]:
-        """Return the records that a change of a topic adds to the topic's own.
+    ) -> Steps[LedPartitions]:
+        placed = LedPartitions.of(before, after)
+        leaders = None if after is None else self._leaders(placed, assignments)
+        for count, number in enumerate(placed.numbers, 1):
+            record = None
+            if leaders is not None:
+                leader = next(leaders)
+                record = placed.leaders[number] = self._image.shared(PartitionRecord(leader, FIRST_EPOCH, (leader,)))
+                placed.loads[leader] += 1
+            placed.records.append(partition_record(PartitionKey(placed.topic_id, number), record))
+            if not count % THINGS_PER_STEP:
+                yield
+        return placed
 
-        Args:
-            before: the topic as of the last decision; None for a new one.
-            after: None for a deleted topic.
-            assignments: replicas of each new partition, the leader first; empty to choose them.
-        """
-        if after is None:
-            known = () if before is None else self._image.partitions(before.topic_id)
-            return [partition_record(PartitionKey(before.topic_id, number), None) for number in known] if before else []
-        numbers = range(0 if before is None else before.partitions, after.partitions)
-        if not numbers:
-            return []
+    def _leaders(self, placed: LedPartitions, assignments: Sequence[Sequence[int]]) -> Iterator[int]:
+        if assignments:
+            return (replicas[0] for replicas in assignments)
+        loads = {node: count + self._decided[node] for node, count in self._image.led().items()}
         # Different topics start with different members, so that many small topics are spread too.
-        start = int.from_bytes(after.topic_id[-4:], "big")
-        leaders = [each[0] for each in assignments] or first_leaders(len(numbers), self._loads(), start)
-        keys = [PartitionKey(after.topic_id, number) for number in numbers]
-        decided = dict(zip(keys, leaders, strict=True))
-        self._decided |= decided
-        return [partition_record(key, PartitionRecord(it, FIRST_EPOCH, (it,))) for key, it in decided.items()]
+        return first_leaders(loads, int.from_bytes(placed.topic_id[-4:], "big"))
 
-    def _loads(self) -> dict[int, int]:
-        self._decided = {key: leader for key, leader in self._decided.items() if self._image.partition(key) is None}
-        loads = self._image.led()
-        for leader in self._decided.values():
-            if leader in loads:
-                loads[leader] += 1
-        return loads
+    def decided(self, placed: PlacedPartitions) -> None:
+        assert isinstance(placed, LedPartitions), "from `place`"
+        self._decided += placed.loads
+
+    def durable(self, placed: PlacedPartitions) -> None:
+        assert isinstance(placed, LedPartitions), "from `place`"
+        self._decided -= placed.loads
+        if placed.leaders:
+            self._image.place(placed.topic_id, placed.leaders, placed.loads)
+        elif placed.numbers:
+            self._image.forget(placed.topic_id)
