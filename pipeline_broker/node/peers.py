@@ -49,7 +49,6 @@ class Peers:
         self._links: dict[Hashable, tuple[int, PeerLink]] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Carry the requests until cancelled."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             for key, (node_id, link) in self._links.items():

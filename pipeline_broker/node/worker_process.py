@@ -195,7 +195,6 @@ class WorkerProcess:
         return job.result()
 
     async def serve(self) -> None:
-        """Do the work of `run` until cancelled."""
         try:
             while True:
                 with trio.move_on_after(IDLE_SECONDS):

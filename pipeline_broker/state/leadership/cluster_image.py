@@ -57,7 +57,6 @@ class ClusterImage:
             del self._topics[key.topic_id]
 
     def partitions(self, topic_id: bytes) -> Mapping[int, PartitionRecord]:
-        """Return the records of a topic's partitions, by their numbers."""
         return self._topics.get(topic_id, NO_PARTITIONS)
 
     def partition(self, key: PartitionKey) -> PartitionRecord | None:
