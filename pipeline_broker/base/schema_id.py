@@ -5,7 +5,7 @@ content = zero byte, id (4 bytes), data
 
 from __future__ import annotations
 
-__all__ = ["HEAD_BYTES", "read_schema_id"]
+__all__ = ["HEAD_BYTES", "head_of", "read_schema_id"]
 
 MAGIC = 0
 HEAD_BYTES = 5
@@ -15,3 +15,7 @@ def read_schema_id(content: bytes) -> int | None:
     if len(content) < HEAD_BYTES or content[0] != MAGIC:
         return None
     return int.from_bytes(content[1:HEAD_BYTES])
+
+
+def head_of(schema_id: int) -> bytes:
+    return bytes((MAGIC,)) + schema_id.to_bytes(HEAD_BYTES - 1)

@@ -219,3 +219,13 @@ def test_only_the_strategy_by_topic_names_is_supported(strategy):
     desk = Desk()
     assert create(desk, f"{STRATEGY}={SUBJECTS}.TopicNameStrategy").error_code == 0
     assert alter(desk, STRATEGY, f"{SUBJECTS}.{strategy}").error_code == ErrorCode.INVALID_CONFIG
+
+
+def test_a_record_with_two_faults_is_named_once():
+    desk = desk_with(f"{KEYS}=true", f"{VALUES}=true")
+    answer = produce(desk, (WITHOUT, UNKNOWN), (KNOWN, UNKNOWN), (KNOWN, KNOWN))
+    assert indexes(answer) == [0, 1]
+    assert [each.batch_index_error_message for each in answer.record_errors] == [
+        "the key has no schema id",
+        "schema 2 of the value is not registered for the subject t-value",
+    ]
